@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,24 +130,30 @@ def _settled(counts: Mapping[Any, int]) -> dict[str, int]:
     return {"settled_findings": sum(counts.values())} if counts else {}
 
 
-def read(
-    inspection: Inspection,
-    by_check: Mapping[tuple[int, str], int],
-    warned: Mapping[tuple[int, str], int],
-    settled: Mapping[tuple[int, str], int],
-) -> RunFindings:
-    """Return the findings of an inspection, counted by time bucket and check before."""
+def counted_of(inspection: Inspection) -> RunFindings:
+    """Return the findings of an inspection, counted; see `read` for the rest."""
+    is_open = F.col("reason").isNull()
+    return RunFindings(
+        inspection,
+        finding.counts(inspection.findings.where(is_open)),
+        finding.counts(inspection.warnings),
+        finding.counts(inspection.findings.where(~is_open)),
+    )
+
+
+def read(numbers: RunFindings) -> RunFindings:
+    """Return counted findings with their checks, examples and persistence ids."""
+    inspection = numbers.inspection
     subjects = {check.name: check.subject for check in inspection.checks}
-    checks = _checks(inspection.warnings, subjects) if warned else {}
+    checks = _checks(inspection.warnings, subjects) if numbers.warned else {}
     is_open = F.col("reason").isNull()
     closed = inspection.findings.where(~is_open)
-    settled_facts = _settled_facts(closed, subjects) if settled else None
-    if not by_check:
-        return RunFindings(inspection, by_check, warned, settled, checks, [], settled_facts)
+    settled_facts = _settled_facts(closed, subjects) if numbers.settled else None
+    if not numbers.by_check:
+        return replace(numbers, checks=checks, settled_facts=settled_facts)
     findings = inspection.findings.where(is_open).drop("reason", "owner")
     checks = {**_checks(findings, subjects), **checks}
-    ids = _first_ids(findings)
-    return RunFindings(inspection, by_check, warned, settled, checks, ids, settled_facts)
+    return replace(numbers, checks=checks, ids=_first_ids(findings), settled_facts=settled_facts)
 
 
 def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> RunFacts:

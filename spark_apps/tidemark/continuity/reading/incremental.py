@@ -99,17 +99,19 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Time
     return ""
 
 
-def inspect(
-    run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.TagRule], owed: Owed
-) -> IncrementalInspection:
+def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> IncrementalInspection:
     """Read the new time buckets, in the order of `journal_keys`, and decide if they are whole.
 
     Args:
         run: the context of the run.
         buckets: time buckets without one between them that has passed, epoch ms.
-        tag_rules: the tag rules.
         owed: the time buckets that tag-write owes.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
     """
+    tag_rules = journal_keys.usable_rules(run)
     spark, settings = run.spark, run.settings
     bounds = Bounds.of_buckets(run, buckets, owed)
     progress = frames.write_progress(spark, settings).localCheckpoint()

@@ -44,6 +44,18 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
+def usable_rules(run: RunContext) -> list[rules.TagRule]:
+    """Return the tag rules, checked.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
+    """
+    tag_rules = rules.load(run.settings.tagging_dir)
+    rules.check(run.spark, tag_rules)
+    return tag_rules
+
+
 def payload_for(tag_rules: Sequence[rules.TagRule]) -> Sequence[str]:
     """Return the payload columns that `with_rule_tags` wants; the payload itself only for rules."""
     return events.READ if tag_rules else ("ser_id",)
