@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import Window as SparkWindow
@@ -60,39 +59,40 @@ class RunFindings:
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         """Return the counts of a time bucket (epoch ms) for the ledger."""
-        checks, warned, settled = (
-            {name: count for (where, name), count in counts.items() if where == bucket}
-            for counts in (self.by_check, self.warned, self.settled)
-        )
-        read = {name: self.inspection.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
-        return {
-            **read,
-            "findings": sum(checks.values()),
-            **checks,
-            **_warnings(warned),
-            **_settled(settled),
-        }
+        return self._numbers(lambda where: where == bucket)
 
     def totals(self) -> dict[str, int]:
         """Return the counts of the run for the report."""
-        checks = self.per_check()
-        read = {name: sum(self.inspection.read_counts[name].values()) for name in READ_COUNTS}
-        warned: Counter[str] = Counter()
-        for (_, name), count in self.warned.items():
-            warned[name] += count
+        return self._numbers(lambda _: True)
+
+    def per_check(self) -> dict[str, int]:
+        """Return the number of findings of each check that has any."""
+        return self._by_name(self.by_check, lambda _: True)
+
+    def _numbers(self, is_counted: Callable[[int], bool]) -> dict[str, int]:
+        """Return the counts of some time buckets, without those of warnings if there are none."""
+        checks, warned, settled = (
+            self._by_name(counts, is_counted)
+            for counts in (self.by_check, self.warned, self.settled)
+        )
+        read = {
+            name: sum(rows for bucket, rows in by_bucket.items() if is_counted(bucket))
+            for name, by_bucket in self.inspection.read_counts.items()
+        }
         return {
             **read,
             "findings": sum(checks.values()),
             **checks,
-            **_warnings(warned),
-            **_settled(self.settled),
+            **({"warnings": sum(warned.values()), **warned} if warned else {}),
+            **({"settled_findings": sum(settled.values())} if settled else {}),
         }
 
-    def per_check(self) -> dict[str, int]:
-        """Return the number of findings of each check that has any."""
+    def _by_name(
+        self, counts: Mapping[tuple[int, str], int], is_counted: Callable[[int], bool]
+    ) -> dict[str, int]:
         total: Counter[str] = Counter()
-        for (_, name), count in self.by_check.items():
-            total[name] += count
+        for (bucket, name), count in counts.items():
+            total[name] += count if is_counted(bucket) else 0
         return {check.name: total[check.name] for check in self.known if total[check.name]}
 
     def lines(self) -> list[str]:
@@ -119,15 +119,6 @@ class RunFindings:
         """Return the time buckets that do not pass: all of them if a further layer blocks."""
         blocks_all = any(bucket == NO_TIME_BUCKET for bucket, _ in self.by_check)
         return set(looked_at) if blocks_all else self.bad_buckets()
-
-
-def _warnings(by_check: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts of warnings for the report, which has none where nothing was warned of."""
-    return {"warnings": sum(by_check.values()), **by_check} if by_check else {}
-
-
-def _settled(counts: Mapping[Any, int]) -> dict[str, int]:
-    return {"settled_findings": sum(counts.values())} if counts else {}
 
 
 def counted_of(inspection: Inspection) -> RunFindings:

@@ -19,6 +19,7 @@ from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.context import Outcome, RunContext
+from tidemark.continuity.findings import finding
 from tidemark.continuity.reading.inspection import kept_frames
 from tidemark.errors import InvalidInput
 from tidemark.inspection.kafka_topic import checks, rules
@@ -34,10 +35,11 @@ from tidemark.replication.shapes import CHANGED_HEADS, WRITE_TIME, WRITTEN_ROWS
 from tidemark.replication.tables import rows
 from tidemark.spark import gateway
 from tidemark.spark.shapes import shaped
-from tidemark.verification.verify import REPAIRED, examples
+from tidemark.verification.verify import REPAIRED
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _DELETED_TOGETHER = 500
+_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _plan(
             "heads_written": mending.heads.count(),
             "heads_lost": lost,
         }
-        lines = examples(mending.compared.findings.where(F.col("check_name").isin(*REPAIRED)))
+        lines = _examples(mending.compared.findings.where(F.col("check_name").isin(*REPAIRED)))
         if lost:
             [first] = mending.lost.orderBy(*_JOURNAL).limit(1).collect()
             lines.append(
@@ -110,6 +112,13 @@ def _plan(
     if not found:
         return Plan(counts, lines or ["there is nothing to repair"], None)
     return Plan(counts, lines, lambda check: _apply(run, partitions, topics, keys, counts, check))
+
+
+def _examples(findings: DataFrame) -> list[str]:
+    """Return the first findings by key as lines for people."""
+    rows = findings.orderBy(*finding.KEY).limit(_NAMED + 1).collect()
+    lines = [finding.line(row.asDict(), "topic") for row in rows[:_NAMED]]
+    return [*lines, "and more"] if len(rows) > _NAMED else lines
 
 
 @contextmanager

@@ -96,11 +96,6 @@ class Check:
         return isinstance(self.remedy, Repair)
 
     @property
-    def is_of_no_time_bucket(self) -> bool:
-        """Whether its findings belong to none: only an examination of everything has them all."""
-        return self.inputs in (Inputs.MESSAGE_PARTITIONS, Inputs.JOURNAL)
-
-    @property
     def for_people(self) -> str:
         """What people do about a finding that `reconcile repair` leaves, if it may leave any."""
         if self.remedy is Repair.OTHER_ROWS:

@@ -280,7 +280,10 @@ CHECKS = checks_of(globals())
 """All checks of messages and tag views, in the order in which they are shown."""
 REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
 WARNING = frozenset(check.name for check in CHECKS if check.severity is Severity.WARNS)
-WHOLE = tuple(check.name for check in CHECKS if check.is_of_no_time_bucket)
+WHOLE = tuple(
+    check.name for check in CHECKS if check.inputs in (Inputs.MESSAGE_PARTITIONS, Inputs.JOURNAL)
+)
+"""Those whose findings are in no time bucket; only an examination of everything has all of them."""
 
 
 def repaired_by(*repairs: Repair) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ second writer that goes on where it was when the first one took over.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -59,23 +58,6 @@ from tidemark.text import counted
 _SERIES = ["persistence_id", "tag"]
 
 
-@dataclass(frozen=True)
-class IncrementalInspection:
-    """The result of an inspection of new time buckets; its frames are in memory.
-
-    Attributes:
-        events: the events of the time buckets, of shape MESSAGES.
-        rows: the rows of the time buckets, of shape TAG_ROWS.
-        warnings: the findings of the checks that warn, of shape FINDINGS.
-        doubt: why everything must be looked at, for people; empty if the buckets are whole.
-    """
-
-    events: DataFrame
-    rows: DataFrame
-    warnings: DataFrame
-    doubt: str
-
-
 def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: TimeBuckets) -> str:
     """Return why an inspection of the new part would not suffice or not be cheaper; empty if it is.
 
@@ -99,8 +81,11 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Time
     return ""
 
 
-def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> IncrementalInspection:
+def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> tuple[NewPart, DataFrame, str]:
     """Read the new time buckets, in the order of `journal_keys`, and decide if they are whole.
+
+    Returns what was read and the findings of the checks that warn (FINDINGS), in memory, and why
+    everything must be looked at, for people; empty if the buckets are whole.
 
     Args:
         run: the context of the run.
@@ -141,7 +126,7 @@ def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> IncrementalI
     )
     row_bytes = journal_keys.row_bytes(run)
     warned = advice(part, buckets, bounds, row_bytes).localCheckpoint()
-    return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
+    return part, warned, _doubt(suspected, overlapping(first, known))
 
 
 @shaped(returns=shapes.FINDINGS)

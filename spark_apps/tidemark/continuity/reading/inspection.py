@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ from tidemark.ledger.pieces import Piece
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import kept_once
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 from tidemark.text import counted
 
 READ_COUNTS = ("messages_checked", "tag_rows_checked")
@@ -69,6 +69,23 @@ class Inspection:
     def everything(self) -> DataFrame:
         """All findings, of shape WEIGHED; those that warn are not settled."""
         return self.findings.unionByName(self.warnings, allowMissingColumns=True)
+
+    def plus(self, run: RunContext, found: DataFrame, buckets: Collection[int]) -> Inspection:
+        """Add findings of its checks, of shape FINDINGS.
+
+        Those that block are weighed by what operators have settled; those that warn are added in
+        the time buckets (epoch ms) alone.
+        """
+        names = [check.name for check in self.checks if check.severity is Severity.WARNS]
+        warns = F.col("check_name").isin(names)
+        settlements = store.settlements(run.spark, run.control, run.settings)
+        blocking = finding.weighed(found.where(~warns), settlements)
+        warned = finding.within(found.where(warns), buckets)
+        return replace(
+            self,
+            findings=self.findings.unionByName(blocking, allowMissingColumns=True),
+            warnings=self.warnings.unionByName(warned, allowMissingColumns=True),
+        )
 
     def line(self) -> str:
         """Return what was looked at, as a line for people."""
@@ -136,9 +153,12 @@ def kept_frames() -> Iterator[Keep]:
 def of_nothing(run: RunContext) -> Inspection:
     """Return the inspection of no time bucket, which has no checks."""
     none = local_rows(run.spark, [], finding.SCHEMA)
-    settlements = _settlements(run)
     counts: dict[str, dict[int, int]] = {name: {} for name in READ_COUNTS}
-    return Inspection(None, "", (), finding.weighed(none, settlements), none, counts, None)
+    return Inspection(None, "", (), _none_weighed(run), none, counts, None)
+
+
+def _none_weighed(run: RunContext) -> DataFrame:
+    return local_rows(run.spark, [], ddl(shapes.WEIGHED))
 
 
 def inspect(
@@ -169,22 +189,18 @@ def inspect(
     why = incremental.reason_for_everything(run, buckets.pieces, buckets.passed)
     if not why:
         run.say("reading what is new")
-        new = incremental.inspect(run, asked.planned, owed)
-        if not new.doubt:
-            none = finding.weighed(local_rows(run.spark, [], finding.SCHEMA), _settlements(run))
-            findings, warned = _with_user_checks(
-                asked, asked.planned, new.events, new.rows, none, new.warnings
-            )
-            return Inspection(
+        new, warned, why = incremental.inspect(run, asked.planned, owed)
+        if not why:
+            proven = Inspection(
                 ValidationScope.NEW,
                 "",
                 asked.checks,
-                findings,
+                _none_weighed(run),
                 warned,
                 rows_by_bucket(new.events, new.rows, asked.planned),
                 tails.last_rows(new.rows, max(asked.planned)),
             )
-        why = new.doubt
+            return _with_user_checks(asked, asked.planned, new.events, new.rows, proven)
     return _everything(asked, (), why)
 
 
@@ -208,52 +224,36 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
             rows, read.keys.progress, examination.doubts, buckets[-1], settings.bucket_size
         )
         moved = last.join(known, on=known.columns, how="left_anti")
-    warned = examination.warnings(run, planned, partitions)
-    findings, warned = _with_user_checks(asked, buckets, index, rows, examination.blocking, warned)
-    return Inspection(
+    compared = Inspection(
         ValidationScope.ALL,
         why,
         asked.checks,
-        findings,
-        warned,
+        examination.blocking,
+        examination.warnings(run, planned, partitions),
         counts,
         moved,
         whole=WHOLE,
     )
+    return _with_user_checks(asked, buckets, index, rows, compared)
 
 
-def _settlements(run: RunContext) -> DataFrame:
-    return store.settlements(run.spark, run.control, run.settings)
-
-
-@shaped(events=MESSAGES, rows=TAG_ROWS, findings=shapes.WEIGHED, warnings=shapes.FINDINGS)
+@shaped(events=MESSAGES, rows=TAG_ROWS)
 def _with_user_checks(
     asked: _Asked,
     buckets: Collection[int],
     events: DataFrame,
     rows: DataFrame,
-    findings: DataFrame,
-    warnings: DataFrame,
-) -> tuple[DataFrame, DataFrame]:
-    """Add what users' checks find in the time buckets to the findings and to the warnings."""
+    inspection: Inspection,
+) -> Inspection:
+    """Add what users' checks find in the time buckets."""
     if not asked.user_checks:
-        return findings, warnings
+        return inspection
     asked.run.say(f"making {counted(len(asked.user_checks), 'check')} of your own")
-    open_findings = findings.where(F.col("reason").isNull()).select(*shapes.FINDINGS)
-    placed = warnings.where(F.col("time_bucket") != NO_TIME_BUCKET)
-    present = open_findings.unionByName(placed.select(*shapes.FINDINGS))
+    is_open = F.col("reason").isNull() & (F.col("time_bucket") != NO_TIME_BUCKET)
+    present = inspection.everything.where(is_open).select(*shapes.FINDINGS)
     failed = failures(events, rows, present, asked.user_checks, buckets, asked.keep)
-    warns = F.col("check_name").isin(
-        [check.name for check in asked.checks if check.severity is Severity.WARNS]
-    )
-    blocking = finding.weighed(failed.where(~warns), _settlements(asked.run))
     # Those that warn are told of the planned time buckets only, as Tidemark's own are.
-    return (
-        findings.unionByName(blocking, allowMissingColumns=True),
-        warnings.unionByName(
-            finding.within(failed.where(warns), asked.planned), allowMissingColumns=True
-        ),
-    )
+    return inspection.plus(asked.run, failed, asked.planned)
 
 
 def rows_by_bucket(

@@ -57,14 +57,8 @@ def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ..
     entries = [e for e in ledger(run, definition).standing().rows if e.state in _NOT_DONE]
     for entry in entries:
         yield (
-            *(
-                NO_TIME_BUCKET,
-                checks.PIECE_NOT_DONE.name,
-                "",
-                definition.name,
-                entry.time_bucket,
-                None,
-            ),
+            *(NO_TIME_BUCKET, checks.PIECE_NOT_DONE.name, "", definition.name),
+            *(entry.time_bucket, None),
             f"time bucket {_text(entry.time_bucket)} is {entry.state}{_since(entry)}:"
             f" {entry.error or definition.source.waits_for}",
         )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.continuity.reading.examine import examine, read_keys
+from tidemark.continuity.reading.examine import Examination, examine, read_keys
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views import kinds
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import count_exempt
 from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.keys import Keys
 
 
 @dataclass(frozen=True)
@@ -22,25 +20,18 @@ class Comparison:
     """What a comparison found.
 
     Attributes:
-        found: of shape WEIGHED and EVIDENCE, in memory: all findings, the settled ones too.
+        examination: the findings, and the keys that were compared.
         by_kind: how many open findings of each kind, in the order of `kinds.KINDS`, without zeros.
-        keys: what was compared, in memory.
         read_at: the write time (microseconds) from before the first read.
         read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
             rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
             settled_findings: what would be a finding, had nobody settled it.
     """
 
-    found: DataFrame
+    examination: Examination
     by_kind: dict[str, int]
-    keys: Keys
     read_at: int
     read: dict[str, int]
-
-    @property
-    def findings(self) -> DataFrame:
-        """The findings that nobody has settled."""
-        return self.found.where(F.col("reason").isNull())
 
     @property
     def left(self) -> int:
@@ -74,4 +65,4 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
         "settled_findings": examination.found.count() - sum(by_kind.values()),
     }
-    return Comparison(examination.found, by_kind, keys.keys, read_at, read)
+    return Comparison(examination, by_kind, read_at, read)
