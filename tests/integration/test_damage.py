@@ -41,10 +41,10 @@ RED, BLUE = (1, 2, 4, 5, 7, 8), (2, 3, 5, 6, 8)
 
 
 NOT_IN_THE_SAMPLE = {
-    TAG_PID_SEQUENCE_NR_DUPLICATE,
-    TAG_PID_SEQUENCE_NR_LOST_TAIL,
-    TAG_PID_SEQUENCE_NR_MISSING_HEAD,
-    TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
+    TAG_PID_SEQUENCE_NR_DUPLICATE.name,
+    TAG_PID_SEQUENCE_NR_LOST_TAIL.name,
+    TAG_PID_SEQUENCE_NR_MISSING_HEAD.name,
+    TAG_PID_SEQUENCE_NR_OUT_OF_ORDER.name,
 }
 """What is only told of rows of deleted events, as the gap is that stands for them."""
 Way = Callable[[Journal, str], None]
@@ -375,7 +375,7 @@ def looks(make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPa
 def fact(row: Mapping[str, Any]) -> Found:
     """Return what a row of the table says."""
     # tag_scanning has no time: each run names the newest of its time buckets.
-    is_placed = row["check_name"] != SCANNING_AHEAD
+    is_placed = row["check_name"] != SCANNING_AHEAD.name
     at = (row["time_bucket"] - hour(0)) // HOUR_MS if is_placed else None
     return (row["check_name"], row["tag"], row["number"], row["expected"], at)
 
@@ -396,10 +396,10 @@ def test_what_both_find_is_one_finding(looks: Looks) -> None:
         for row in looks.after_check
         if row["run_id"] == "check"
         and (name := tuple(row[part] for part in short)) in first
-        and row["check_name"] != SCANNING_AHEAD
+        and row["check_name"] != SCANNING_AHEAD.name
     ]
     kinds = {row["check_name"] for _, row in both}
-    assert kinds == {*KINDS} - {SCANNING_AHEAD, *NOT_IN_THE_SAMPLE}
+    assert kinds == {*KINDS} - {SCANNING_AHEAD.name, *NOT_IN_THE_SAMPLE}
     for mine, its in both:
         assert [mine[name] for name in key] == [its[name] for name in key]
         assert mine["first_seen"] == its["first_seen"] < its["last_seen"]

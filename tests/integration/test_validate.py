@@ -14,7 +14,8 @@ import pytest
 
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import create_own_tables, table
-from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.findings.check import Severity
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.keys import BucketSize, time_bucket
 

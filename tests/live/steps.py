@@ -255,10 +255,14 @@ class Settle:
         accused = {
             (row["persistence_id"], row["number"])
             for row in world.journal.own_rows("finding")
-            if row["check_name"] == UNWRITABLE_EVENT and row["state"] == "open"
+            if row["check_name"] == UNWRITABLE_EVENT.name and row["state"] == "open"
         }
         for pid, number in sorted((world.poisoned & accused) - world.truth.gone):
-            event = (("persistence_ids", [pid]), ("check", UNWRITABLE_EVENT), ("number", number))
+            event = (
+                ("persistence_ids", [pid]),
+                ("check", UNWRITABLE_EVENT.name),
+                ("number", number),
+            )
             how = (("operation", "settle"), ("reason", "poison"), ("dry_run", False))
             ByHand("reconcile", (*how, *event))(world)
             world.poisoned.discard((pid, number))

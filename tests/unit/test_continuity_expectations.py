@@ -37,13 +37,13 @@ def pieces(*days: int) -> Sequence[Piece]:
 
 
 def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() -> None:
-    counts = {(DAY_MS, checks.UNTAGGED_EVENT): 3}
+    counts = {(DAY_MS, checks.UNTAGGED_EVENT.name): 3}
 
     table = expectations.counts_table(checks.CHECKS, [DAY_MS, 0], counts)
 
     assert list(table.columns) == ["time_bucket", *(check.name for check in checks.CHECKS)]
     assert list(table["time_bucket"]) == ["1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"]
-    assert list(table[checks.UNTAGGED_EVENT]) == [0, 3]
+    assert list(table[checks.UNTAGGED_EVENT.name]) == [0, 3]
     assert table.drop(columns="time_bucket").to_numpy().sum() == 3
 
 
@@ -54,7 +54,9 @@ def facts(run_id: str, **checks: CheckFacts) -> RunFacts:
 def test_page_escapes_what_comes_from_the_journal(tmp_path: Path) -> None:
     key = {"time_bucket": 0, "persistence_id": "<b>&", "tag": "<i>", "number": 2, "expected": 1}
     told = CheckFacts(30, 4, [{**key, "detail": "expected 1, found 2"}])
-    table = expectations.counts_table(checks.CHECKS, [0], {(0, checks.TAG_PID_SEQUENCE_NR_GAP): 30})
+    table = expectations.counts_table(
+        checks.CHECKS, [0], {(0, checks.TAG_PID_SEQUENCE_NR_GAP.name): 30}
+    )
 
     verdict = expectations.judge(
         table,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -41,30 +41,31 @@ WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
 A2, A3, B2 = WHOLE.row("a", 2), WHOLE.row("a", 3), WHOLE.row("b", 2)
 
 
-def bounds_of(removed: frozenset[int]) -> Bounds:
+def bounds_of(removed: frozenset[int], new: Sequence[int] = NEW) -> Bounds:
     return bounds_of_buckets(
-        NEW, replace(BOUNDS, removed=Removed(removed), emptied_buckets=removed)
+        new, replace(BOUNDS, removed=Removed(removed), emptied_buckets=removed)
     )
 
 
-def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = frozenset()) -> set[str]:
-    """Return the ids that a look at the new buckets suspects: `incremental.inspect` with joins."""
+def new_part(
+    spark: SparkSession, lives: Lives, new_buckets: Sequence[int], bounds: Bounds
+) -> tuple[NewPart, DataFrame]:
+    """Return what `incremental.inspect` reads, with joins, and the tails that are overlapped."""
     before = keys_of(spark, {pid: was for pid, (was, _) in lives.items()})
-    last_rows = tails.last_rows(before.rows, max(OLD))
+    last_rows = tails.last_rows(before.rows, min(new_buckets) - HOUR)
     keys = keys_of(spark, {pid: now for pid, (_, now) in lives.items()})
     deleted = keys.deleted.where(F.col("deleted_to") < REMOVED)
-    bounds = bounds_of(removed)
     index = keys.index.withColumn("pending_tags", F.array().cast("array<string>"))
-    new = index.where(F.col("time_bucket").isin(NEW)).localCheckpoint()
+    new = index.where(F.col("time_bucket").isin(*new_buckets)).localCheckpoint()
     progress = placed(keys.progress, bounds.bucket_size)
-    named = incremental.told_of(progress, keys.scanning, NEW)
+    named = incremental.told_of(progress, keys.scanning, new_buckets)
     asked = incremental.asked_for(new, named)
     near = index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
     ids = incremental.unreached(named, near, deleted)
     around = near.join(ids, on="persistence_id", how="left_anti").unionByName(
         index.join(ids, on="persistence_id", how="left_semi")
     )
-    places = incremental.partitions(new, progress, NEW).toDF("tag", "time_bucket")
+    places = incremental.partitions(new, progress, new_buckets).toDF("tag", "time_bucket")
     rows = keys.rows.join(places, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
     first = incremental.first_rows(rows)
     part = NewPart(
@@ -77,8 +78,20 @@ def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = froze
         deleted=deleted,
         listed=keys.listed,
     )
-    suspects = suspicions(part, NEW, bounds).select("persistence_id")
-    overlaps = incremental.overlapping(first, last_rows).select("persistence_id")
+    return part, incremental.overlapping(first, last_rows)
+
+
+def suspected(
+    spark: SparkSession,
+    lives: Lives,
+    removed: frozenset[int] = frozenset(),
+    new: Sequence[int] = NEW,
+) -> set[str]:
+    """Return the ids that a look at the new buckets suspects."""
+    bounds = bounds_of(removed, new)
+    part, overlapped = new_part(spark, lives, new, bounds)
+    suspects = suspicions(part, new, bounds).select("persistence_id")
+    overlaps = overlapped.select("persistence_id")
     return {row.persistence_id for row in suspects.unionByName(overlaps).distinct().collect()}
 
 

@@ -107,10 +107,10 @@ def model(stored: Stored) -> dict[str, set[int]]:
         if number > before + 1:
             gaps.add(number)
     return {
-        checks.LOST_TAIL: {reached} if stored.head_nr > reached else set(),
-        checks.EVENTS_BEHIND_HEAD: set(behind[:1]),
-        checks.UNDELETED_EVENTS: {min(undeleted)} if undeleted else set(),
-        checks.DELETE_TO_BEYOND_SEQ_NR: (
+        checks.LOST_TAIL.name: {reached} if stored.head_nr > reached else set(),
+        checks.EVENTS_BEHIND_HEAD.name: set(behind[:1]),
+        checks.UNDELETED_EVENTS.name: {min(undeleted)} if undeleted else set(),
+        checks.DELETE_TO_BEYOND_SEQ_NR.name: (
             {stored.delete_to} if stored.delete_to > stored.head_nr else set()
         ),
         "gaps": gaps,
@@ -143,11 +143,11 @@ def test_findings_are_those_of_a_model_of_the_reader(
     for key, stored in journals.items():
         told: Mapping[str, set[int]] = found[key]
         expected = model(stored)
-        hidden = told.get(checks.HIDDEN_EVENTS, set())
-        assert told.get(checks.SEQ_NR_GAP, set()) | hidden == expected.pop("gaps"), stored
+        hidden = told.get(checks.HIDDEN_EVENTS.name, set())
+        assert told.get(checks.SEQ_NR_GAP.name, set()) | hidden == expected.pop("gaps"), stored
         for check, numbers in expected.items():
             assert told.get(check, set()) == numbers, (check, stored)
-        assert told.keys() <= {*expected, checks.SEQ_NR_GAP, checks.HIDDEN_EVENTS}
+        assert told.keys() <= {*expected, checks.SEQ_NR_GAP.name, checks.HIDDEN_EVENTS.name}
         # Readers stop right before the first hidden event, and reach all events without one.
         alive = sorted(number for number in stored.numbers if number > stored.delete_to)
         reached = [number for number in alive if not hidden or number < min(hidden)]

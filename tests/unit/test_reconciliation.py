@@ -29,6 +29,7 @@ from tests.unit.reconciliation_model import (
     repaired,
 )
 from tidemark.continuity.findings import checks
+from tidemark.continuity.findings.check import Repair
 from tidemark.continuity.tag_views.compare import compare, count_exempt
 from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.tag_views.kinds import OF_CONTINUITY
@@ -494,15 +495,15 @@ def test_whatever_validate_finds_check_finds(
 
 def _is_progress_of(fact: dict[str, str], tags: set[str]) -> bool:
     name = fact["check_name"]
-    is_of = name.startswith("progress_") or name == checks.TAG_PID_SEQUENCE_NR_LOST_TAIL
+    is_of = name.startswith("progress_") or name == checks.TAG_PID_SEQUENCE_NR_LOST_TAIL.name
     return is_of and fact["tag"] in tags
 
 
 def _is_number_of(fact: dict[str, str], series: set[tuple[str, str]]) -> bool:
     """Tell whether check may say so of another row or event of the series, which it looks at."""
-    if fact["check_name"] == checks.SCANNING_AHEAD:
+    if fact["check_name"] == checks.SCANNING_AHEAD.name:
         return fact["persistence_id"] in {pid for pid, _ in series}
-    is_number = fact["check_name"] in checks.OF_ROW_NUMBERS
+    is_number = fact["check_name"] in checks.repaired_by(Repair.OTHER_ROWS)
     return is_number and (fact["persistence_id"], fact["tag"]) in series
 
 

@@ -36,10 +36,15 @@ ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
 DELETED = "persistence_id string, deleted_to bigint"
 KNOWN = "persistence_id string, known_to bigint, read_to bigint"
 ENTRIES = "persistence_id string, sequence_nr bigint, ticks bigint, tag_position int"
-ACCUSED = (checks.WRONG_NUMBER, checks.DOUBLED_ROW, checks.EXTRA_ROW, checks.WRONG_TIME_BUCKET)
+ACCUSED = (
+    checks.WRONG_NUMBER.name,
+    checks.DOUBLED_ROW.name,
+    checks.EXTRA_ROW.name,
+    checks.WRONG_TIME_BUCKET.name,
+)
 
 
-PUT_RIGHT = {*kinds.OF_ROWS, *kinds.OF_PROGRESS, checks.SCANNING_AHEAD}
+PUT_RIGHT = {*kinds.OF_ROWS, *kinds.OF_PROGRESS, checks.SCANNING_AHEAD.name}
 
 
 @dataclass(frozen=True)

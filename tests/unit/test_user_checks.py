@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import CHECKS, Layer, Severity
+from tidemark.continuity.findings.check import Layer, Severity
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.user_checks import definition
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.unit.test_user_checks import HOUR, OF_MESSAGES, found
-from tidemark.continuity.findings.checks import Severity
+from tidemark.continuity.findings.check import Severity
 from tidemark.continuity.judgement import catalogue, small_table
 from tidemark.continuity.judgement.catalogue import Expectation
 from tidemark.continuity.judgement.small_table import CannotBeJudged, unmet

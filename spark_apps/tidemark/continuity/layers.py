@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import Check, Layer, Severity
+from tidemark.continuity.findings.check import Check, Layer
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.reading.inspection import Inspection, Keep
 from tidemark.continuity.shapes import FINDINGS
@@ -89,16 +88,7 @@ def with_layers(
     if not parts:
         return looked
     found = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
-    warns = F.col("check_name").isin(
-        [check.name for check in checks if check.severity is Severity.WARNS]
-    )
-    settlements = store.settlements(run.spark, run.control, run.settings)
-    blocking = finding.weighed(found.where(~warns), settlements)
-    return replace(
-        looked,
-        findings=inspection.findings.unionByName(blocking, allowMissingColumns=True),
-        warnings=inspection.warnings.unionByName(found.where(warns), allowMissingColumns=True),
-    )
+    return looked.plus(run, found, [NO_TIME_BUCKET])
 
 
 def replace_findings(

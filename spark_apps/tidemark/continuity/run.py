@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import Check
+from tidemark.continuity.findings.check import Check
 from tidemark.continuity.judgement import expectations
 from tidemark.continuity.layers import (
     NO_LAYERS,
@@ -167,16 +166,12 @@ def _check(
         else:
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
-        is_open = F.col("reason").isNull()
-        by_check = finding.counts(inspection.findings.where(is_open))
-        settled = finding.counts(inspection.findings.where(~is_open))
-        bad = {bucket for bucket, _ in by_check} - {NO_TIME_BUCKET}
-        reopened = buckets.passed & bad
+        numbers = run_findings.counted_of(inspection)
+        reopened = buckets.passed & numbers.bad_buckets()
         claimed.cover(reopened)
         claimed.extend(plan.begun_again(plan.ledger(run), reopened))
-        warned = finding.counts(inspection.warnings)
-        everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
-        present = {*by_check, *settled, *warned}
+        everything = inspection.everything
+        present = {*numbers.by_check, *numbers.settled, *numbers.warned}
         write_time = plan.write_time(plan.ledger(run), claimed.pieces)
         _replace(run, claimed, everything, inspection.checks, present, write_time)
         claimed.check()
@@ -187,7 +182,7 @@ def _check(
         if inspection.tails is not None:
             claimed.check()
             tails.write(inspection.tails, run.settings)
-        return run_findings.read(inspection, by_check, warned, settled)
+        return run_findings.read(numbers)
 
 
 def _replace(

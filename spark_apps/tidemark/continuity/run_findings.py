@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import Window as SparkWindow
@@ -15,15 +14,8 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import (
-    OF_ROW_NUMBERS,
-    REPAIRABLE,
-    UNWRITABLE_EVENT,
-    WRONG_PARTITION_NR,
-    Check,
-    Layer,
-    Severity,
-)
+from tidemark.continuity.findings.check import Check, Severity
+from tidemark.continuity.findings.checks import REPAIRABLE
 from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts, Way
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
@@ -67,39 +59,40 @@ class RunFindings:
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         """Return the counts of a time bucket (epoch ms) for the ledger."""
-        checks, warned, settled = (
-            {name: count for (where, name), count in counts.items() if where == bucket}
-            for counts in (self.by_check, self.warned, self.settled)
-        )
-        read = {name: self.inspection.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
-        return {
-            **read,
-            "findings": sum(checks.values()),
-            **checks,
-            **_warnings(warned),
-            **_settled(settled),
-        }
+        return self._numbers(lambda where: where == bucket)
 
     def totals(self) -> dict[str, int]:
         """Return the counts of the run for the report."""
-        checks = self.per_check()
-        read = {name: sum(self.inspection.read_counts[name].values()) for name in READ_COUNTS}
-        warned: Counter[str] = Counter()
-        for (_, name), count in self.warned.items():
-            warned[name] += count
+        return self._numbers(lambda _: True)
+
+    def per_check(self) -> dict[str, int]:
+        """Return the number of findings of each check that has any."""
+        return self._by_name(self.by_check, lambda _: True)
+
+    def _numbers(self, is_counted: Callable[[int], bool]) -> dict[str, int]:
+        """Return the counts of some time buckets, without those of warnings if there are none."""
+        checks, warned, settled = (
+            self._by_name(counts, is_counted)
+            for counts in (self.by_check, self.warned, self.settled)
+        )
+        read = {
+            name: sum(rows for bucket, rows in by_bucket.items() if is_counted(bucket))
+            for name, by_bucket in self.inspection.read_counts.items()
+        }
         return {
             **read,
             "findings": sum(checks.values()),
             **checks,
-            **_warnings(warned),
-            **_settled(self.settled),
+            **({"warnings": sum(warned.values()), **warned} if warned else {}),
+            **({"settled_findings": sum(settled.values())} if settled else {}),
         }
 
-    def per_check(self) -> dict[str, int]:
-        """Return the number of findings of each check that has any."""
+    def _by_name(
+        self, counts: Mapping[tuple[int, str], int], is_counted: Callable[[int], bool]
+    ) -> dict[str, int]:
         total: Counter[str] = Counter()
-        for (_, name), count in self.by_check.items():
-            total[name] += count
+        for (bucket, name), count in counts.items():
+            total[name] += count if is_counted(bucket) else 0
         return {check.name: total[check.name] for check in self.known if total[check.name]}
 
     def lines(self) -> list[str]:
@@ -128,33 +121,30 @@ class RunFindings:
         return set(looked_at) if blocks_all else self.bad_buckets()
 
 
-def _warnings(by_check: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts of warnings for the report, which has none where nothing was warned of."""
-    return {"warnings": sum(by_check.values()), **by_check} if by_check else {}
+def counted_of(inspection: Inspection) -> RunFindings:
+    """Return the findings of an inspection, counted; see `read` for the rest."""
+    is_open = F.col("reason").isNull()
+    return RunFindings(
+        inspection,
+        finding.counts(inspection.findings.where(is_open)),
+        finding.counts(inspection.warnings),
+        finding.counts(inspection.findings.where(~is_open)),
+    )
 
 
-def _settled(counts: Mapping[Any, int]) -> dict[str, int]:
-    return {"settled_findings": sum(counts.values())} if counts else {}
-
-
-def read(
-    inspection: Inspection,
-    by_check: Mapping[tuple[int, str], int],
-    warned: Mapping[tuple[int, str], int],
-    settled: Mapping[tuple[int, str], int],
-) -> RunFindings:
-    """Return the findings of an inspection, counted by time bucket and check before."""
+def read(numbers: RunFindings) -> RunFindings:
+    """Return counted findings with their checks, examples and persistence ids."""
+    inspection = numbers.inspection
     subjects = {check.name: check.subject for check in inspection.checks}
-    checks = _checks(inspection.warnings, subjects) if warned else {}
+    checks = _checks(inspection.warnings, subjects) if numbers.warned else {}
     is_open = F.col("reason").isNull()
     closed = inspection.findings.where(~is_open)
-    settled_facts = _settled_facts(closed, subjects) if settled else None
-    if not by_check:
-        return RunFindings(inspection, by_check, warned, settled, checks, [], settled_facts)
+    settled_facts = _settled_facts(closed, subjects) if numbers.settled else None
+    if not numbers.by_check:
+        return replace(numbers, checks=checks, settled_facts=settled_facts)
     findings = inspection.findings.where(is_open).drop("reason", "owner")
     checks = {**_checks(findings, subjects), **checks}
-    ids = _first_ids(findings)
-    return RunFindings(inspection, by_check, warned, settled, checks, ids, settled_facts)
+    return replace(numbers, checks=checks, ids=_first_ids(findings), settled_facts=settled_facts)
 
 
 def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> RunFacts:
@@ -204,8 +194,7 @@ def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     kinds = findings.per_check().keys()
     which = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
     repair = Remedy(applications.RECONCILE, "repair", which)
-    # Repair writes the row that is missing there, unless its event is deleted.
-    settled = [name for name in kinds if name not in REPAIRABLE or name in OF_ROW_NUMBERS]
+    settled = [check.name for check in findings.known if check.name in kinds and check.for_people]
     return (
         *((repair,) if kinds & REPAIRABLE else ()),
         *(_settlement(name, findings.checks[name]) for name in settled),
@@ -227,19 +216,7 @@ def _way(findings: RunFindings, remedy: Remedy) -> Way:
         return Way("put right what the journal tells", f"{remedy} --apply")
     name = str(remedy.options["check"])
     [check] = [known for known in findings.known if known.name == name]
-    return Way(_mend(check), f"{remedy} --reason ...", name)
-
-
-def _mend(check: Check) -> str:
-    if check.layer is Layer.USER:
-        return f"put right what your check {check.name} finds"
-    if check.mend:
-        return check.mend
-    if check.name == WRONG_PARTITION_NR:
-        return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events"
-    if check.name == UNWRITABLE_EVENT:
-        return "repair each event that cannot be written"
-    return "restore what is lost from a backup or its tag views"
+    return Way(check.for_people, f"{remedy} --reason ...", name)
 
 
 @shaped(findings=shapes.FINDINGS)

@@ -7,7 +7,6 @@ from pyspark.sql import functions as F
 from tidemark.application import preflight
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
-from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
 from tidemark.continuity.reading.of_ids import Judged, inspect
 from tidemark.continuity.reading.source import of_ids
@@ -33,26 +32,21 @@ def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
         return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
     judged = Judged.of(run.settings, plan.owed_by_tag_write(run))
     inspection = inspect(run, scope, judged)
-    is_open = F.col("reason").isNull()
-    by_check = finding.counts(inspection.findings.where(is_open))
-    settled = finding.counts(inspection.findings.where(~is_open))
-    warned = finding.counts(inspection.warnings)
-    everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
     made = [check.name for check in CHECKS]
     store.replace(
         run,
-        everything,
+        inspection.everything,
         CHECKS,
         lambda stored: of_ids(run, stored.where(F.col("check_name").isin(*made)), scope),
         # A lost tail without a time is found in another time bucket by each run.
         is_judged=lambda row: (
-            row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL
+            row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL.name
         ),
     )
-    findings = run_findings.read(inspection, by_check, warned, settled)
+    findings = run_findings.read(run_findings.counted_of(inspection))
     looked_at = {bucket for counts in inspection.read_counts.values() for bucket in counts}
     places = len(looked_at | findings.bad_buckets())
-    error = run_findings.failure(run, findings, places, None) if by_check else None
+    error = run_findings.failure(run, findings, places, None) if findings.by_check else None
     return Outcome(
         RunState.DONE if error is None else RunState.FAILED,
         counts=findings.totals(),

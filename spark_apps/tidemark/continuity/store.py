@@ -22,7 +22,8 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import REPAIRABLE, Check, Severity
+from tidemark.continuity.findings.check import Check, Severity
+from tidemark.continuity.findings.checks import REPAIRABLE
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tidemark.continuity.findings.checks import Layer
+from tidemark.continuity.findings.check import Layer
 from tidemark.continuity.layers import FurtherLayer
 from tidemark.inspection.kafka_journal import checks as of_kafka_journal
 from tidemark.inspection.kafka_journal import find as in_kafka_journal

@@ -28,10 +28,10 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     preflight.check_journal(run)
     require_known(run, scope)
     comparison = find(run, scope)
-    findings.replace(run, scope, comparison.found)
+    findings.replace(run, scope, comparison.examination.found)
     lines = [
         *describe(comparison),
-        *(findings.examples(comparison.findings) if comparison.by_kind else []),
+        *(findings.examples(comparison.examination.findings) if comparison.by_kind else []),
     ]
     counts = {**comparison.read, "findings": sum(comparison.by_kind.values()), **comparison.by_kind}
     audit.record(run, "check", audited_subject(run, scope), lines, counts, dry_run=True)

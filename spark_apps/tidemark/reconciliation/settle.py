@@ -15,7 +15,8 @@ from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.findings.check import Severity
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.user_checks import definition
 from tidemark.errors import InvalidInput
 from tidemark.inspection import layers

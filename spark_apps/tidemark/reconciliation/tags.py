@@ -14,7 +14,6 @@ from tidemark.continuity.reading.examine import read_keys
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.partitioning import keys
-from tidemark.tagging import rules
 from tidemark.window import from_millis
 
 NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_progress")
@@ -31,9 +30,7 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     preflight.check_journal(run)
     require_known(run, scope)
     run.say("reading messages, tag views and progress")
-    tag_rules = rules.load(run.settings.tagging_dir)
-    rules.check(run.spark, tag_rules)
-    read = read_keys(run, scope, tag_rules, are_applied=True)
+    read = read_keys(run, scope, are_applied=True)
     tags = by_tag(read.keys.settled(once)).localCheckpoint()
     number = tags.count()
     [totals] = tags.agg(

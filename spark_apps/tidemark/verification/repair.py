@@ -19,6 +19,7 @@ from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.context import Outcome, RunContext
+from tidemark.continuity.findings import finding
 from tidemark.continuity.reading.inspection import kept_frames
 from tidemark.errors import InvalidInput
 from tidemark.inspection.kafka_topic import checks, rules
@@ -34,10 +35,11 @@ from tidemark.replication.shapes import CHANGED_HEADS, WRITE_TIME, WRITTEN_ROWS
 from tidemark.replication.tables import rows
 from tidemark.spark import gateway
 from tidemark.spark.shapes import shaped
-from tidemark.verification.verify import REPAIRED, examples
+from tidemark.verification.verify import REPAIRED
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _DELETED_TOGETHER = 500
+_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,13 @@ def _plan(
         by_check = {row["check_name"]: row["count"] for row in found}
         lost = mending.lost.count()
         counts = {
-            "events_written": by_check.get(checks.MISSING_EVENT, 0)
-            + by_check.get(checks.DIFFERENT_EVENT, 0),
-            "events_deleted": by_check.get(checks.EXTRA_EVENT, 0),
+            "events_written": by_check.get(checks.MISSING_EVENT.name, 0)
+            + by_check.get(checks.DIFFERENT_EVENT.name, 0),
+            "events_deleted": by_check.get(checks.EXTRA_EVENT.name, 0),
             "heads_written": mending.heads.count(),
             "heads_lost": lost,
         }
-        lines = examples(mending.compared.findings.where(F.col("check_name").isin(*REPAIRED)))
+        lines = _examples(mending.compared.findings.where(F.col("check_name").isin(*REPAIRED)))
         if lost:
             [first] = mending.lost.orderBy(*_JOURNAL).limit(1).collect()
             lines.append(
@@ -110,6 +112,13 @@ def _plan(
     if not found:
         return Plan(counts, lines or ["there is nothing to repair"], None)
     return Plan(counts, lines, lambda check: _apply(run, partitions, topics, keys, counts, check))
+
+
+def _examples(findings: DataFrame) -> list[str]:
+    """Return the first findings by key as lines for people."""
+    rows = findings.orderBy(*finding.KEY).limit(_NAMED + 1).collect()
+    lines = [finding.line(row.asDict(), "topic") for row in rows[:_NAMED]]
+    return [*lines, "and more"] if len(rows) > _NAMED else lines
 
 
 @contextmanager
@@ -173,9 +182,9 @@ def _apply(
         }
         events = mending.compared.rows.withColumn(WRITE_TIME, at).select(*WRITTEN_ROWS)
         ensure_locked()
-        rows.write_events(_of(events, wanted[checks.MISSING_EVENT]), settings, in_order=False)
+        rows.write_events(_of(events, wanted[checks.MISSING_EVENT.name]), settings, in_order=False)
         ensure_locked()
-        rows.overwrite_events(_of(events, wanted[checks.DIFFERENT_EVENT]), settings)
+        rows.overwrite_events(_of(events, wanted[checks.DIFFERENT_EVENT.name]), settings)
         heads = mending.heads.withColumn(WRITE_TIME, at).select(*CHANGED_HEADS)
         ensure_locked()
         rows.remove_expiry(heads, settings)
@@ -210,7 +219,7 @@ def _delete(
         *key, "offset", F.col("content")["timestamp"].alias("timestamp")
     )
     in_question = found.where(
-        F.col("check_name").isin(checks.EXTRA_EVENT, checks.DIFFERENT_EVENT)
+        F.col("check_name").isin(checks.EXTRA_EVENT.name, checks.DIFFERENT_EVENT.name)
     ).select(*key)
     extra = stored.join(in_question.distinct(), key, "left_semi").join(
         said, [*key, "offset", "timestamp"], "left_anti"

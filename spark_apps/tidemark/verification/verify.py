@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.continuity import store
-from tidemark.continuity.findings import finding
-from tidemark.continuity.reading.inspection import Keep, kept_frames
+from tidemark.continuity import run_findings, store
+from tidemark.continuity.findings.check import Layer
+from tidemark.continuity.layers import FurtherLayer, with_layers
+from tidemark.continuity.reading.inspection import Keep, kept_frames, of_nothing
 from tidemark.continuity.shapes import FINDINGS
 from tidemark.errors import ValidationFailed
 from tidemark.inspection.kafka_journal import checks as of_tables
@@ -21,14 +22,9 @@ from tidemark.inspection.kafka_topic.asked import Asked, bounds
 from tidemark.inspection.kafka_topic.find import looked_twice
 from tidemark.text import counted
 
-_NAMED = 20
-_HIDDEN = [check for check in of_tables.CHECKS if check.name == of_tables.HIDDEN_EVENTS]
-CHECKS = (*checks.CHECKS, *_HIDDEN)
+CHECKS = (*checks.CHECKS, of_tables.HIDDEN_EVENTS)
 """What verify looks for: a gap across the end of a segment is one in the topic, or was lost."""
-REPAIRED = (
-    *(checks.MISSING_EVENT, checks.DIFFERENT_EVENT, checks.EXTRA_EVENT),
-    *(checks.MISSING_HEAD, checks.DIFFERENT_HEAD),
-)
+REPAIRED = tuple(check.name for check in CHECKS if check.remedy == checks.BY_REPAIR)
 """What `repair` puts right as long as Kafka holds the records."""
 
 
@@ -47,24 +43,24 @@ def run_verify(run: RunContext, asked: Asked) -> Outcome:
     within = bounds(run, asked)
     if not within:
         return Outcome(RunState.NOTHING, lines=["nothing of it is replicated and still in Kafka"])
+    topics = sorted({one.topic for one in within})
     with kept_frames() as keep:
         looked = looked_twice(run, keep, asked)
-        # The rows behind them may have columns by the names of evidence that mean something else.
-        found = looked.findings.select(*FINDINGS)
-        topics = sorted({one.topic for one in within})
-        if asked.is_whole:
-            found = found.unionByName(_hidden(run, keep, topics))
-        found = keep(finding.one_of_each(finding.with_evidence(found)))
-        weighed = finding.weighed(found, store.settlements(run.spark, run.control, run.settings))
+
+        def find(run: RunContext, keep: Keep) -> DataFrame:
+            found = looked.findings.select(*FINDINGS)
+            return found.unionByName(_hidden(run, keep, topics)) if asked.is_whole else found
+
+        layer = FurtherLayer(Layer.KAFKA_TOPIC, CHECKS, find)
+        inspection = with_layers(run, of_nothing(run), [layer], keep)
         is_replaced = (
             F.col("check_name").isin([check.name for check in CHECKS])
             & F.col("tag").isin(topics)
             & F.lit(asked.is_whole)
         )
-        store.replace(run, weighed, CHECKS, lambda stored: stored.where(is_replaced))
-        still_open = keep(weighed.where(F.col("reason").isNull()))
-        by_check = _by_check(still_open)
-        lines = examples(still_open)
+        store.replace(run, inspection.findings, CHECKS, lambda stored: stored.where(is_replaced))
+        findings = run_findings.read(run_findings.counted_of(inspection))
+    by_check, lines = findings.per_check(), findings.lines()
     counts = {"events_compared": looked.events, "findings": sum(by_check.values()), **by_check}
     if not by_check:
         line = f"{counted(len(within), 'topic partition')}: the tables hold what the topics say"
@@ -74,29 +70,17 @@ def run_verify(run: RunContext, asked: Asked) -> Outcome:
     )
 
 
-def examples(findings: DataFrame) -> list[str]:
-    """Return the first findings by key as lines for people."""
-    rows = findings.orderBy(*finding.KEY).limit(_NAMED + 1).collect()
-    lines = [finding.line(row.asDict(), "topic") for row in rows[:_NAMED]]
-    return [*lines, "and more"] if len(rows) > _NAMED else lines
-
-
 def _hidden(run: RunContext, keep: Keep, topics: list[str]) -> DataFrame:
     found = in_tables.find(run, keep)
-    is_hidden = F.col("check_name") == of_tables.HIDDEN_EVENTS
+    is_hidden = F.col("check_name") == of_tables.HIDDEN_EVENTS.name
     return found.where(is_hidden & F.col("tag").isin(topics)).select(*FINDINGS)
-
-
-def _by_check(findings: DataFrame) -> Mapping[str, int]:
-    rows = findings.groupBy("check_name").count().orderBy("check_name").collect()
-    return {row["check_name"]: row["count"] for row in rows}
 
 
 def _error(run: RunContext, by_check: Mapping[str, int], lines: list[str]) -> ValidationFailed:
     kinds = ", ".join(f"{count:,} {name}" for name, count in by_check.items())
-    ways = ["replicate.py repair --apply"] if not by_check.keys().isdisjoint(REPAIRED) else []
+    ways = [checks.BY_REPAIR] if not by_check.keys().isdisjoint(REPAIRED) else []
     others = [check for check in CHECKS if check.name in by_check and check.name not in REPAIRED]
-    ways += [f"{check.name}: {check.mend}" for check in others]
+    ways += [f"{check.name}: {check.remedy}" for check in others]
     return ValidationFailed(
         f"{counted(sum(by_check.values()), 'finding')} ({kinds}); first: {lines[0]}",
         where=run.settings.kafka_journal_keyspace,

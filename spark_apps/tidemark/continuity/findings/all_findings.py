@@ -91,7 +91,7 @@ def event_findings(
 @shaped(index=shapes.NUMBERED_EVENTS, partitions=shapes.VIEW_SIZES, returns=shapes.FINDINGS)
 def warnings(
     index: DataFrame,
-    partitions: DataFrame,
+    partitions: DataFrame | None,
     size: BucketSize,
     row_bytes: float,
     buckets: Sequence[int],
@@ -99,10 +99,10 @@ def warnings(
     """Return the findings in the time buckets of the checks that warn, one for each KEY.
 
     `index` has the events of the buckets and those before them, as far as any is out of order,
-    `partitions` all rows of the buckets, of `row_bytes` on average.
+    `partitions` all rows of the buckets, of `row_bytes` on average; None if only some persistence
+    ids are judged.
     """
-    parts = [
-        sequence.out_of_order(index),
-        partition_size.large_partitions(partitions, size, row_bytes),
-    ]
+    parts = [sequence.out_of_order(index)]
+    if partitions is not None:
+        parts.append(partition_size.large_partitions(partitions, size, row_bytes))
     return finding.of_buckets(parts, buckets)

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
+from tidemark.continuity.findings.check import Check
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -31,14 +32,14 @@ class FindingRule:
     """The condition that makes a row a finding, and the values of the finding.
 
     Attributes:
-        check: the name of the check.
+        check: that it is of.
         is_broken: whether the row is a finding; null means no.
         number: the number that the row has.
         expected: the number that the row should have; may be null.
         detail: a clause for people.
     """
 
-    check: str
+    check: Check
     is_broken: Column
     number: Column
     expected: Column
@@ -55,7 +56,7 @@ def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
         F.when(
             rule.is_broken,
             F.struct(
-                F.lit(rule.check).alias("check_name"),
+                F.lit(rule.check.name).alias("check_name"),
                 rule.number.cast("bigint").alias("number"),
                 rule.expected.cast("bigint").alias("expected"),
                 rule.detail.alias("detail"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tidemark import clock
-from tidemark.continuity.findings.checks import Check, Severity
+from tidemark.continuity.findings.check import Check, Severity
 from tidemark.continuity.judgement import quiet_gx
 from tidemark.continuity.judgement.facts import RunFacts
 from tidemark.continuity.judgement.history import PAGES, RESULTS, JudgedRun, red_since, runs

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidemark.continuity.findings.checks import Severity
+from tidemark.continuity.findings.check import Severity
 from tidemark.continuity.no_time_bucket import NOWHERE
 
 RESULTS = "results"

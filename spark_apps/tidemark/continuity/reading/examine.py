@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.continuity import shapes
-from tidemark.continuity.findings.checks import EXTRA_ROW, UNTAGGED_EVENT
+from tidemark.continuity import shapes, store
+from tidemark.continuity.findings import checks, finding
+from tidemark.continuity.findings.all_findings import warnings
+from tidemark.continuity.findings.checks import WARNING
 from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.reading.source import source_of
 from tidemark.continuity.scope import Scope
@@ -21,6 +24,7 @@ from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import Compared, compare
 from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.continuity.tag_views.sums import Doubts
+from tidemark.continuity.whole import find as whole
 from tidemark.journal import frames
 from tidemark.journal.messages import increments
 from tidemark.journal.shapes import MESSAGES, SCANNING
@@ -52,20 +56,52 @@ class Examination:
         doubts: the persistence ids that had to be compared.
         compared: the comparison.
         bounds: of the comparison.
-        findings: of shape FINDINGS and EVIDENCE, without those of what came while it was read.
+        found: of shape WEIGHED and EVIDENCE, in memory: all findings of the comparison, the settled
+            ones too, without those of what came while it was read.
     """
 
     read: Read
     doubts: Doubts
     compared: Compared
     bounds: Bounds
-    findings: DataFrame
+    found: DataFrame
+
+    @property
+    def findings(self) -> DataFrame:
+        """Those that nobody has settled."""
+        return self.found.where(F.col("reason").isNull())
+
+    @property
+    def blocking(self) -> DataFrame:
+        """Those of the checks that block, the settled ones too."""
+        return self.found.where(~F.col("check_name").isin(*WARNING))
+
+    def warnings(
+        self, run: RunContext, buckets: Sequence[int], partitions: DataFrame | None = None
+    ) -> DataFrame:
+        """Return the findings of the checks that warn, of shape FINDINGS.
+
+        Args:
+            run: the context of the run.
+            buckets: those of time buckets are told in these, epoch ms.
+            partitions: all of the tag views; None if only some persistence ids are judged.
+        """
+        size, row_bytes = self.bounds.bucket_size, journal_keys.row_bytes(run)
+        index, deleted = self.read.index, self.read.keys.deleted
+        compared = self.found.where(F.col("check_name").isin(*WARNING)).drop("reason", "owner")
+        out_of_order = self.doubts.events_out_of_order(index)
+        parts = [
+            warnings(out_of_order, partitions, size, row_bytes, buckets),
+            finding.within(compared, buckets),
+            whole.find(index, deleted, self.read.snapshots, partitions, size, row_bytes),
+        ]
+        add = partial(DataFrame.unionByName, allowMissingColumns=True)
+        return once(reduce(add, parts))
 
 
 def read_keys(
     run: RunContext,
     scope: Scope,
-    tag_rules: Sequence[rules.TagRule],
     *,
     are_applied: bool = False,
     with_snapshots: bool = False,
@@ -75,10 +111,14 @@ def read_keys(
     Args:
         run: the context of the run.
         scope: persistence ids, slices and tags.
-        tag_rules: the tag rules, checked.
         are_applied: as in `journal_keys.with_rule_tags`.
         with_snapshots: also read the snapshots.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
     """
+    tag_rules = journal_keys.usable_rules(run)
     source = source_of(run, scope, tag_rules, are_applied=are_applied)
     progress, scanning = once(source.progress()), once(source.scanning())
     stored = source.snapshots() if with_snapshots else None
@@ -111,7 +151,7 @@ def examine(
     passed: Collection[int] = (),
     of_ids: bool = True,
 ) -> Examination:
-    """Compare the keys that were read.
+    """Compare the keys that were read, and weigh what is found by what operators have settled.
 
     Args:
         run: the context of the run.
@@ -129,7 +169,8 @@ def examine(
         findings = _without_late_rows(run, findings, compared.keys.index)
         if passed and bounds.owed.since is not None:
             findings = _without_late(findings, compared.keys.scanning, passed)
-    return Examination(read, doubts, compared, bounds, findings)
+    settlements = store.settlements(run.spark, run.control, run.settings)
+    return Examination(read, doubts, compared, bounds, once(finding.weighed(findings, settlements)))
 
 
 @shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)
@@ -139,13 +180,13 @@ def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> D
     Rows are read after messages: an event and its row may have come between the two.
     """
     event = ["persistence_id", "sequence_nr"]
-    is_extra = F.col("check_name") == EXTRA_ROW
+    is_extra = F.col("check_name") == checks.EXTRA_ROW.name
     extra = found.where(is_extra).select(*event).distinct().localCheckpoint()
     if extra.isEmpty():
         return found
     asked = extra.join(index, on=event, how="left_anti")
     present = frames.messages_of(increments.keys_of(asked, run.settings), run.settings)
-    came_late = present.select(*event, F.lit(EXTRA_ROW).alias("check_name")).distinct()
+    came_late = present.select(*event, F.lit(checks.EXTRA_ROW.name).alias("check_name")).distinct()
     return found.join(came_late, on=[*event, "check_name"], how="left_anti").select(*found.columns)
 
 
@@ -156,7 +197,7 @@ def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[i
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
     """
     is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
-    is_untagged = F.col("check_name") == UNTAGGED_EVENT
+    is_untagged = F.col("check_name") == checks.UNTAGGED_EVENT.name
     is_passed = F.col("time_bucket").isin(*passed)
     return (
         findings.join(scanning, on="persistence_id", how="left")

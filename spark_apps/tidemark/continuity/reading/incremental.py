@@ -14,7 +14,6 @@ second writer that goes on where it was when the first one took over.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -53,29 +52,10 @@ from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
-from tidemark.tagging.plan import FEW_EVENTS
+from tidemark.tagging.plan import FEW_EVENTS, NEWS_SHARE
 from tidemark.text import counted
 
-NEWS_SHARE = 4
-"""A scan is cheaper than reads by key if more than one time bucket in this number is new."""
 _SERIES = ["persistence_id", "tag"]
-
-
-@dataclass(frozen=True)
-class IncrementalInspection:
-    """The result of an inspection of new time buckets; its frames are in memory.
-
-    Attributes:
-        events: the events of the time buckets, of shape MESSAGES.
-        rows: the rows of the time buckets, of shape TAG_ROWS.
-        warnings: the findings of the checks that warn, of shape FINDINGS.
-        doubt: why everything must be looked at, for people; empty if the buckets are whole.
-    """
-
-    events: DataFrame
-    rows: DataFrame
-    warnings: DataFrame
-    doubt: str
 
 
 def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: TimeBuckets) -> str:
@@ -101,17 +81,22 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Time
     return ""
 
 
-def inspect(
-    run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.TagRule], owed: Owed
-) -> IncrementalInspection:
+def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> tuple[NewPart, DataFrame, str]:
     """Read the new time buckets, in the order of `journal_keys`, and decide if they are whole.
+
+    Returns what was read and the findings of the checks that warn (FINDINGS), in memory, and why
+    everything must be looked at, for people; empty if the buckets are whole.
 
     Args:
         run: the context of the run.
         buckets: time buckets without one between them that has passed, epoch ms.
-        tag_rules: the tag rules.
         owed: the time buckets that tag-write owes.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
     """
+    tag_rules = journal_keys.usable_rules(run)
     spark, settings = run.spark, run.settings
     bounds = Bounds.of_buckets(run, buckets, owed)
     progress = frames.write_progress(spark, settings).localCheckpoint()
@@ -140,12 +125,26 @@ def inspect(
         suspicions(part, buckets, bounds), store.settlements(spark, run.control, settings)
     )
     row_bytes = journal_keys.row_bytes(run)
-    filled = message_partitions.reached(new, part.deleted, settings.target_partition_size)
-    warned = warnings(
-        around, partition_size.sizes(rows), settings.bucket_size, row_bytes, buckets
-    ).unionByName(message_partitions.large_partitions(filled, row_bytes), allowMissingColumns=True)
-    warned = warned.localCheckpoint()
-    return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
+    warned = advice(part, buckets, bounds, row_bytes).localCheckpoint()
+    return part, warned, _doubt(suspected, overlapping(first, known))
+
+
+@shaped(returns=shapes.FINDINGS)
+def advice(part: NewPart, buckets: Sequence[int], bounds: Bounds, row_bytes: float) -> DataFrame:
+    """Return the findings of the checks that are made exactly here, not only suspected.
+
+    Args:
+        part: what is new, and what is around it.
+        buckets: the new time buckets, epoch ms.
+        bounds: of the comparison.
+        row_bytes: `journal_keys.row_bytes`.
+    """
+    of_buckets = warnings(
+        part.around, partition_size.sizes(part.rows), bounds.bucket_size, row_bytes, buckets
+    )
+    filled = message_partitions.reached(part.events, part.deleted, bounds.target_partition_size)
+    large = message_partitions.large_partitions(filled, row_bytes)
+    return of_buckets.unionByName(large, allowMissingColumns=True)
 
 
 @shaped(progress=PLACED_PROGRESS, scanning=SCANNING, returns=EVENT)
@@ -270,11 +269,11 @@ def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
     those of other suspicions depend on what was left out. Where tag_scanning is what is ahead, the
     comparison names the same numbers the other way round.
     """
-    is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL
+    is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL.name
     tails_of_ids = suspected.where(is_exact)
     of_scanning = tails_of_ids.withColumns(
         {
-            "check_name": F.lit(SCANNING_AHEAD),
+            "check_name": F.lit(SCANNING_AHEAD.name),
             "number": F.col("expected"),
             "expected": F.col("number"),
         }
@@ -290,7 +289,7 @@ def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
 
 
 def _doubt(suspected: DataFrame, overlaps: DataFrame) -> str:
-    check = F.lit(TAG_PID_SEQUENCE_NR_DUPLICATE).alias("check_name")
+    check = F.lit(TAG_PID_SEQUENCE_NR_DUPLICATE.name).alias("check_name")
     doubtful = suspected.select("persistence_id", "check_name").unionByName(
         overlaps.select("persistence_id", check)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -13,32 +13,25 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.all_findings import warnings
-from tidemark.continuity.findings.checks import (
-    CHECKS,
-    WARNING,
-    WHOLE,
-    Check,
-    Severity,
-)
+from tidemark.continuity.findings.check import Check, Severity
+from tidemark.continuity.findings.checks import CHECKS, WHOLE
 from tidemark.continuity.findings.partition_size import sizes
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.plan import Owed, ValidationScope
-from tidemark.continuity.reading import incremental, journal_keys, tails
+from tidemark.continuity.reading import incremental, tails
 from tidemark.continuity.reading.examine import examine, read_keys
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
-from tidemark.continuity.whole import find as whole
 from tidemark.journal import tables
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import kept_once
-from tidemark.spark.shapes import shaped
-from tidemark.tagging import rules
+from tidemark.spark.shapes import ddl, shaped
 from tidemark.text import counted
 
 READ_COUNTS = ("messages_checked", "tag_rows_checked")
@@ -71,6 +64,28 @@ class Inspection:
     tails: DataFrame | None
     layers: Sequence[str] = ()
     whole: Sequence[str] = ()
+
+    @property
+    def everything(self) -> DataFrame:
+        """All findings, of shape WEIGHED; those that warn are not settled."""
+        return self.findings.unionByName(self.warnings, allowMissingColumns=True)
+
+    def plus(self, run: RunContext, found: DataFrame, buckets: Collection[int]) -> Inspection:
+        """Add findings of its checks, of shape FINDINGS.
+
+        Those that block are weighed by what operators have settled; those that warn are added in
+        the time buckets (epoch ms) alone.
+        """
+        names = [check.name for check in self.checks if check.severity is Severity.WARNS]
+        warns = F.col("check_name").isin(names)
+        settlements = store.settlements(run.spark, run.control, run.settings)
+        blocking = finding.weighed(found.where(~warns), settlements)
+        warned = finding.within(found.where(warns), buckets)
+        return replace(
+            self,
+            findings=self.findings.unionByName(blocking, allowMissingColumns=True),
+            warnings=self.warnings.unionByName(warned, allowMissingColumns=True),
+        )
 
     def line(self) -> str:
         """Return what was looked at, as a line for people."""
@@ -110,7 +125,6 @@ class _Asked:
 
     run: RunContext
     planned: Sequence[int]
-    tag_rules: Sequence[rules.TagRule]
     owed: Owed
     user_checks: Sequence[UserCheck]
     keep: Keep
@@ -139,9 +153,12 @@ def kept_frames() -> Iterator[Keep]:
 def of_nothing(run: RunContext) -> Inspection:
     """Return the inspection of no time bucket, which has no checks."""
     none = local_rows(run.spark, [], finding.SCHEMA)
-    settlements = _settlements(run)
     counts: dict[str, dict[int, int]] = {name: {} for name in READ_COUNTS}
-    return Inspection(None, "", (), finding.weighed(none, settlements), none, counts, None)
+    return Inspection(None, "", (), _none_weighed(run), none, counts, None)
+
+
+def _none_weighed(run: RunContext) -> DataFrame:
+    return local_rows(run.spark, [], ddl(shapes.WEIGHED))
 
 
 def inspect(
@@ -163,12 +180,8 @@ def inspect(
     Raises:
         DefinitionError: a tag rule or a user's check cannot be used.
     """
-    tag_rules = rules.load(run.settings.tagging_dir)
-    rules.check(run.spark, tag_rules)
     require_usable(run.spark, user_checks)
-    asked = _Asked(
-        run, [piece.time_bucket for piece in buckets.pieces], tag_rules, owed, user_checks, keep
-    )
+    asked = _Asked(run, [piece.time_bucket for piece in buckets.pieces], owed, user_checks, keep)
     if buckets.scope is ValidationScope.ALL:
         return _everything(asked, buckets.again, "it was asked for")
     if buckets.again:
@@ -176,22 +189,18 @@ def inspect(
     why = incremental.reason_for_everything(run, buckets.pieces, buckets.passed)
     if not why:
         run.say("reading what is new")
-        new = incremental.inspect(run, asked.planned, tag_rules, owed)
-        if not new.doubt:
-            none = finding.weighed(local_rows(run.spark, [], finding.SCHEMA), _settlements(run))
-            findings, warned = _with_user_checks(
-                asked, asked.planned, new.events, new.rows, none, new.warnings
-            )
-            return Inspection(
+        new, warned, why = incremental.inspect(run, asked.planned, owed)
+        if not why:
+            proven = Inspection(
                 ValidationScope.NEW,
                 "",
                 asked.checks,
-                findings,
+                _none_weighed(run),
                 warned,
-                _counts(new.events, new.rows, asked.planned),
+                rows_by_bucket(new.events, new.rows, asked.planned),
                 tails.last_rows(new.rows, max(asked.planned)),
             )
-        why = new.doubt
+            return _with_user_checks(asked, asked.planned, new.events, new.rows, proven)
     return _everything(asked, (), why)
 
 
@@ -202,74 +211,52 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
     bounds = Bounds.of_buckets(run, buckets, owed)
-    read = read_keys(run, Scope(), asked.tag_rules, with_snapshots=True)
+    read = read_keys(run, Scope(), with_snapshots=True)
     index, rows = read.index, read.keys.rows
     partitions = once(sizes(rows))
-    counts = _counts(index, partitions, buckets)
+    counts = rows_by_bucket(index, partitions, buckets)
     run.say("comparing messages, tag views and tag_write_progress")
     examination = examine(run, read, bounds, passed=passed)
-    found, doubts = examination.findings, examination.doubts
-    warns = F.col("check_name").isin(*WARNING)
     moved = None
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
-        last = tails.of_journal(rows, read.keys.progress, doubts, buckets[-1], settings.bucket_size)
+        last = tails.of_journal(
+            rows, read.keys.progress, examination.doubts, buckets[-1], settings.bucket_size
+        )
         moved = last.join(known, on=known.columns, how="left_anti")
-    out_of_order = doubts.events_out_of_order(index)
-    row_bytes = journal_keys.row_bytes(run)
-    warned = warnings(out_of_order, partitions, settings.bucket_size, row_bytes, planned)
-    lagging = finding.within(found.where(warns), planned)
-    warned = once(warned.unionByName(lagging, allowMissingColumns=True))
-    findings = once(finding.weighed(found.where(~warns), _settlements(run)))
-    findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    of_whole = once(whole.find(run, index, read.keys.deleted, read.snapshots, partitions))
-    warned = warned.unionByName(of_whole, allowMissingColumns=True)
-    return Inspection(
+    compared = Inspection(
         ValidationScope.ALL,
         why,
         asked.checks,
-        findings,
-        warned,
+        examination.blocking,
+        examination.warnings(run, planned, partitions),
         counts,
         moved,
         whole=WHOLE,
     )
+    return _with_user_checks(asked, buckets, index, rows, compared)
 
 
-def _settlements(run: RunContext) -> DataFrame:
-    return store.settlements(run.spark, run.control, run.settings)
-
-
-@shaped(events=MESSAGES, rows=TAG_ROWS, findings=shapes.WEIGHED, warnings=shapes.FINDINGS)
+@shaped(events=MESSAGES, rows=TAG_ROWS)
 def _with_user_checks(
     asked: _Asked,
     buckets: Collection[int],
     events: DataFrame,
     rows: DataFrame,
-    findings: DataFrame,
-    warnings: DataFrame,
-) -> tuple[DataFrame, DataFrame]:
-    """Add what users' checks find in the time buckets to the findings and to the warnings."""
+    inspection: Inspection,
+) -> Inspection:
+    """Add what users' checks find in the time buckets."""
     if not asked.user_checks:
-        return findings, warnings
+        return inspection
     asked.run.say(f"making {counted(len(asked.user_checks), 'check')} of your own")
-    open_findings = findings.where(F.col("reason").isNull()).select(*shapes.FINDINGS)
-    present = open_findings.unionByName(warnings.select(*shapes.FINDINGS))
+    is_open = F.col("reason").isNull() & (F.col("time_bucket") != NO_TIME_BUCKET)
+    present = inspection.everything.where(is_open).select(*shapes.FINDINGS)
     failed = failures(events, rows, present, asked.user_checks, buckets, asked.keep)
-    warns = F.col("check_name").isin(
-        [check.name for check in asked.checks if check.severity is Severity.WARNS]
-    )
-    blocking = finding.weighed(failed.where(~warns), _settlements(asked.run))
     # Those that warn are told of the planned time buckets only, as Tidemark's own are.
-    return (
-        findings.unionByName(blocking, allowMissingColumns=True),
-        warnings.unionByName(
-            finding.within(failed.where(warns), asked.planned), allowMissingColumns=True
-        ),
-    )
+    return inspection.plus(asked.run, failed, asked.planned)
 
 
-def _counts(
+def rows_by_bucket(
     index: DataFrame, rows: DataFrame, buckets: Collection[int]
 ) -> dict[str, dict[int, int]]:
     """Count messages and rows by bucket: messages first, since Pekko writes in this order."""

@@ -44,6 +44,18 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
+def usable_rules(run: RunContext) -> list[rules.TagRule]:
+    """Return the tag rules, checked.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
+    """
+    tag_rules = rules.load(run.settings.tagging_dir)
+    rules.check(run.spark, tag_rules)
+    return tag_rules
+
+
 def payload_for(tag_rules: Sequence[rules.TagRule]) -> Sequence[str]:
     """Return the payload columns that `with_rule_tags` wants; the payload itself only for rules."""
     return events.READ if tag_rules else ("ser_id",)
@@ -108,7 +120,7 @@ def without_deletes_meanwhile(run: RunContext, found: DataFrame) -> DataFrame:
     An actor may write events, and delete them, between the read of messages and that of metadata.
     Then its last event of the first read is deleted by now, or has a successor.
     """
-    is_ahead = F.col("check_name") == DELETED_TO_AHEAD
+    is_ahead = F.col("check_name") == DELETED_TO_AHEAD.name
     last = found.where(is_ahead).select("persistence_id", "number").distinct().localCheckpoint()
     if last.isEmpty():
         return found
@@ -120,7 +132,7 @@ def without_deletes_meanwhile(run: RunContext, found: DataFrame) -> DataFrame:
         present.groupBy("persistence_id")
         .agg(F.max("sequence_nr").alias("number"))
         .join(last, on=["persistence_id", "number"])
-        .withColumn("check_name", F.lit(DELETED_TO_AHEAD))
+        .withColumn("check_name", F.lit(DELETED_TO_AHEAD.name))
     )
     others, key = found.where(~is_ahead), ["persistence_id", "number", "check_name"]
     return others.unionByName(

@@ -9,23 +9,19 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.continuity import plan, store
-from tidemark.continuity.findings import finding, sequence
-from tidemark.continuity.findings.checks import CHECKS, WARNING
+from tidemark.continuity import plan
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading.examine import examine, read_keys
-from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
+from tidemark.continuity.reading.inspection import Inspection, rows_by_bucket
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.keys import once
-from tidemark.continuity.whole import find as whole
 from tidemark.journal import frames
 from tidemark.journal.shapes import MESSAGES, PLACED_PROGRESS, TAG_ROWS
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
-from tidemark.tagging import rules
 from tidemark.window import to_millis
 
 
@@ -68,35 +64,23 @@ def inspect(run: RunContext, scope: Scope, judged: Judged) -> Inspection:
         DefinitionError: a tag rule cannot be used.
     """
     settings, owed = run.settings, judged.owed
-    tag_rules = rules.load(settings.tagging_dir)
-    rules.check(run.spark, tag_rules)
     bounds = Bounds.of_buckets(run, [judged.newest], owed)
     run.say(f"reading the keys of {scope}")
-    read = read_keys(run, scope, tag_rules, with_snapshots=True)
+    read = read_keys(run, scope, with_snapshots=True)
     index, rows = read.index, read.keys.rows
     placed = frames.placed(read.keys.progress, settings.bucket_size)
     buckets = _time_buckets(index, rows, placed, judged)
     run.say("comparing messages, tag views and tag_write_progress")
     passed = plan.passed(plan.ledger(run), [], owed.buckets)
     late = [bucket for bucket in buckets if bucket in passed]
-    found = examine(run, read, replace(bounds, buckets=buckets), passed=late).findings
-    warns = F.col("check_name").isin(*WARNING)
-    out_of_order = finding.of_buckets([sequence.out_of_order(index)], buckets)
-    of_whole = whole.find(run, index, read.keys.deleted, read.snapshots)
-    warned = out_of_order.unionByName(of_whole).unionByName(
-        found.where(warns), allowMissingColumns=True
-    )
-    settlements = store.settlements(run.spark, run.control, settings)
+    examination = examine(run, read, replace(bounds, buckets=buckets), passed=late)
     return Inspection(
         None,
         "",
         CHECKS,
-        once(finding.weighed(found.where(~warns), settlements)),
-        once(warned),
-        {
-            name: finding.rows_by_bucket(frame, buckets)
-            for name, frame in zip(READ_COUNTS, (index, rows), strict=True)
-        },
+        examination.blocking,
+        examination.warnings(run, buckets),
+        rows_by_bucket(index, rows, buckets),
         None,
     )
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity.findings import checks, finding, sequence, tag_sequence
 from tidemark.continuity.findings.all_findings import JournalKeys, number_findings
+from tidemark.continuity.findings.check import Repair
 from tidemark.continuity.shapes import ABSENT, EVIDENCE, FINDINGS
 from tidemark.continuity.tag_views import kinds, mended, progress, rows
 from tidemark.continuity.tag_views.bounds import Bounds
@@ -87,7 +88,7 @@ def compare(
     if of_ids:
         numbers = numbers.unionByName(sequence.deleted_beyond(stored.index, stored.deleted))
     else:
-        numbers = numbers.where(F.col("check_name").isin(*checks.OF_ROW_NUMBERS))
+        numbers = numbers.where(F.col("check_name").isin(*checks.repaired_by(Repair.OTHER_ROWS)))
     # Progress that names no event has no time bucket; the comparison has accused it.
     placed = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))
     shape = [*FINDINGS, *EVIDENCE]
@@ -168,5 +169,5 @@ def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds, keep: Keep)
         scanning,
         deleted=keys.deleted.where(F.col("deleted_to") < REMOVED),
         listed=keys.listed,
-        unwritable=differences.where(F.col("check_name") == checks.UNWRITABLE_EVENT),
+        unwritable=differences.where(F.col("check_name") == checks.UNWRITABLE_EVENT.name),
     )

@@ -11,42 +11,27 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity.findings import checks
+from tidemark.continuity.findings.check import Inputs, Repair
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
 
-OF_PROGRESS = (
-    checks.PROGRESS_MISSING,
-    checks.PROGRESS_BEHIND,
-    checks.PROGRESS_AHEAD,
-    checks.PROGRESS_WRONG,
-)
+OF_PROGRESS = checks.repaired_by(Repair.PROGRESS)
 OF_ROWS = (
-    checks.UNTAGGED_EVENT,
-    checks.EXTRA_ROW,
-    checks.DOUBLED_ROW,
-    checks.WRONG_NUMBER,
-    checks.WRONG_TIME_BUCKET,
-    checks.UNWRITABLE_EVENT,
+    *checks.repaired_by(
+        Repair.ROW_WRITTEN, Repair.ROW_DELETED, Repair.ROW_RENUMBERED, Repair.ROW_MOVED
+    ),
+    checks.UNWRITABLE_EVENT.name,
 )
-OF_CONTINUITY = (
-    checks.SEQUENCE_NR_GAP,
-    checks.SEQUENCE_NR_MISSING_HEAD,
-    checks.SEQUENCE_NR_DUPLICATE,
-    checks.SEQUENCE_NR_LOST_TAIL,
-    checks.DELETED_TO_AHEAD,
-    checks.WRONG_PARTITION_NR,
-    checks.NULL_PAYLOAD,
-    *checks.OF_ROW_NUMBERS,
-)
+OF_CONTINUITY = tuple(check.name for check in checks.CHECKS if check.inputs is Inputs.NUMBERS)
 """What the numbers still show once all differences are put right.
 
 What is missing then is in no table, so no repair brings it back.
 """
 RULES = {check.name: check.rule for check in checks.CHECKS}
-KINDS = (*OF_ROWS, *OF_PROGRESS, checks.SCANNING_AHEAD, *OF_CONTINUITY)
+KINDS = (*OF_ROWS, *OF_PROGRESS, *checks.repaired_by(Repair.SCANNING), *OF_CONTINUITY)
 """Every kind that a comparison looks for, in the order in which reports list them."""
 
 
@@ -57,18 +42,14 @@ def any_of(names: Iterable[str]) -> str:
 
 IS_LEFT = any_of(OF_CONTINUITY)
 """The condition for findings that repair leaves as they are."""
-NEED_A_WRITE = (checks.UNTAGGED_EVENT, checks.WRONG_NUMBER, checks.WRONG_TIME_BUCKET)
-NEED_A_DELETE = (
-    checks.EXTRA_ROW,
-    checks.DOUBLED_ROW,
-    checks.WRONG_NUMBER,
-    checks.WRONG_TIME_BUCKET,
-)
-IS_WRITTEN = any_of(NEED_A_WRITE)
+IS_WRITTEN = any_of(checks.repaired_by(Repair.ROW_WRITTEN, Repair.ROW_RENUMBERED, Repair.ROW_MOVED))
 """The condition for findings that want a row of the tag views."""
+IS_DELETED = any_of(checks.repaired_by(Repair.ROW_DELETED, Repair.ROW_RENUMBERED, Repair.ROW_MOVED))
+"""The condition for findings of a row that must go."""
+IS_OF_PROGRESS = any_of(OF_PROGRESS)
 IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
 """The condition for findings of progress that want a row; others want none."""
-IS_SCANNING = f"{any_of([checks.SCANNING_AHEAD])} AND tag = ''"
+IS_SCANNING = f"{any_of(checks.repaired_by(Repair.SCANNING))} AND tag = ''"
 """The condition for findings that want tag_scanning moved back.
 
 With a tag a finding speaks of a missing row, and is put right by writing that row.
@@ -115,11 +96,11 @@ def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
     any.
     """
     kind = F.col("kind")
-    is_scanning = kind == checks.SCANNING_AHEAD
+    is_scanning = kind == checks.SCANNING_AHEAD.name
     own = columns.time_bucket(columns.timeuuid_epoch_ms(F.col("timestamp")), size)
     place = F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(NO_TIME_BUCKET))
-    is_by_event = is_scanning | kind.isin(checks.UNTAGGED_EVENT, checks.UNWRITABLE_EVENT)
-    is_of_numbers = kind.isin(checks.DOUBLED_ROW, checks.WRONG_NUMBER, *OF_PROGRESS)
+    is_by_event = is_scanning | kind.isin(checks.UNTAGGED_EVENT.name, checks.UNWRITABLE_EVENT.name)
+    is_of_numbers = kind.isin(checks.DOUBLED_ROW.name, checks.WRONG_NUMBER.name, *OF_PROGRESS)
     stored_number = F.coalesce("number", F.lit(0))
     values = {
         "time_bucket": place,
@@ -164,9 +145,9 @@ def _detail(kind: Column) -> Column:
     ).otherwise(F.format_string("sequence nr %d has no row", expected_nr))
     differs = (
         F.when(kind.isin(*OF_PROGRESS), of_progress)
-        .when(kind == checks.SCANNING_AHEAD, of_scanning)
+        .when(kind == checks.SCANNING_AHEAD.name, of_scanning)
         .when(
-            kind == checks.UNWRITABLE_EVENT,
+            kind == checks.UNWRITABLE_EVENT.name,
             F.concat(F.lit("the event cannot be written: "), "cause"),
         )
         .otherwise(of_row)

@@ -20,7 +20,7 @@ FOUND = {**FINDINGS, **EVIDENCE}
 @shaped(held=TAG_ROWS, differences=FOUND, returns=TAG_ROWS)
 def rows(held: DataFrame, differences: DataFrame) -> DataFrame:
     """Return the rows of the tag views without those that must go, with those that must come."""
-    gone = differences.where(kinds.any_of(kinds.NEED_A_DELETE)).select(
+    gone = differences.where(kinds.IS_DELETED).select(
         *(name for name in TAG_ROW_KEYS if name != "time_bucket"),
         F.coalesce("held_in", "time_bucket").alias("time_bucket"),
     )
@@ -39,7 +39,7 @@ def rows(held: DataFrame, differences: DataFrame) -> DataFrame:
 @shaped(held=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
 def progress(held: DataFrame, differences: DataFrame, size: BucketSize) -> DataFrame:
     """Return tag_write_progress as it will be."""
-    wrong = differences.where(kinds.any_of(kinds.OF_PROGRESS))
+    wrong = differences.where(kinds.IS_OF_PROGRESS)
     right = wrong.where(kinds.IS_EXPECTED).select(
         *SERIES,
         F.col("expected_sequence_nr").alias("progress_sequence_nr"),

@@ -126,7 +126,7 @@ def skipped_findings(
     nr.
     """
     skipped = (
-        row_findings.where(F.col("kind") == checks.UNTAGGED_EVENT)
+        row_findings.where(F.col("kind") == checks.UNTAGGED_EVENT.name)
         .select(*SERIES, "sequence_nr", "expected_time_bucket")
         .join(progress, on=[*SERIES], how="left")
         .where(F.col("sequence_nr") > F.coalesce("progress_sequence_nr", F.lit(0)))
@@ -181,12 +181,15 @@ def _kind_if_events_remain() -> Column:
         F.when(F.col("due").isNull(), F.lit(None))
         .when(
             F.col("progress_sequence_nr").isNull(),
-            F.when(F.col("settled").isNotNull(), checks.PROGRESS_MISSING),
+            F.when(F.col("settled").isNotNull(), checks.PROGRESS_MISSING.name),
         )
-        .when(is_ahead & ~is_of_lost_event, checks.PROGRESS_AHEAD)
-        .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), checks.PROGRESS_BEHIND)
+        .when(is_ahead & ~is_of_lost_event, checks.PROGRESS_AHEAD.name)
+        .when(
+            F.col("progress_sequence_nr") < F.col("settled.sequence_nr"),
+            checks.PROGRESS_BEHIND.name,
+        )
         .when(F.col("here").isNull() | is_exact | is_of_lost_event, F.lit(None))
-        .otherwise(checks.PROGRESS_WRONG)
+        .otherwise(checks.PROGRESS_WRONG.name)
     )
 
 
@@ -194,9 +197,9 @@ def _kind_if_all_are_gone() -> Column:
     is_ahead = F.col("progress_sequence_nr") > F.coalesce("deleted_to", F.lit(0))
     is_behind = F.col("progress_number") < F.col("gone.tag_pid_sequence_nr")
     return (
-        F.when(F.col("progress_sequence_nr").isNull(), checks.PROGRESS_MISSING)
-        .when(is_ahead & ~_is_of_lost_event(), checks.PROGRESS_AHEAD)
-        .when(is_behind, checks.PROGRESS_BEHIND)
+        F.when(F.col("progress_sequence_nr").isNull(), checks.PROGRESS_MISSING.name)
+        .when(is_ahead & ~_is_of_lost_event(), checks.PROGRESS_AHEAD.name)
+        .when(is_behind, checks.PROGRESS_BEHIND.name)
     )
 
 
@@ -217,7 +220,7 @@ def _target(name: str) -> Column:
 def _of_scanning(rows: DataFrame, tag: Column) -> DataFrame:
     return kinds.difference(
         rows,
-        kind=F.lit(checks.SCANNING_AHEAD),
+        kind=F.lit(checks.SCANNING_AHEAD.name),
         tag=tag,
         sequence_nr=F.col("scanned_to"),
         expected_sequence_nr=F.col("expected_sequence_nr"),

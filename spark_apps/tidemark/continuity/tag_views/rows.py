@@ -81,7 +81,7 @@ def unwritable_findings(
     is_deleted = F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
     return kinds.difference(
         wanted.where(F.col("is_kept") & ~is_deleted),
-        kind=F.lit(checks.UNWRITABLE_EVENT),
+        kind=F.lit(checks.UNWRITABLE_EVENT.name),
         tag=F.lit(""),
         sequence_nr=F.col("sequence_nr"),
         timestamp=F.col("timestamp"),
@@ -95,12 +95,12 @@ def _classified(exploded: DataFrame) -> DataFrame:
     is_deleted = F.coalesce(F.col("sequence_nr") <= F.col("deleted_to"), F.lit(False))
     kind = (
         F.when(~is_event & is_deleted, F.lit(None))
-        .when(~is_event, checks.EXTRA_ROW)
-        .when(~is_row & F.col("event.is_required"), checks.UNTAGGED_EVENT)
+        .when(~is_event, checks.EXTRA_ROW.name)
+        .when(~is_row & F.col("event.is_required"), checks.UNTAGGED_EVENT.name)
         .when(~is_row, F.lit(None))
-        .when(F.col("has_right") | (F.col("place") > 0), checks.DOUBLED_ROW)
-        .when(F.col("row.number") != F.col("event.expected_number"), checks.WRONG_NUMBER)
-        .otherwise(checks.WRONG_TIME_BUCKET)
+        .when(F.col("has_right") | (F.col("place") > 0), checks.DOUBLED_ROW.name)
+        .when(F.col("row.number") != F.col("event.expected_number"), checks.WRONG_NUMBER.name)
+        .otherwise(checks.WRONG_TIME_BUCKET.name)
     )
     return (
         exploded.select(

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks, finding, sequence, tag_sequence
 from tidemark.continuity.findings.all_findings import JournalKeys, event_findings
+from tidemark.continuity.findings.check import Check
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.expected import TAGGED_EVENT
@@ -202,6 +203,6 @@ def _placed(progress: DataFrame, bounds: Bounds) -> DataFrame:
     return placed.withColumnRenamed("progress_bucket", "time_bucket")
 
 
-def _suspected(rows: DataFrame, check: str, number: Column) -> DataFrame:
+def _suspected(rows: DataFrame, check: Check, number: Column) -> DataFrame:
     rule = FindingRule(check, F.lit(True), number, F.lit(None), F.lit("in doubt"))
     return findings_of(rows.where(F.col("time_bucket").isNotNull()), [rule])

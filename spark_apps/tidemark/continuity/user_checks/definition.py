@@ -12,7 +12,8 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from tidemark.continuity.findings.checks import CHECKS, Check, Layer, Severity
+from tidemark.continuity.findings.check import Check, Layer, Severity
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.user_checks.expected import (
     AnyExpectations,
     Expectations,
@@ -134,7 +135,7 @@ def _read(file: Path) -> UserCheck:
         header.name,
         header.rule or condition.text,
         Layer.USER,
-        Severity.BLOCKS if condition.is_blocking else Severity.WARNS,
-        is_repairable=False,
+        remedy=f"put right what your check {header.name} finds",
+        severity=Severity.BLOCKS if condition.is_blocking else Severity.WARNS,
     )
     return UserCheck(file, check, condition, select)

@@ -6,14 +6,13 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings.finding import one_of_each
-from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.whole.bucket_fit import too_fine
 from tidemark.continuity.whole.message_partitions import held, large_partitions
 from tidemark.continuity.whole.snapshot_tails import snapshots_beyond
 from tidemark.journal.shapes import DELETED, PLACED_MESSAGES, SNAPSHOTS
+from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
 
 
@@ -25,25 +24,26 @@ from tidemark.spark.shapes import shaped
     returns=shapes.FINDINGS,
 )
 def find(
-    run: RunContext,
     index: DataFrame,
     deleted: DataFrame,
     snapshots: DataFrame | None,
-    partitions: DataFrame | None = None,
+    partitions: DataFrame | None,
+    bucket_size: BucketSize,
+    row_bytes: float,
 ) -> DataFrame:
     """Return the findings of the checks of WHOLE, in no time bucket.
 
     Args:
-        run: the context of the run.
         index: all messages of the persistence ids that are judged.
         deleted: read after them.
         snapshots: read before them; None without a snapshot store.
         partitions: all of the tag views; None if only some persistence ids are judged.
+        bucket_size: of the tag views.
+        row_bytes: `journal_keys.row_bytes`.
     """
-    size = journal_keys.row_bytes(run)
-    parts = [large_partitions(held(index), size)]
+    parts = [large_partitions(held(index), row_bytes)]
     if partitions is not None:
-        parts.append(too_fine(partitions, run.settings.bucket_size, size))
+        parts.append(too_fine(partitions, bucket_size, row_bytes))
     if snapshots is not None:
         parts.append(snapshots_beyond(snapshots, index, deleted))
     return one_of_each(reduce(DataFrame.unionByName, parts))

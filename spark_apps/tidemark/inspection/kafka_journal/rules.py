@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
+from tidemark.continuity.findings.check import Check
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.no_time_bucket import nowhere
 from tidemark.inspection.kafka_journal import checks
@@ -241,7 +242,7 @@ def _heads_against_events(heads: DataFrame, events: DataFrame) -> DataFrame:
     reached = F.greatest(F.coalesce("highest", F.lit(0)), delete_to).cast("bigint")
     above = "%,d events from %d on, the head ends at %d"
 
-    def first_of(check: str, name: str, expected: Column, detail: Column) -> FindingRule:
+    def first_of(check: Check, name: str, expected: Column, detail: Column) -> FindingRule:
         return FindingRule(check, F.col(f"{name}_events") > 0, F.col(name), expected, detail)
 
     def ends(name: str) -> Column:

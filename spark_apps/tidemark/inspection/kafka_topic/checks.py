@@ -8,67 +8,59 @@ from __future__ import annotations
 
 from functools import partial
 
-from tidemark.continuity.findings.checks import Check, Layer
+from tidemark.continuity.findings.check import Check, Layer, checks_of
 
-MISSING_EVENT = "kafka_missing_event"
+_TOPIC = partial(Check, layer=Layer.KAFKA_TOPIC, subject="topic")
+BY_REPAIR = "replicate.py repair --apply"
+
+MISSING_EVENT = _TOPIC(
+    "kafka_missing_event",
+    "journal holds every event of the topic up to its pointer, unless it is deleted.",
+    remedy=BY_REPAIR,
+)
 """An event of the topic is not in journal, although nothing has deleted it."""
 
-DIFFERENT_EVENT = "kafka_different_event"
+DIFFERENT_EVENT = _TOPIC(
+    "kafka_different_event",
+    "Every event in journal is what its record in Kafka says.",
+    remedy=BY_REPAIR,
+)
 """An event in journal has another content than its record."""
 
-EXTRA_EVENT = "kafka_extra_event"
+EXTRA_EVENT = _TOPIC(
+    "kafka_extra_event",
+    "Every event in journal has its record in Kafka.",
+    remedy=BY_REPAIR,
+)
 """An event in journal names an offset whose record says nothing of it, or is deleted since."""
 
-FORK = "kafka_fork"
+FORK = _TOPIC(
+    "kafka_fork",
+    "No two records of a journal append the same seq_nr.",
+    remedy="decide which writer's events count, and delete those of the other",
+)
 """Two records append the same seq_nr: two writers at once, and readers refuse the journal."""
 
-MISSING_HEAD = "kafka_missing_head"
+MISSING_HEAD = _TOPIC(
+    "kafka_missing_head",
+    "Every journal that lives by its records has its head in metajournal.",
+    remedy=BY_REPAIR,
+)
 """A journal that lives by its records has no head, so that readers find nothing."""
 
-DIFFERENT_HEAD = "kafka_different_head"
+DIFFERENT_HEAD = _TOPIC(
+    "kafka_different_head",
+    "Every head in metajournal is what the records of its journal say.",
+    remedy=BY_REPAIR,
+)
 """A head says something else than the records of its journal."""
 
-EXTRA_HEAD = "kafka_extra_head"
+EXTRA_HEAD = _TOPIC(
+    "kafka_extra_head",
+    "Every head in metajournal has its records in Kafka.",
+    remedy="let kafka-journal purge it if its journal is not wanted",
+)
 """A head names an offset whose record is not of its journal, or its journal is purged since."""
 
-_TOPIC = partial(Check, layer=Layer.KAFKA_TOPIC, is_repairable=False, subject="topic")
-_BY_REPAIR = "replicate.py repair --apply"
-
-CHECKS = (
-    _TOPIC(
-        MISSING_EVENT,
-        "journal holds every event of the topic up to its pointer, unless it is deleted.",
-        mend=_BY_REPAIR,
-    ),
-    _TOPIC(
-        DIFFERENT_EVENT,
-        "Every event in journal is what its record in Kafka says.",
-        mend=_BY_REPAIR,
-    ),
-    _TOPIC(
-        EXTRA_EVENT,
-        "Every event in journal has its record in Kafka.",
-        mend=_BY_REPAIR,
-    ),
-    _TOPIC(
-        FORK,
-        "No two records of a journal append the same seq_nr.",
-        mend="decide which writer's events count, and delete those of the other",
-    ),
-    _TOPIC(
-        MISSING_HEAD,
-        "Every journal that lives by its records has its head in metajournal.",
-        mend=_BY_REPAIR,
-    ),
-    _TOPIC(
-        DIFFERENT_HEAD,
-        "Every head in metajournal is what the records of its journal say.",
-        mend=_BY_REPAIR,
-    ),
-    _TOPIC(
-        EXTRA_HEAD,
-        "Every head in metajournal has its records in Kafka.",
-        mend="let kafka-journal purge it if its journal is not wanted",
-    ),
-)
+CHECKS = checks_of(globals())
 """The checks of the layer, in the order in which they are shown."""

@@ -57,7 +57,8 @@ def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ..
     entries = [e for e in ledger(run, definition).standing().rows if e.state in _NOT_DONE]
     for entry in entries:
         yield (
-            *(NO_TIME_BUCKET, checks.PIECE_NOT_DONE, "", definition.name, entry.time_bucket, None),
+            *(NO_TIME_BUCKET, checks.PIECE_NOT_DONE.name, "", definition.name),
+            *(entry.time_bucket, None),
             f"time bucket {_text(entry.time_bucket)} is {entry.state}{_since(entry)}:"
             f" {entry.error or definition.source.waits_for}",
         )
@@ -70,7 +71,7 @@ def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ..
     for missing, bucket in sorted(since.items()):
         place = " ".join(filter(None, (definition.name, missing.tag)))
         yield (
-            *(NO_TIME_BUCKET, checks.NUMBERS_MISSING, missing.persistence_id, place),
+            *(NO_TIME_BUCKET, checks.NUMBERS_MISSING.name, missing.persistence_id, place),
             *(missing.first, missing.last),
             f"{missing} missing, holds the time buckets from {_text(bucket)} on",
         )

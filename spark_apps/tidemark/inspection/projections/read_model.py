@@ -46,7 +46,7 @@ def rows_differing(run: RunContext, definition: Definition) -> Iterator[tuple[ob
     held = _held(run, definition, unmoved)
     for bucket in _differing(unmoved, held):
         yield (
-            *(NO_TIME_BUCKET, checks.ROWS_DIFFER, "", definition.name, bucket, None),
+            *(NO_TIME_BUCKET, checks.ROWS_DIFFER.name, "", definition.name, bucket, None),
             f"time bucket {iso(from_millis(bucket))} of {definition.target} has"
             f" {held.get(bucket, 0):,} rows, {_number(unmoved[bucket]):,} were written",
         )

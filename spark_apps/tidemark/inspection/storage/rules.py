@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+from tidemark.continuity.findings.check import Check
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.inspection.storage import checks
 from tidemark.window import from_millis, iso
@@ -41,7 +42,7 @@ class Loss:
         then: what follows, as a clause.
     """
 
-    check: str
+    check: Check
     rows: str
     then: str
 
@@ -156,8 +157,8 @@ def _of_compaction(table: StoredTable) -> Iterator[Found]:
         yield _found(checks.COMPACTION_UNFIT, table.name, windows, MOST_WINDOWS, detail)
 
 
-def _found(check: str, subject: str, number: int, expected: int | None, detail: str) -> Found:
-    return Found(NO_TIME_BUCKET, check, "", subject, number, expected, detail)
+def _found(check: Check, subject: str, number: int, expected: int | None, detail: str) -> Found:
+    return Found(NO_TIME_BUCKET, check.name, "", subject, number, expected, detail)
 
 
 def _time(seconds: int) -> str:

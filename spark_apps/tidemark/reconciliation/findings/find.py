@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.continuity import store
-from tidemark.continuity.findings.finding import weighed
-from tidemark.continuity.reading.examine import examine, read_keys
+from tidemark.continuity.reading.examine import Examination, examine, read_keys
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views import kinds
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import count_exempt
 from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.keys import Keys
-from tidemark.tagging import rules
 
 
 @dataclass(frozen=True)
@@ -25,27 +20,23 @@ class Comparison:
     """What a comparison found.
 
     Attributes:
-        found: of shape WEIGHED and EVIDENCE, in memory: all findings, the settled ones too.
+        examination: the findings, and the keys that were compared.
         by_kind: how many open findings of each kind, in the order of `kinds.KINDS`, without zeros.
-        left: how many of them repair leaves as they are.
-        keys: what was compared, in memory.
         read_at: the write time (microseconds) from before the first read.
         read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
             rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
             settled_findings: what would be a finding, had nobody settled it.
     """
 
-    found: DataFrame
+    examination: Examination
     by_kind: dict[str, int]
-    left: int
-    keys: Keys
     read_at: int
     read: dict[str, int]
 
     @property
-    def findings(self) -> DataFrame:
-        """The findings that nobody has settled."""
-        return self.found.where(F.col("reason").isNull())
+    def left(self) -> int:
+        """How many of them repair leaves as they are."""
+        return sum(self.by_kind.get(kind, 0) for kind in kinds.OF_CONTINUITY)
 
 
 def find(run: RunContext, scope: Scope) -> Comparison:
@@ -55,24 +46,15 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         InvalidInput: the directory of the tag rules does not exist.
         DefinitionError: a tag rule cannot be used.
     """
-    tag_rules = rules.load(run.settings.tagging_dir)
-    rules.check(run.spark, tag_rules)
     read_at = run.control.write_time()
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")
-    keys = read_keys(run, scope, tag_rules, are_applied=True)
+    keys = read_keys(run, scope, are_applied=True)
     run.say("comparing")
     examination = examine(run, keys, bounds, of_ids=scope.tags is None)
     compared = examination.compared
-    settlements = store.settlements(run.spark, run.control, run.settings)
-    found = weighed(examination.findings, settlements).localCheckpoint()
-    counted = (
-        found.where(F.col("reason").isNull())
-        .groupBy("check_name")
-        .agg(F.count("*").alias("findings"), F.count_if(F.expr(kinds.IS_LEFT)).alias("left"))
-        .collect()
-    )
-    number = {row["check_name"]: row["findings"] for row in counted}
+    rows = examination.findings.groupBy("check_name").count().collect()
+    number = {row["check_name"]: row["count"] for row in rows}
     by_kind = {kind: number[kind] for kind in kinds.KINDS if kind in number}
     read = {
         "messages_checked": keys.index.count(),
@@ -81,7 +63,6 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         "rows_of_lost_events": compared.kept.of_lost_events.count(),
         "exempt_rows": count_exempt(compared.absent, compared.keys.deleted, examination.bounds),
         "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
-        "settled_findings": found.count() - sum(by_kind.values()),
+        "settled_findings": examination.found.count() - sum(by_kind.values()),
     }
-    left = sum(row["left"] for row in counted)
-    return Comparison(found, by_kind, left, keys.keys, read_at, read)
+    return Comparison(examination, by_kind, read_at, read)

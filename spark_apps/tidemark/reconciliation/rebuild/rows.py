@@ -39,10 +39,11 @@ def plan(run: RunContext, scope: Scope) -> Plan:
     require_known(run, scope)
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     comparison = find(run, scope)
+    examination = comparison.examination
     repairing = repair.planned(run, scope, scope, comparison, is_found=True)
-    mended_rows = mended.rows(comparison.keys.rows, comparison.findings)
+    mended_rows = mended.rows(examination.read.keys.rows, examination.findings)
     right = Bounds.of(run, scope.window).within(mended_rows, "time_bucket")
-    anew = of_readable_events(right, comparison.keys.index).localCheckpoint()
+    anew = of_readable_events(right, examination.read.keys.index).localCheckpoint()
     total, number = right.count(), anew.count()
     counts = {
         **repairing.counts,

@@ -42,13 +42,12 @@ COMPARED_BY_KEY = 10_000
 NOTHING_FOUND = Plan({}, ["no open finding is one that a repair puts right"], None)
 
 
-_OF_PROGRESS = kinds.any_of(kinds.OF_PROGRESS)
 ACTIONS = {
-    "events_quarantined": kinds.any_of([checks.UNWRITABLE_EVENT]),
+    "events_quarantined": kinds.any_of([checks.UNWRITABLE_EVENT.name]),
     "tag_rows_written": kinds.IS_WRITTEN,
-    "tag_rows_deleted": kinds.any_of(kinds.NEED_A_DELETE),
-    "progress_rows_written": f"{_OF_PROGRESS} AND {kinds.IS_EXPECTED}",
-    "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {kinds.IS_EXPECTED}",
+    "tag_rows_deleted": kinds.IS_DELETED,
+    "progress_rows_written": f"{kinds.IS_OF_PROGRESS} AND {kinds.IS_EXPECTED}",
+    "progress_rows_deleted": f"{kinds.IS_OF_PROGRESS} AND NOT {kinds.IS_EXPECTED}",
     "scanning_rows_written": kinds.IS_SCANNING,
 }
 """What is done, in this order, with the findings of which the condition holds; they have the
@@ -153,14 +152,14 @@ def _prepared(run: RunContext, scope: Scope, *, is_found: bool = False) -> Calla
         return lambda: _plan(run, scope, is_found=is_found)
     _require_rules(run)
     comparison = find(run, scope)
-    ids = _some_ids(comparison.found, COMPARED_BY_KEY)
+    ids = _some_ids(comparison.examination.found, COMPARED_BY_KEY)
     if ids is None:
         return lambda: _plan(run, scope, is_found=is_found)
     if not ids:
         return lambda: planned(run, scope, scope, comparison, is_found=is_found)
 
     # A read by key looks where rows of the events can lie, and where findings say that rows do.
-    findings.replace(run, scope, comparison.found)
+    findings.replace(run, scope, comparison.examination.found)
 
     def plan() -> Plan:
         _require_rules(run)
@@ -186,13 +185,13 @@ def planned(
         comparison: of that part.
         is_found: whether findings are replaced even if nothing else is to change.
     """
-    [of_actions] = comparison.findings.agg(
+    [of_actions] = comparison.examination.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
     counts = of_actions.asDict()
-    examples = findings.examples(comparison.findings) if comparison.by_kind else []
+    examples = findings.examples(comparison.examination.findings) if comparison.by_kind else []
 
-    left = comparison.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
+    left = comparison.examination.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         _put_right(run, compared, comparison, counts, ensure_locked)
@@ -238,14 +237,14 @@ def _put_right(
         ),
     }
     ensure_locked()
-    deletes.forget(comparison.findings.select("persistence_id").distinct(), settings)
+    deletes.forget(comparison.examination.findings.select("persistence_id").distinct(), settings)
     bucket_size.record_bucket_size(run.control, settings)
     rules.record(run.control, settings, tag_rules)
     for name, condition in ACTIONS.items():
         if counts[name]:
             run.say(f"{counts[name]:,} {name.replace('_', ' ')}")
             ensure_locked()
-            actions[name](comparison.findings.where(condition))
+            actions[name](comparison.examination.findings.where(condition))
 
 
 def _rows(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
