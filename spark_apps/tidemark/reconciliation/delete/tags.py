@@ -15,12 +15,10 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.journal import frames, tag_view_rows, tag_views
-from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.reconciliation import deletes
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.plan import STAYS
 from tidemark.spark.local_rows import local_rows
-from tidemark.text import counted
 from tidemark.window import from_millis
 
 
@@ -28,8 +26,7 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
     """Plan to delete everything of some tags, partition by partition.
 
     The scanning of persistence ids is deleted too, so that actors read all their events again: of
-    ids with a row of progress, and with `thorough` of all ids that have rows. With it the plan also
-    counts the rows that nobody can write again, since messages lacks their events.
+    ids with a row of progress, and with `thorough` of all ids that have rows.
 
     Raises:
         InvalidInput: a tag occurs nowhere.
@@ -46,14 +43,9 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
     known_tags = {tag for tag, _ in partitions} | of_progress
     require_known(run, Scope(tags=(frozenset(tags) - known_tags) or None))
     ids = progress.select("persistence_id")
-    counts = {"partitions_deleted": len(partitions)}
     if thorough and partitions:
         keys = local_rows(spark, partitions, "tag_name string, timebucket bigint")
-        rows = tag_view_rows.tag_view_keys_of(keys, settings).localCheckpoint()
-        ids = ids.union(rows.select("persistence_id"))
-        index = frames.message_index(spark, settings).select(*MESSAGE)
-        without_events = rows.join(index, on=MESSAGE, how="left_anti")
-        counts["rows_without_events_deleted"] = without_events.count()
+        ids = ids.union(tag_view_rows.tag_view_keys_of(keys, settings).select("persistence_id"))
     ids = ids.distinct().localCheckpoint()
     scanning = (
         frames.scanning(spark, settings)
@@ -61,7 +53,8 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
         .select("persistence_id")
         .localCheckpoint()
     )
-    counts |= {
+    counts = {
+        "partitions_deleted": len(partitions),
         "progress_rows_deleted": progress.count(),
         "scanning_rows_deleted": scanning.count(),
     }
@@ -91,17 +84,9 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
         ),
         f"rows of tag_write_progress: {counts['progress_rows_deleted']:,}, of tag_scanning:"
         f" {counts['scanning_rows_deleted']:,}",
-        *_lost(counts.get("rows_without_events_deleted", 0)),
         STAYS,
     ]
     return Plan(counts, lines, apply)
-
-
-def _lost(number: int) -> list[str]:
-    if not number:
-        return []
-    rows = f"{counted(number, 'row')} of deleted or lost events"
-    return [f"{rows} cannot be written again: what they held is lost, unless you copy it before"]
 
 
 def _moment(time_bucket: int) -> str:

@@ -8,24 +8,27 @@ tools"). Of other tags, and of time buckets, the rows are written anew where the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope
-from tidemark.errors import InvalidInput
-from tidemark.journal import bucket_size, frames
+from tidemark.errors import InvalidInput, WrongData
+from tidemark.journal import bucket_size, frames, tag_view_rows
+from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import truncate
 from tidemark.reconciliation.delete import run as delete
+from tidemark.reconciliation.delete.find import partitions_of
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.rebuild import rows
 from tidemark.reconciliation.rebuild.write import write_series
 from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import rules
 from tidemark.tagging.rules import TagRule
+from tidemark.text import counted
 
 STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
 
@@ -36,6 +39,8 @@ def operation(scope: Scope) -> Operation:
     Raises:
         InvalidInput: a window together with persistence ids. When planning: a persistence id or
             tag that occurs nowhere, or messages in other partitions than they should be.
+        WrongData: when planning, if a tag whose rule has changed has rows of events that messages
+            lacks.
     """
     if scope.window is not None:
         if scope.persistence_ids is not None:
@@ -55,8 +60,10 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
     tag_rules = rules.load(run.settings.tagging_dir)
     if scope.persistence_ids is None and scope.tags is not None:
         changed = rules.changed(run.control, run.settings, tag_rules)
-        if not scope.tags & {rule.tag for rule, _ in changed}:
+        anew = scope.tags & {rule.tag for rule, _ in changed}
+        if not anew:
             return rows.plan(run, scope)
+        _require_events(run, anew)
     deleting = delete.plan(run, scope, thorough=True)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
@@ -68,6 +75,30 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
     return Plan(
         deleting.counts, [*deleting.lines, "and writes them anew from messages", STOPPED], apply
     )
+
+
+def _require_events(run: RunContext, tags: Collection[str]) -> None:
+    """Refuse to drop rows that nobody can write again.
+
+    Raises:
+        WrongData: messages lacks events of such rows.
+    """
+    partitions = partitions_of(run.control, run.settings, tags)
+    if not partitions:
+        return
+    keys = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
+    index = frames.message_index(run.spark, run.settings).select(*MESSAGE)
+    held = tag_view_rows.tag_view_keys_of(keys, run.settings)
+    number = held.join(index, on=MESSAGE, how="left_anti").count()
+    if number:
+        names = " ".join(f"--tag {tag}" for tag in sorted(tags))
+        raise WrongData(
+            f"{counted(number, 'row')} of deleted or lost events would go with the tag and cannot"
+            " be written again",
+            where=names,
+            do="copy what you need of them, delete the tag by"
+            f" `spark_apps/reconcile.py delete {names} --apply`, then rebuild it",
+        )
 
 
 def _plan_everything(run: RunContext) -> Plan:
