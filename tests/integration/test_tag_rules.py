@@ -98,7 +98,7 @@ def test_changed_rule_is_refused_until_its_tag_is_rebuilt(journal: Journal, rule
     refused = run(journal, rules, "reconcile", "rebuild", "--tag", "late", "--apply")
     assert refused.status == 3
     [line] = refused.error_lines
-    assert "2 rows of deleted or lost events would go with the tag" in line
+    assert "2 rows would go with the tag that cannot be written again" in line
     assert journal.tag_tables() == before
 
     assert run(journal, rules, "reconcile", "delete", "--tag", "late", "--apply").status == 0

@@ -395,6 +395,19 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(
     }
 
 
+def test_what_a_killed_repair_left_of_a_lost_event_is_put_right(spark: SparkSession) -> None:
+    """It gave the row its number, and was killed before it deleted the row with the wrong one."""
+    whole = History.whole((0, "a"), (1, "a"), (2, "a"), (3, "a"))
+    right = whole.row("a", 3)
+    journal = {"p": whole.without_events(3).with_rows(right._replace(number=7))}
+    found = [f for f in findings_of(spark, journal) if f["check_name"] not in OF_CONTINUITY]
+    assert [(f["check_name"], f["tag_pid_sequence_nr"]) for f in found] == [
+        (checks.DOUBLED_ROW.name, 7)
+    ]
+    mended, _ = repaired(spark, journal, found)
+    assert mended["p"].rows == whole.rows
+
+
 def test_rows_that_need_not_be_there_are_told_apart_from_the_findings(spark: SparkSession) -> None:
     keys = keys_of(spark, {"p": replace(WHOLE, rows=frozenset())})
     expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))

@@ -21,7 +21,7 @@ from tidemark.journal import frames, tables, tag_view_rows
 from tidemark.journal.messages import increments
 from tidemark.journal.shapes import EVENT, NAMED
 from tidemark.journal.tables import PAYLOAD_COLUMNS
-from tidemark.ledger.pieces import Piece
+from tidemark.ledger.pieces import Piece, Reason
 from tidemark.spark.read_once import shuffled_once
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import completeness, events, plan, rules, shapes
@@ -263,7 +263,9 @@ def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
 def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFrame:
     """Return the persistence ids with messages in the time buckets or in the look-back before them.
 
-    Each with the lowest sequence nr of those messages, unless all of them were complete before.
+    Each with the lowest sequence nr of those messages, unless all of them were complete before. In
+    time buckets that were begun before, an id may be held whose tail was complete: of these all are
+    named.
     """
     spark, settings = run.spark, run.settings
     ranges = plan.indexed_ranges(pieces, settings.bucket_size, settings.tag_write_look_back)
@@ -278,6 +280,8 @@ def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFr
         .repartition(spark.sparkContext.defaultParallelism)
         .localCheckpoint()
     )
+    if any(piece.reason is Reason.UNFINISHED for piece in pieces):
+        return named.select("persistence_id", "named_nr")
     tails = completeness.stored(spark, settings, version, named.select("persistence_id"))
     return (
         named.join(tails, on="persistence_id", how="left")

@@ -20,7 +20,8 @@ from tidemark.continuity import shapes
 from tidemark.continuity.findings.checks import DELETED_TO_AHEAD
 from tidemark.journal import frames
 from tidemark.journal.messages import increments
-from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, ID, MESSAGES
+from tidemark.journal.messages.messages_by_key import MESSAGE
+from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, ID, MESSAGE_KEYS, MESSAGES
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.settings import Settings
@@ -138,6 +139,12 @@ def without_deletes_meanwhile(run: RunContext, found: DataFrame) -> DataFrame:
     return others.unionByName(
         found.join(confirmed, on=key, how="left_semi").select(*others.columns)
     )
+
+
+@shaped(indexed={**MESSAGE_KEYS, "has_payload": "boolean", "cause": "string"}, returns=MESSAGE_KEYS)
+def readable_events(indexed: DataFrame) -> DataFrame:
+    """Return the keys of the events of `index` of which messages has all: MESSAGE."""
+    return indexed.where(F.col("has_payload") & F.col("cause").isNull()).select(*MESSAGE)
 
 
 @shaped(indexed=shapes.JOURNAL_EVENTS, returns=shapes.JOURNAL_EVENTS)

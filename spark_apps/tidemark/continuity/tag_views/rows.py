@@ -21,7 +21,8 @@ def row_findings(
 
     A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
     without a right one, the first (by time bucket and number) is wrong and the others are doubled.
-    Of a lost event, which nobody can count again, a row can only have the wrong number.
+    Of a lost event, which nobody can count again, a row can only have the wrong number; two of them
+    are what is left of a repair that was killed.
     """
     events = expected.select(
         *TAGGED_EVENT,
@@ -44,12 +45,15 @@ def row_findings(
             F.max("is_lost").alias("is_lost"),
         )
         .where(F.col("ticks") < bounds.written_before)
-        .where(~F.coalesce("is_lost", F.lit(False)) | (F.size("rows") == 1))
     )
     right = F.struct(
         F.col("event.expected_time_bucket").alias("time_bucket"),
         F.col("event.expected_number").alias("number"),
     )
+    places = F.array_distinct(F.transform("rows", lambda row: row["time_bucket"]))
+    is_one_too_many = (F.size(places) == 1) & F.array_contains("rows", right)
+    is_judged = (F.size("rows") == 1) | is_one_too_many
+    grouped = grouped.where(~F.coalesce("is_lost", F.lit(False)) | is_judged)
     wrong = F.filter("rows", lambda row: F.col("event").isNull() | (row != right))
     exploded = (
         grouped.withColumn("wrong", wrong)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.tag_views import mended
 from tidemark.continuity.tag_views.bounds import Bounds
@@ -72,8 +72,7 @@ def plan(run: RunContext, scope: Scope) -> Plan:
 @shaped(rows=TAG_ROWS, index=MESSAGES, returns=TAG_ROWS)
 def of_readable_events(rows: DataFrame, index: DataFrame) -> DataFrame:
     """Return the rows whose events can be read from messages: the others may be their only copy."""
-    readable = index.where(F.col("has_payload") & F.col("cause").isNull()).select(*MESSAGE)
-    return rows.join(readable, on=MESSAGE, how="left_semi")
+    return rows.join(journal_keys.readable_events(index), on=MESSAGE, how="left_semi")
 
 
 def _left(number: int) -> list[str]:

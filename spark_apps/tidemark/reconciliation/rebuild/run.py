@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.scope import Scope
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journal import bucket_size, frames, tag_view_rows
+from tidemark.journal.messages import message_rows
 from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import truncate
@@ -63,6 +65,12 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
         anew = scope.tags & {rule.tag for rule, _ in changed}
         if not anew:
             return rows.plan(run, scope)
+        if anew != scope.tags:
+            raise InvalidInput(
+                f"of these tags, only the rules of {', '.join(sorted(anew))} have changed",
+                where="--tag",
+                do="rebuild them by a command of their own",
+            )
         _require_events(run, anew)
     deleting = delete.plan(run, scope, thorough=True)
 
@@ -81,20 +89,29 @@ def _require_events(run: RunContext, tags: Collection[str]) -> None:
     """Refuse to drop rows that nobody can write again.
 
     Raises:
-        WrongData: messages lacks events of such rows.
+        WrongData: messages lacks events of such rows, or what they held.
     """
-    partitions = partitions_of(run.control, run.settings, tags)
+    spark, settings = run.spark, run.settings
+    partitions = partitions_of(run.control, settings, tags)
     if not partitions:
         return
-    keys = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
-    index = frames.message_index(run.spark, run.settings).select(*MESSAGE)
-    held = tag_view_rows.tag_view_keys_of(keys, run.settings)
-    number = held.join(index, on=MESSAGE, how="left_anti").count()
+    keys = local_rows(spark, partitions, "tag_name string, timebucket bigint")
+    # Before messages, which Pekko writes first.
+    held = tag_view_rows.tag_view_keys_of(keys, settings).localCheckpoint()
+    tag_rules = journal_keys.usable_rules(run)
+    payload = journal_keys.payload_for(tag_rules)
+    messages = frames.message_index(
+        spark, settings, "partition_nr", *payload, with_has_payload=True
+    )
+    index = journal_keys.with_rule_tags(run, messages, tag_rules, are_applied=True)
+    index = message_rows.undeleted(index.localCheckpoint(), frames.deleted(spark, settings))
+    readable = journal_keys.readable_events(index)
+    number = held.join(readable, on=MESSAGE, how="left_anti").count()
     if number:
         names = " ".join(f"--tag {tag}" for tag in sorted(tags))
         raise WrongData(
-            f"{counted(number, 'row')} of deleted or lost events would go with the tag and cannot"
-            " be written again",
+            f"{counted(number, 'row')} would go with the tag that cannot be written again: messages"
+            " lacks the events, or what they held",
             where=names,
             do="copy what you need of them, delete the tag by"
             f" `spark_apps/reconcile.py delete {names} --apply`, then rebuild it",

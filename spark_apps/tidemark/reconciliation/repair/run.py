@@ -17,6 +17,7 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity import store as store_of_findings
 from tidemark.continuity.findings import checks
+from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.continuity.tag_views import kinds
@@ -225,7 +226,7 @@ def _put_right(
             run, events.tagged(_messages(run, part, number), tag_rules)
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
-            _rows(run, part, number), settings, counts["tag_rows_written"]
+            _rows(run, comparison, part, number), settings, counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
         "progress_rows_written": lambda part: store.write_progress(
@@ -247,13 +248,14 @@ def _put_right(
             actions[name](comparison.examination.findings.where(condition))
 
 
-def _rows(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
-    """Return the rows that findings require: of messages, or else of the row that there is."""
-    messages = _messages(run, part, number)
-    # What cannot be read from messages may be in the row alone.
-    whole = messages.where(F.col("event").isNotNull())
-    of_rows = part.join(whole, on=messages_by_key.MESSAGE, how="left_anti").localCheckpoint()
-    rows = view_rows(part, whole)
+def _rows(
+    run: RunContext, comparison: Comparison, part: DataFrame, number: int | None
+) -> DataFrame:
+    """Return the rows that findings require: of messages, or of the row that has the only copy."""
+    readable = journal_keys.readable_events(comparison.examination.read.keys.index)
+    of_messages = part.join(readable, on=messages_by_key.MESSAGE, how="left_semi").localCheckpoint()
+    of_rows = part.join(readable, on=messages_by_key.MESSAGE, how="left_anti").localCheckpoint()
+    rows = view_rows(of_messages, _messages(run, of_messages, number))
     if of_rows.isEmpty():
         return rows
     return rows.unionByName(repair_store.renumbered_rows(of_rows, run.settings))
