@@ -229,8 +229,10 @@ def test_check_does_not_accuse_what_tag_write_wrote(looks: Looks) -> None:
 
 def test_no_number_is_given_twice(looks: Looks) -> None:
     for pid, case in looks.cases.items():
-        if case.is_foreign:
-            continue
+        last = max((event.number for event in case.stored.events), default=0)
+        is_cut = any(progress.sequence_nr > last for progress in case.stored.progress.values())
+        if case.is_foreign or is_cut:
+            continue  # What names a lost tail is held, and found.
         assert pid not in looks.held, str(case)
         rows = {(row.tag, row.event.number): row.number for row in case.stored.rows}
         rows |= {(tag, nr): number for tag, nr, number in looks.numbers[pid]}
