@@ -80,8 +80,8 @@ def rows_of_progress(rows: DataFrame, reached: DataFrame) -> DataFrame:
 def doubts(numbered_points: DataFrame, known: DataFrame) -> DataFrame:
     """Return the series with new events that only rows can tell more of.
 
-    Those are contradicted, or have events behind a hole whose numbers are not certain; or that no
-    row has passed: progress alone may be wrong, and check sees the rows of what is missing, too.
+    Such a series is contradicted, or has events after a hole whose numbers are not certain or which
+    no row follows: progress alone may be wrong, and check also sees the rows of missing events.
     """
     complete = F.coalesce("known_to", F.lit(0))
     is_entry = (F.col("kind") == rule.ENTRY) & F.col("is_present")

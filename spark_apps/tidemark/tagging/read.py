@@ -117,7 +117,7 @@ def source(
         if records.totals().unread <= plan.LITTLE:
             why = "asked for" if requested else f"{news.count():,} persistence ids have news"
             run.say(f"finding the events by {Strategy.INDEX}: {why}")
-            return _behind_tails(run, Strategy.INDEX, why, records, pieces, done, news)
+            return _after_tails(run, Strategy.INDEX, why, records, pieces, done, news)
     records = _records(run, version)
     strategy, why = plan.choose(requested, _journal(run, records), pieces)
     run.say(f"finding the events by {strategy}: {why}")
@@ -126,10 +126,10 @@ def source(
         return MessagesToTag(strategy, why, records, records.known.limit(0), messages)
     is_index = strategy is Strategy.INDEX
     of_index = _with_news(run, version, pieces).localCheckpoint() if is_index else None
-    return _behind_tails(run, strategy, why, records, pieces, done, of_index)
+    return _after_tails(run, strategy, why, records, pieces, done, of_index)
 
 
-def _behind_tails(
+def _after_tails(
     run: RunContext,
     strategy: Strategy,
     why: str,
@@ -138,7 +138,7 @@ def _behind_tails(
     done: Collection[int],
     news: DataFrame | None,
 ) -> MessagesToTag:
-    """Read the messages behind the tails, of all persistence ids or only of those with news."""
+    """Read the messages after the tails, of all persistence ids or only of those with news."""
     spark, settings = run.spark, run.settings
     named = records.seen.withColumnRenamed("seen_to", "named_nr")
     if news is None:

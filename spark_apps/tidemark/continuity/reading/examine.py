@@ -83,7 +83,7 @@ class Examination:
 
         Args:
             run: the context of the run.
-            buckets: those of time buckets are told in these, epoch ms.
+            buckets: the time buckets (epoch ms) whose findings are returned.
             partitions: all of the tag views; None if only some persistence ids are judged.
         """
         size, row_bytes = self.bounds.bucket_size, journal_keys.row_bytes(run)
