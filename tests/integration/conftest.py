@@ -56,7 +56,13 @@ def journal_maker(
 
     def make(*, own_tables: bool = True, **settings: str) -> Journal:
         """Make a journal; without `own_tables`, Tidemark has to make its keyspace and tables."""
-        variables = {"SPARK_MASTER": "local[2]", "SPARK_DRIVER_MEMORY": "1g", **settings}
+        variables = {
+            "SPARK_MASTER": "local[2]",
+            "SPARK_DRIVER_MEMORY": "1g",
+            # A machine that stands still for a minute must fail only the tests of locks.
+            "LOCK_TTL": "600",
+            **settings,
+        }
         taken.append(pool.take())
         own = taken[-1].own
         if not own_tables:

@@ -344,7 +344,7 @@ def test_locked_projection_says_whom(projections: Projections) -> None:
     assert result.status == 1
     assert result.error_lines == [
         f"project: error: projection totals failed: {resource} is held by other-host:7:nightly"
-        " since 2024-03-01T00:00:00Z; wait for it to end; if it died, its lock expires within 60 s"
+        " since 2024-03-01T00:00:00Z; wait for it to end; if it died, its lock expires within 600 s"
     ]
     # As this was the first run of all, no later run would know that the bucket is due.
     assert projections.states() == [("totals", 0, "planned", None)]

@@ -346,7 +346,7 @@ def test_second_run_of_a_locked_day_is_refused_and_says_whom(journal: Journal) -
     assert result.error_lines == [
         f"tag-write: error: tag_views/{journal.keyspace}/2024-03-01 is held by"
         " other-host:7:nightly since 2024-03-01T00:00:00Z;"
-        " wait for it to end; if it died, its lock expires within 60 s"
+        " wait for it to end; if it died, its lock expires within 600 s"
     ]
     assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
 
