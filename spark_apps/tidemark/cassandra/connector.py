@@ -70,18 +70,30 @@ def read(
     keyspace: str,
     table: str,
     *columns: str,
+    keys: DataFrame | None = None,
     optional: Sequence[str] = (),
     ttl_of: str | None = None,
     write_time_of: str | None = None,
 ) -> DataFrame:
     """Read the named columns of a table by a scan; filters on its keys are pushed down.
 
-    `optional` are columns that are read if the table has them.
+    With `keys`, only their rows are read, as by `read_partitions`. `optional` are columns that are
+    read if the table has them.
 
     With `ttl_of`, the frame has a further column `ttl`: the remaining lifetime of that column's
     cell in seconds, null if the cell never expires. With `write_time_of`, a column `write_time`:
     the write timestamp of that column's cell in microseconds, null if there is no cell.
     """
+    if keys is not None:
+        return read_partitions(
+            keys,
+            keyspace,
+            table,
+            *columns,
+            optional=optional,
+            ttl_of=ttl_of,
+            write_time_of=write_time_of,
+        )
     # By default the connector turns joins into direct joins by its estimates, and fails if a
     # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}

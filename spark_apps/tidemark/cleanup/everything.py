@@ -122,15 +122,19 @@ def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict
     settings = run.settings
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is None:
         return {}
-    rows = snapshots.index_of_ids(found.ids, settings).groupBy("persistence_id").count().collect()
+    rows = (
+        snapshots.index(run.spark, settings, found.ids).groupBy("persistence_id").count().collect()
+    )
     return {row.persistence_id: row["count"] for row in rows if row.persistence_id in free}
 
 
 def _tag_views(run: RunContext, found: Histories, free: Collection[str]) -> delete_plan.Doomed:
     traces = (
         found.ends.select("persistence_id")
-        .unionByName(frames.write_progress_of_ids(found.ids, run.settings).select("persistence_id"))
-        .unionByName(frames.scanning_of_ids(found.ids, run.settings).select("persistence_id"))
+        .unionByName(
+            frames.write_progress(run.spark, run.settings, found.ids).select("persistence_id")
+        )
+        .unionByName(frames.scanning(run.spark, run.settings, found.ids).select("persistence_id"))
     )
     known = {row.persistence_id for row in traces.distinct().collect()} & set(free)
     if not known:

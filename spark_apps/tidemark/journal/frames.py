@@ -47,39 +47,23 @@ def messages_between(
     return _messages(spark, settings, *tables.PAYLOAD_COLUMNS).where(in_window)
 
 
-@shaped(returns=shapes.WRITE_PROGRESS)
-def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read the table tag_write_progress."""
-    stored = connector.read(spark, settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
-    return _progress(stored)
+@shaped(ids=shapes.ID, returns=shapes.WRITE_PROGRESS)
+def write_progress(
+    spark: SparkSession, settings: Settings, ids: DataFrame | None = None
+) -> DataFrame:
+    """Read the table tag_write_progress, all of it or that of unique ids, by direct join."""
+    place = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
+    return _progress(connector.read(spark, *place, keys=ids))
 
 
-@shaped(returns=shapes.TIMED_PROGRESS)
+@shaped(ids=shapes.ID, returns=shapes.TIMED_PROGRESS)
 def timed_write_progress(
     spark: SparkSession, settings: Settings, ids: DataFrame | None = None
 ) -> DataFrame:
-    """Read tag_write_progress with the write times of its rows, all of it or that of unique ids."""
+    """Read what `write_progress` reads, with the write times of its rows."""
     place = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
-    stored = (
-        connector.read(spark, *place, write_time_of="sequence_nr")
-        if ids is None
-        else connector.read_partitions(ids, *place, write_time_of="sequence_nr")
-    )
+    stored = connector.read(spark, *place, keys=ids, write_time_of="sequence_nr")
     return _progress(stored, F.col("write_time").alias("progress_written_at"))
-
-
-@shaped(ids=shapes.ID, returns=shapes.WRITE_PROGRESS)
-def write_progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read tag_write_progress of some unique persistence ids, by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
-    return _progress(
-        connector.read_partitions(
-            ids, settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS
-        )
-    )
 
 
 def _progress(stored: DataFrame, *more: Column) -> DataFrame:
@@ -108,51 +92,18 @@ def placed(progress: DataFrame, bucket_size: BucketSize) -> DataFrame:
     )
 
 
-@shaped(returns=shapes.DELETED)
-def deleted(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read how far each persistence id is deleted."""
-    return connector.read(
-        spark, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
-    )
-
-
 @shaped(ids=shapes.ID, returns=shapes.DELETED)
-def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read how far the given persistence ids are deleted, by direct join.
-
-    Args:
-        ids: unique persistence ids.
-        settings: where the journal is.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
-    return connector.read_partitions(
-        ids, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
-    )
-
-
-@shaped(returns=shapes.SCANNING)
-def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read the table tag_scanning."""
-    return _scanning(
-        connector.read(spark, settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
-    )
+def deleted(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
+    """Read how far each persistence id is deleted, or each of unique ids, by direct join."""
+    place = (settings.journal_keyspace, settings.metadata_table)
+    return connector.read(spark, *place, "persistence_id", "deleted_to", keys=ids)
 
 
 @shaped(ids=shapes.ID, returns=shapes.SCANNING)
-def scanning_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read tag_scanning of some unique persistence ids, by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
-    return _scanning(
-        connector.read_partitions(ids, settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
-    )
-
-
-def _scanning(stored: DataFrame) -> DataFrame:
+def scanning(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
+    """Read the table tag_scanning, all of it or that of unique ids, by direct join."""
+    place = (settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
+    stored = connector.read(spark, *place, keys=ids)
     return stored.withColumnRenamed("sequence_nr", "scanned_to")
 
 
@@ -264,7 +215,7 @@ def placed_messages_of_ids(
             empty ones do not end the read. Without it they do.
         with_has_payload: as in `message_index`.
     """
-    deletions = deleted_of_ids(ids, settings) if deleted_to is None else deleted_to
+    deletions = deleted(ids.sparkSession, settings, ids) if deleted_to is None else deleted_to
     size = settings.target_partition_size
     frontier = ids.join(deletions, on="persistence_id", how="left").withColumn(
         "first_partition", columns.partition_nr(F.coalesce("deleted_to", F.lit(0)) + 1, size)

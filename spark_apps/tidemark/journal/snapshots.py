@@ -54,32 +54,21 @@ def lock_of(settings: Settings) -> str:
     return f"snapshots/{settings.snapshot_keyspace}"
 
 
-@shaped(returns=shapes.SNAPSHOTS)
-def index(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read every snapshot without its payload, by a scan."""
-    rows = connector.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
-    return _indexed(rows)
+@shaped(ids=shapes.ID, returns=shapes.SNAPSHOTS)
+def index(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
+    """Read every snapshot without its payload, or those of unique ids, by direct join."""
+    place = (settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
+    return connector.read(spark, *place, keys=ids).select(
+        "persistence_id",
+        F.col("sequence_nr").alias("snapshot_nr"),
+        F.col("timestamp").alias("epoch_ms"),
+    )
 
 
 def has_snapshots(control: Control, settings: Settings) -> bool:
     """Return whether there is a table of snapshots."""
     found = control.table_columns(settings.snapshot_keyspace, settings.snapshot_table)
     return found is not None
-
-
-@shaped(ids=shapes.ID, returns=shapes.SNAPSHOTS)
-def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read the snapshots of some persistence ids, by direct join.
-
-    Args:
-        ids: unique persistence ids.
-        settings: where the snapshots are.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
-    keyspace, name = settings.snapshot_keyspace, settings.snapshot_table
-    return _indexed(connector.read_partitions(ids, keyspace, name, *_INDEX))
 
 
 @shaped(wanted=shapes.EVENT, returns=shapes.SNAPSHOT_PAYLOADS)
@@ -112,12 +101,4 @@ def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
         "ser_id",
         "ser_manifest",
         F.col("snapshot_data").alias("event"),
-    )
-
-
-def _indexed(rows: DataFrame) -> DataFrame:
-    return rows.select(
-        "persistence_id",
-        F.col("sequence_nr").alias("snapshot_nr"),
-        F.col("timestamp").alias("epoch_ms"),
     )

@@ -149,7 +149,7 @@ def _after_tails(
         named = named.unionByName(news).groupBy("persistence_id").agg(highest)
         ids = news.select("persistence_id")
         met = ids.join(records.known, on="persistence_id", how="left")
-        beginning = increments.starts(met, frames.deleted_of_ids(ids, settings))
+        beginning = increments.starts(met, frames.deleted(run.spark, settings, ids))
     beginning = beginning.join(named, on="persistence_id", how="left")
     end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
     new = increments.after(beginning, settings, *PAYLOAD_COLUMNS, end=end)
@@ -158,10 +158,9 @@ def _after_tails(
 
 def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:
     """Read how far the persistence ids of the messages are deleted."""
-    if read_from.strategy is Strategy.SCAN:
-        return frames.deleted(run.spark, run.settings)
-    ids = read_from.messages.select("persistence_id").distinct()
-    return frames.deleted_of_ids(ids, run.settings)
+    is_scan = read_from.strategy is Strategy.SCAN
+    ids = None if is_scan else read_from.messages.select("persistence_id").distinct()
+    return frames.deleted(run.spark, run.settings, ids)
 
 
 @shaped(returns=shapes.TAGGED)
@@ -204,9 +203,7 @@ def _records(run: RunContext, version: str, ids: DataFrame | None = None) -> Rec
     """Read what the tables record of all persistence ids, or of unique ones by key."""
     spark, settings = run.spark, run.settings
     progress = frames.timed_write_progress(spark, settings, ids).localCheckpoint()
-    scanning = (
-        frames.scanning(spark, settings) if ids is None else frames.scanning_of_ids(ids, settings)
-    ).localCheckpoint()
+    scanning = frames.scanning(spark, settings, ids).localCheckpoint()
     tails = completeness.stored(spark, settings, version, ids)
     known = completeness.known(tails, progress, scanning).localCheckpoint()
     return Records(progress, scanning, known)

@@ -18,7 +18,7 @@ from tidemark.continuity.findings import checks, finding
 from tidemark.continuity.findings.all_findings import warnings
 from tidemark.continuity.findings.checks import WARNING
 from tidemark.continuity.reading import journal_keys
-from tidemark.continuity.reading.source import source_of
+from tidemark.continuity.reading.source import Source
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import Compared, compare
@@ -119,7 +119,7 @@ def read_keys(
         DefinitionError: a tag rule cannot be used.
     """
     tag_rules = journal_keys.usable_rules(run)
-    source = source_of(run, scope, tag_rules, are_applied=are_applied)
+    source = Source.of(run, scope, tag_rules, are_applied=are_applied)
     progress, scanning = once(source.progress()), once(source.scanning())
     stored = source.snapshots() if with_snapshots else None
     snapshots = None if stored is None else once(stored)

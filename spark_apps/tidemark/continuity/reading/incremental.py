@@ -119,7 +119,7 @@ def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> tuple[NewPar
         progress=progress,
         scanning=scanning,
         deleted=frames.deleted(spark, settings),
-        listed=journal_keys.listed(spark, settings, run.control),
+        listed=journal_keys.listed(run),
     )
     suspected = unsettled(
         suspicions(part, buckets, bounds), store.settlements(spark, run.control, settings)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector, row_sizes
-from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings.checks import DELETED_TO_AHEAD
@@ -24,7 +23,6 @@ from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, ID, MESSAGE_KEYS, MESSAGES
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
-from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import events, rules
@@ -36,13 +34,16 @@ def row_bytes(run: RunContext) -> float:
     return row_sizes.expected(run.spark, settings.journal_keyspace, settings.events_by_tag_table)
 
 
-@shaped(returns=ID)
-def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFrame:
-    """Read the persistence ids in all_persistence_ids; without that table the frame is empty."""
-    name = settings.all_persistence_ids_table
-    if control.table_columns(settings.journal_keyspace, name) is None:
-        return local_rows(spark, [], "persistence_id string")
-    return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
+@shaped(ids=ID, returns=ID)
+def listed(run: RunContext, ids: DataFrame | None = None) -> DataFrame:
+    """Read the persistence ids in all_persistence_ids, all or those of unique ids by key.
+
+    Without that table the frame is empty.
+    """
+    place = (run.settings.journal_keyspace, run.settings.all_persistence_ids_table)
+    if run.control.table_columns(*place) is None:
+        return local_rows(run.spark, [], "persistence_id string")
+    return connector.read(run.spark, *place, "persistence_id", keys=ids)
 
 
 def usable_rules(run: RunContext) -> list[rules.TagRule]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.reading import journal_keys
@@ -39,66 +38,156 @@ _MOST_PARTITIONS = 100_000
 """Partitions of the tag views from which on a scan is no dearer than asking for each."""
 
 
-class Source(ABC):
-    """The reads of the keys of a scope; each reads anew."""
+@dataclass(frozen=True)
+class Source:
+    """The reads of the keys of a scope; each reads anew.
 
-    @abstractmethod
+    The window of the scope does not matter: a number depends on all events before it.
+
+    Attributes:
+        run: the context of the run.
+        scope: persistence ids, slices and tags.
+        ids: the persistence ids that the scope names, which are read by key; None if it names none.
+        tag_rules: the tag rules.
+        are_applied: as in `journal_keys.with_rule_tags`.
+    """
+
+    run: RunContext
+    scope: Scope
+    ids: DataFrame | None
+    tag_rules: Sequence[rules.TagRule]
+    are_applied: bool
+
+    @classmethod
+    def of(
+        cls, run: RunContext, scope: Scope, tag_rules: Sequence[rules.TagRule], *, are_applied: bool
+    ) -> Self:
+        """Return how the keys of a scope are read; the arguments are the attributes."""
+        named = scope.persistence_ids
+        ids = None if named is None else ids_of(run, named)
+        return cls(run, scope, ids, tag_rules, are_applied)
+
+    @shaped(returns=WRITE_PROGRESS)
     def progress(self) -> DataFrame:
         """Read tag_write_progress."""
+        progress = frames.write_progress(self.run.spark, self.run.settings, self.ids)
+        return of_tags(self._of_slices(progress), self.scope)
 
-    @abstractmethod
+    @shaped(returns=SCANNING)
     def scanning(self) -> DataFrame:
         """Read tag_scanning."""
+        return self._of_slices(frames.scanning(self.run.spark, self.run.settings, self.ids))
 
-    @abstractmethod
+    @shaped(progress=WRITE_PROGRESS, scanning=SCANNING, returns=shapes.JOURNAL_EVENTS)
     def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
         """Read the messages without payloads, with their rules' columns.
 
         The frame has the columns of `journal_keys.with_rule_tags`.
         """
+        spark, settings, payload = self.run.spark, self.run.settings, self._payload
+        if self.ids is None:
+            messages = frames.message_index(
+                spark, settings, "partition_nr", *payload, with_has_payload=True
+            )
+            return self._tagged(self._of_slices(messages))
+        of_progress = progress.select("persistence_id", F.col("progress_sequence_nr").alias("to"))
+        known = of_progress.unionByName(scanning.withColumnRenamed("scanned_to", "to"))
+        messages = frames.placed_messages_of_ids(
+            self.ids,
+            settings,
+            *payload,
+            # From the first partition on: a delete may have left events there.
+            deleted_to=self.ids.withColumn("deleted_to", F.lit(0).cast("bigint")),
+            known_to=known.groupBy("persistence_id").agg(F.max("to").alias("known_to")),
+            with_has_payload=True,
+        )
+        return self._tagged(messages)
 
-    @abstractmethod
+    @shaped(index=MESSAGES, progress=WRITE_PROGRESS, returns=TAG_ROWS)
     def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
         """Read the rows of the tag views."""
+        spark, settings = self.run.spark, self.run.settings
+        partitions = None if self.ids is None else self._partitions(index, progress, self.ids)
+        if partitions is None:
+            rows = tag_view_rows.tag_view_keys(spark, settings)
+            return of_tags(of_ids(self.run, rows, self.scope), self.scope)
+        rows = tag_view_rows.tag_view_keys_of(partitions, settings)
+        return of_ids(self.run, rows, self.scope)
 
-    @abstractmethod
+    @shaped(index=shapes.JOURNAL_EVENTS, rows=TAG_ROWS, returns=shapes.JOURNAL_EVENTS)
     def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
         """Add events that came, or were missed, between the read of messages and that of rows."""
+        if self.ids is None:
+            return index
+        event = ["persistence_id", "sequence_nr"]
+        unread = once(rows.select(*event).distinct().join(index, on=event, how="left_anti"))
+        if unread.isEmpty():
+            return index
+        messages = frames.messages_of(
+            increments.keys_of(unread, self.run.settings),
+            self.run.settings,
+            "partition_nr",
+            *self._payload,
+            with_has_payload=True,
+        )
+        return once(index.unionByName(self._tagged(messages).select(*index.columns)))
 
-    @abstractmethod
+    @shaped(returns=DELETED)
     def deleted(self) -> DataFrame:
         """Read how far the persistence ids are deleted."""
+        return self._of_slices(frames.deleted(self.run.spark, self.run.settings, self.ids))
 
-    @abstractmethod
+    @shaped(returns=SNAPSHOTS)
     def snapshots(self) -> DataFrame | None:
         """Read the snapshots; None without a snapshot store."""
+        if not snapshots.has_snapshots(self.run.control, self.run.settings):
+            return None
+        return self._of_slices(snapshots.index(self.run.spark, self.run.settings, self.ids))
 
-    @abstractmethod
+    @shaped(returns=ID)
     def listed(self) -> DataFrame:
         """Read the persistence ids that are in all_persistence_ids."""
+        return self._of_slices(journal_keys.listed(self.run, self.ids))
 
+    @property
+    def _payload(self) -> Sequence[str]:
+        """The payload columns that `_tagged` takes."""
+        return journal_keys.payload_for(self.tag_rules)
 
-def source_of(
-    run: RunContext,
-    scope: Scope,
-    tag_rules: Sequence[rules.TagRule],
-    *,
-    are_applied: bool = False,
-) -> Source:
-    """Return how the keys of a scope are read: by key if it names persistence ids, else by scans.
+    def _tagged(self, messages: DataFrame) -> DataFrame:
+        """Return messages with the tags of the scope."""
+        indexed = journal_keys.with_rule_tags(
+            self.run, messages, self.tag_rules, are_applied=self.are_applied
+        )
+        if self.scope.tags is None:
+            return indexed
+        wanted = F.array(*(F.lit(tag) for tag in sorted(self.scope.tags)))
+        return indexed.withColumns(
+            {name: F.array_intersect(name, wanted) for name in ("tags", "pending_tags")}
+        )
 
-    The window of the scope does not matter: a number depends on all events before it.
+    def _of_slices(self, frame: DataFrame) -> DataFrame:
+        """Return a frame, which has the named ids alone if there are any, in the scope's slices."""
+        return frame if self.ids is not None else of_ids(self.run, frame, self.scope)
 
-    Args:
-        run: the context of the run.
-        scope: persistence ids, slices and tags.
-        tag_rules: the tag rules.
-        are_applied: as in `journal_keys.with_rule_tags`.
-    """
-    scanned = _Scanned(run, scope, tag_rules, are_applied)
-    if scope.persistence_ids is None:
-        return scanned
-    return _Named(run, ids_of(run, scope.persistence_ids), scanned)
+    def _partitions(
+        self, index: DataFrame, progress: DataFrame, ids: DataFrame
+    ) -> DataFrame | None:
+        """Return the partitions that can have rows of ids; None if a scan is no dearer."""
+        found = _places_of_findings(self.run, ids)
+        places = row_places(index, progress, found, self.run.settings)
+        [size] = places.agg(F.sum("partitions").alias("partitions")).collect()
+        placed = index.select("persistence_id").union(progress.select("persistence_id"))
+        is_placeless = not ids.join(placed, on="persistence_id", how="left_anti").isEmpty()
+        if is_placeless or (size["partitions"] or 0) > _MOST_PARTITIONS:
+            return None
+        step = F.lit(self.run.settings.bucket_size.milliseconds)
+        partitions = places.select(
+            "tag", F.explode(F.sequence("first_bucket", "last_bucket", step)).alias("time_bucket")
+        )
+        return of_tags(partitions.union(found).distinct(), self.scope).select(
+            F.col("tag").alias("tag_name"), F.col("time_bucket").alias("timebucket")
+        )
 
 
 def ids_of(run: RunContext, persistence_ids: Collection[str]) -> DataFrame:
@@ -122,158 +211,6 @@ def of_ids(run: RunContext, frame: DataFrame, scope: Scope) -> DataFrame:
 def of_tags(frame: DataFrame, scope: Scope) -> DataFrame:
     """Return the rows of a scope's tags; those of all tags if it names none."""
     return frame if scope.tags is None else frame.where(F.col("tag").isin(*sorted(scope.tags)))
-
-
-@dataclass(frozen=True)
-class _Scanned(Source):
-    run: RunContext
-    scope: Scope
-    tag_rules: Sequence[rules.TagRule]
-    are_applied: bool
-
-    @shaped(returns=WRITE_PROGRESS)
-    def progress(self) -> DataFrame:
-        progress = frames.write_progress(self.run.spark, self.run.settings)
-        return of_tags(self._of(progress), self.scope)
-
-    @shaped(returns=SCANNING)
-    def scanning(self) -> DataFrame:
-        return self._of(frames.scanning(self.run.spark, self.run.settings))
-
-    @shaped(progress=WRITE_PROGRESS, scanning=SCANNING, returns=shapes.JOURNAL_EVENTS)
-    def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
-        messages = frames.message_index(
-            self.run.spark, self.run.settings, "partition_nr", *self.payload, with_has_payload=True
-        )
-        return self.tagged(self._of(messages))
-
-    @shaped(index=MESSAGES, progress=WRITE_PROGRESS, returns=TAG_ROWS)
-    def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
-        rows = tag_view_rows.tag_view_keys(self.run.spark, self.run.settings)
-        return of_tags(self._of(rows), self.scope)
-
-    def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
-        return index
-
-    @shaped(returns=DELETED)
-    def deleted(self) -> DataFrame:
-        return self._of(frames.deleted(self.run.spark, self.run.settings))
-
-    @shaped(returns=SNAPSHOTS)
-    def snapshots(self) -> DataFrame | None:
-        if not snapshots.has_snapshots(self.run.control, self.run.settings):
-            return None
-        return self._of(snapshots.index(self.run.spark, self.run.settings))
-
-    @shaped(returns=ID)
-    def listed(self) -> DataFrame:
-        run = self.run
-        return self._of(journal_keys.listed(run.spark, run.settings, run.control))
-
-    @property
-    def payload(self) -> Sequence[str]:
-        """The payload columns that `tagged` takes."""
-        return journal_keys.payload_for(self.tag_rules)
-
-    def tagged(self, messages: DataFrame) -> DataFrame:
-        """Return messages with the tags of the scope."""
-        indexed = journal_keys.with_rule_tags(
-            self.run, messages, self.tag_rules, are_applied=self.are_applied
-        )
-        if self.scope.tags is None:
-            return indexed
-        wanted = F.array(*(F.lit(tag) for tag in sorted(self.scope.tags)))
-        return indexed.withColumns(
-            {name: F.array_intersect(name, wanted) for name in ("tags", "pending_tags")}
-        )
-
-    def _of(self, frame: DataFrame) -> DataFrame:
-        return of_ids(self.run, frame, self.scope)
-
-
-@dataclass(frozen=True)
-class _Named(Source):
-    run: RunContext
-    ids: DataFrame
-    scanned: _Scanned
-
-    @shaped(returns=WRITE_PROGRESS)
-    def progress(self) -> DataFrame:
-        progress = frames.write_progress_of_ids(self.ids, self.run.settings)
-        return of_tags(progress, self.scanned.scope)
-
-    @shaped(returns=SCANNING)
-    def scanning(self) -> DataFrame:
-        return frames.scanning_of_ids(self.ids, self.run.settings)
-
-    @shaped(progress=WRITE_PROGRESS, scanning=SCANNING, returns=shapes.JOURNAL_EVENTS)
-    def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
-        of_progress = progress.select("persistence_id", F.col("progress_sequence_nr").alias("to"))
-        known = of_progress.unionByName(scanning.withColumnRenamed("scanned_to", "to"))
-        messages = frames.placed_messages_of_ids(
-            self.ids,
-            self.run.settings,
-            *self.scanned.payload,
-            # From the first partition on: a delete may have left events there.
-            deleted_to=self.ids.withColumn("deleted_to", F.lit(0).cast("bigint")),
-            known_to=known.groupBy("persistence_id").agg(F.max("to").alias("known_to")),
-            with_has_payload=True,
-        )
-        return self.scanned.tagged(messages)
-
-    @shaped(index=MESSAGES, progress=WRITE_PROGRESS, returns=TAG_ROWS)
-    def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
-        found = _places_of_findings(self.run, self.ids)
-        places = row_places(index, progress, found, self.run.settings)
-        [size] = places.agg(F.sum("partitions").alias("partitions")).collect()
-        placed = index.select("persistence_id").union(progress.select("persistence_id"))
-        is_placeless = not self.ids.join(placed, on="persistence_id", how="left_anti").isEmpty()
-        if is_placeless or (size["partitions"] or 0) > _MOST_PARTITIONS:
-            return self.scanned.rows(index, progress)
-        step = F.lit(self.run.settings.bucket_size.milliseconds)
-        partitions = places.select(
-            "tag", F.explode(F.sequence("first_bucket", "last_bucket", step)).alias("time_bucket")
-        )
-        named = of_tags(partitions.union(found).distinct(), self.scanned.scope).select(
-            F.col("tag").alias("tag_name"), F.col("time_bucket").alias("timebucket")
-        )
-        rows = tag_view_rows.tag_view_keys_of(named, self.run.settings)
-        return rows.join(self.ids, on="persistence_id", how="left_semi")
-
-    @shaped(index=shapes.JOURNAL_EVENTS, rows=TAG_ROWS, returns=shapes.JOURNAL_EVENTS)
-    def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
-        event = ["persistence_id", "sequence_nr"]
-        unread = once(rows.select(*event).distinct().join(index, on=event, how="left_anti"))
-        if unread.isEmpty():
-            return index
-        messages = frames.messages_of(
-            increments.keys_of(unread, self.run.settings),
-            self.run.settings,
-            "partition_nr",
-            *self.scanned.payload,
-            with_has_payload=True,
-        )
-        return once(index.unionByName(self.scanned.tagged(messages).select(*index.columns)))
-
-    @shaped(returns=DELETED)
-    def deleted(self) -> DataFrame:
-        return frames.deleted_of_ids(self.ids, self.run.settings)
-
-    @shaped(returns=SNAPSHOTS)
-    def snapshots(self) -> DataFrame | None:
-        if not snapshots.has_snapshots(self.run.control, self.run.settings):
-            return None
-        return snapshots.index_of_ids(self.ids, self.run.settings)
-
-    @shaped(returns=ID)
-    def listed(self) -> DataFrame:
-        settings = self.run.settings
-        name = settings.all_persistence_ids_table
-        if self.run.control.table_columns(settings.journal_keyspace, name) is None:
-            return self.ids.limit(0)
-        return connector.read_partitions(
-            self.ids, settings.journal_keyspace, name, "persistence_id"
-        )
 
 
 def _places_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:

@@ -55,7 +55,7 @@ def _index(source: EventSource, planned: DataFrame, stored: DataFrame) -> DataFr
     new = source.only_ours(ids).join(
         stored.select("persistence_id"), on="persistence_id", how="left_anti"
     )
-    return snapshots.index_of_ids(new.localCheckpoint(), source.run.settings)
+    return snapshots.index(source.run.spark, source.run.settings, new.localCheckpoint())
 
 
 @shaped(index={**shapes.SNAPSHOT_BASES, "epoch_ms": "bigint"}, returns=shapes.STARTS)
@@ -208,7 +208,7 @@ def up_to(begin: DataFrame, settings: Settings) -> DataFrame:
     The persistence ids of `begin` are unique; the result is in memory.
     """
     ids = begin.select("persistence_id").localCheckpoint()
-    candidates = snapshots.index_of_ids(ids, settings).join(begin, on="persistence_id")
+    candidates = snapshots.index(ids.sparkSession, settings, ids).join(begin, on="persistence_id")
     is_taken = F.col("snapshot_nr").between(1, F.col("reached_number"))
     last = F.max("snapshot_nr").alias("snapshot_nr")
     return candidates.where(is_taken).groupBy("persistence_id").agg(last).localCheckpoint()

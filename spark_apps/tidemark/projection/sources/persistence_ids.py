@@ -48,7 +48,7 @@ class PersistenceIdsSource(EventSource):
 
     def deleted(self) -> DataFrame:
         """Read how far these persistence ids are deleted."""
-        return frames.deleted_of_ids(self._id_rows(), self.run.settings)
+        return frames.deleted(self.run.spark, self.run.settings, self._id_rows())
 
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
         """Return the ids that the definition names."""

@@ -55,7 +55,7 @@ def histories(run: RunContext, persistence_ids: Collection[str]) -> Histories:
     write_time = run.control.write_time()
     named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
     ids = local_rows(run.spark, named, "persistence_id string")
-    deleted = frames.deleted_of_ids(ids, run.settings).localCheckpoint()
+    deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
     events = read.events_of_ids(run, ids, deleted)
     return Histories(ids, events, deleted, read.ends(events, deleted).localCheckpoint(), write_time)
 
@@ -177,7 +177,7 @@ def newest_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
     settings = run.settings
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is None:
         return local_rows(run.spark, [], "persistence_id string, newest bigint")
-    taken = snapshots.index_of_ids(ids, settings)
+    taken = snapshots.index(ids.sparkSession, settings, ids)
     return taken.groupBy("persistence_id").agg(F.max("snapshot_nr").alias("newest"))
 
 

@@ -147,8 +147,8 @@ def _owed(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
     settings = run.settings
     return rules.owed(
         events,
-        frames.write_progress_of_ids(ids, settings),
-        frames.scanning_of_ids(ids, settings),
+        frames.write_progress(ids.sparkSession, settings, ids),
+        frames.scanning(ids.sparkSession, settings, ids),
         has_rules=bool(tag_rules.load(settings.tagging_dir)),
     )
 

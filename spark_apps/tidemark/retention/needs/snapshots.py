@@ -39,7 +39,7 @@ def needed_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
     consumers = consumers_of(run, lambda definition: definition.starts_from_snapshots)
     if not consumers:
         return none(wanted)
-    index = snapshots.index_of_ids(wanted, run.settings).localCheckpoint()
+    index = snapshots.index(run.spark, run.settings, wanted).localCheckpoint()
     needs = [
         needed_by(
             consumer,

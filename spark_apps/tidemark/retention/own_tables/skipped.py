@@ -136,6 +136,6 @@ def _numbers(run: RunContext, definition: Definition, ids: DataFrame) -> DataFra
         rows = rows.join(F.broadcast(ids), on="persistence_id", how="left_semi")
         rows = rows.withColumnRenamed("seq_nr", "number")
     else:
-        deleted = frames.deleted_of_ids(ids, settings).localCheckpoint()
+        deleted = frames.deleted(ids.sparkSession, settings, ids).localCheckpoint()
         rows = read.events_of_ids(run, ids, deleted).withColumnRenamed("sequence_nr", "number")
     return rows.withColumn("tag", F.lit(NO_TAG)).select(*NUMBERS)

@@ -41,12 +41,12 @@ def without_trace(run: RunContext, ids: DataFrame, topic: str | None = None) -> 
 
 def _of_journal(run: RunContext) -> Iterator[_Read]:
     settings = run.settings
-    yield lambda ids: frames.deleted_of_ids(ids, settings)
+    yield lambda ids: frames.deleted(ids.sparkSession, settings, ids)
     yield lambda ids: connector.read_partitions(
         ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
     )
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is not None:
-        yield lambda ids: snapshots.index_of_ids(ids, settings)
+        yield lambda ids: snapshots.index(ids.sparkSession, settings, ids)
     yield lambda _: frames.message_index(run.spark, settings)
     yield lambda _: tag_view_rows.tag_view_keys(run.spark, settings)
 

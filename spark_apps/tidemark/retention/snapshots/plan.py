@@ -86,7 +86,7 @@ def plan_snapshots(
     ids = None if persistence_ids is None else _ids(run, persistence_ids)
     taken = snapshots.index(run.spark, settings)
     if ids is not None:
-        taken = snapshots.index_of_ids(ids, settings)
+        taken = snapshots.index(ids.sparkSession, settings, ids)
     taken = only(taken, policy.entity_types).localCheckpoint()
     keep_after = None if policy.keep_after is None else to_millis(policy.keep_after)
     needs = needed_snapshots(run, taken)
@@ -105,10 +105,10 @@ def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> Tar
     snapshots.require_snapshots(run.control, settings)
     ids = _ids(run, persistence_ids)
     rows = (
-        snapshots.index_of_ids(ids, settings)
+        snapshots.index(ids.sparkSession, settings, ids)
         .groupBy("persistence_id")
         .agg(F.count("*").alias("snapshots"))
-        .join(frames.deleted_of_ids(ids, settings), on="persistence_id", how="left")
+        .join(frames.deleted(ids.sparkSession, settings, ids), on="persistence_id", how="left")
         .orderBy("persistence_id")
         .collect()
     )
@@ -151,7 +151,7 @@ def _events(
 ) -> EventDeletes:
     concerned = found.select("persistence_id")
     if ids is not None:
-        deleted = frames.deleted_of_ids(ids, run.settings).localCheckpoint()
+        deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
         events = read.events_of_ids(run, concerned, deleted)
     else:
         deleted = frames.deleted(run.spark, run.settings)

@@ -37,7 +37,7 @@ def plan_events(run: RunContext, found: Sequence[Copy], *, keep_write_times: boo
     settings = run.settings
     known = _ids(run, found)
     ids = known.select("persistence_id")
-    deleted = frames.deleted_of_ids(ids, settings).localCheckpoint()
+    deleted = frames.deleted(ids.sparkSession, settings, ids).localCheckpoint()
     saved = copies.rows_of(run, found, save.MESSAGES, _EVENT)
     events = None if saved is None else _lacking_events(run, saved, known, deleted)
     saved = copies.rows_of(run, found, save.SNAPSHOTS, _SNAPSHOT)
@@ -74,7 +74,7 @@ def plan_events(run: RunContext, found: Sequence[Copy], *, keep_write_times: boo
         store.write_listed(listed, settings)
         ensure_locked()
         store.write_metadata(back, settings)
-        now = frames.deleted_of_ids(ids, settings)
+        now = frames.deleted(ids.sparkSession, settings, ids)
         hidden = back.join(now, on=["persistence_id", "deleted_to"], how="left_anti").count()
         metadata = (settings.journal_keyspace, settings.metadata_table)
         require_visible(run, {metadata: hidden}, found[-1].saved_at, keep_write_times=False)
@@ -146,7 +146,7 @@ def _lacking_snapshots(run: RunContext, saved: DataFrame, ids: DataFrame) -> Dat
 
 @shaped(ids=ID)
 def _snapshots_of(run: RunContext, ids: DataFrame) -> DataFrame:
-    return snapshots.index_of_ids(ids, run.settings).select(
+    return snapshots.index(run.spark, run.settings, ids).select(
         "persistence_id", F.col("snapshot_nr").alias("sequence_nr")
     )
 

@@ -96,7 +96,7 @@ def _ids(run: RunContext, ids: DataFrame) -> DataFrame:
         ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
     ).withColumn("is_listed", F.lit(True))
     return (
-        ids.join(frames.deleted_of_ids(ids, settings), on="persistence_id", how="left")
+        ids.join(frames.deleted(ids.sparkSession, settings, ids), on="persistence_id", how="left")
         .join(listed, on="persistence_id", how="left")
         .select(
             "persistence_id",
