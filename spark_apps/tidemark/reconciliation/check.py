@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.continuity.findings import finding
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.store import FINDING
 from tidemark.continuity.tag_views import kinds
@@ -13,6 +14,8 @@ from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
 from tidemark.reconciliation.operation import APPLICATION, audited_subject
 from tidemark.text import counted
+
+_EXAMPLES = 10
 
 
 def run_check(run: RunContext, scope: Scope) -> Outcome:
@@ -29,10 +32,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     require_known(run, scope)
     comparison = find(run, scope)
     findings.replace(run, scope, comparison.examination.found)
-    lines = [
-        *describe(comparison),
-        *(findings.examples(comparison.examination.findings) if comparison.by_kind else []),
-    ]
+    lines = describe(comparison)
     counts = {**comparison.read, "findings": sum(comparison.by_kind.values()), **comparison.by_kind}
     audit.record(run, "check", audited_subject(run, scope), lines, counts, dry_run=True)
     if not comparison.by_kind:
@@ -47,7 +47,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
 
 
 def describe(comparison: Comparison) -> list[str]:
-    """Describe each kind of finding, with its number, and what was exempt."""
+    """Describe each kind of finding, with its number, what was exempt, and the first findings."""
     exempt = comparison.read["exempt_rows"]
     lines = []
     if exempt:
@@ -62,7 +62,8 @@ def describe(comparison: Comparison) -> list[str]:
         f"{kind} {count:,}: does not hold: {kinds.RULES[kind]}"
         for kind, count in comparison.by_kind.items()
     ]
-    return [*kinds_found, *lines]
+    examples = finding.first_lines(comparison.examination.findings, _EXAMPLES)
+    return [*kinds_found, *lines, *examples]
 
 
 def _error(run: RunContext, scope: Scope, comparison: Comparison) -> WrongData:

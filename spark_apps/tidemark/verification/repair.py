@@ -102,7 +102,8 @@ def _plan(
             "heads_written": mending.heads.count(),
             "heads_lost": lost,
         }
-        lines = _examples(mending.compared.findings.where(F.col("check_name").isin(*REPAIRED)))
+        repaired = mending.compared.findings.where(F.col("check_name").isin(*REPAIRED))
+        lines = finding.first_lines(repaired, _NAMED, "topic")
         if lost:
             [first] = mending.lost.orderBy(*_JOURNAL).limit(1).collect()
             lines.append(
@@ -112,13 +113,6 @@ def _plan(
     if not found:
         return Plan(counts, lines or ["there is nothing to repair"], None)
     return Plan(counts, lines, lambda check: _apply(run, partitions, topics, keys, counts, check))
-
-
-def _examples(findings: DataFrame) -> list[str]:
-    """Return the first findings by key as lines for people."""
-    rows = findings.orderBy(*finding.KEY).limit(_NAMED + 1).collect()
-    lines = [finding.line(row.asDict(), "topic") for row in rows[:_NAMED]]
-    return [*lines, "and more"] if len(rows) > _NAMED else lines
 
 
 @contextmanager

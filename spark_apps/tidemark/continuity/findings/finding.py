@@ -139,6 +139,14 @@ def line(row: Mapping[str, Any], subject: str = "tag") -> str:
 
 
 @shaped(findings=shapes.FINDINGS)
+def first_lines(findings: DataFrame, most: int, subject: str = "tag") -> list[str]:
+    """Return at most so many findings, the first by KEY, as lines for people."""
+    rows = findings.orderBy(*KEY).limit(most + 1).collect()
+    lines = [line(row.asDict(), subject) for row in rows[:most]]
+    return [*lines, "and more"] if len(rows) > most else lines
+
+
+@shaped(findings=shapes.FINDINGS)
 def counts(findings: DataFrame) -> dict[tuple[int, str], int]:
     """Count the findings by time bucket and check, without zeros."""
     rows = (

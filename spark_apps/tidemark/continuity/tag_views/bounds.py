@@ -14,7 +14,7 @@ from tidemark.continuity import shapes as continuity_shapes
 from tidemark.continuity.findings import finding, tag_sequence
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.tag_views import shapes
-from tidemark.journal.shapes import DELETED, SCANNING
+from tidemark.journal.shapes import SCANNING
 from tidemark.ledger.purged import Removed, emptied_buckets, removed
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
@@ -103,13 +103,11 @@ class Bounds:
         limit = self.removed.expired_before
         return 0 if limit is None else keys.epoch_ms_ticks(limit)
 
-    @shaped(expected=shapes.RANKED, deleted=DELETED, returns=shapes.REQUIRED)
-    def mark_required(self, expected: DataFrame, deleted: DataFrame) -> DataFrame:
-        """Add deleted_to; is_kept: nothing has removed the row; is_required: it must be there."""
+    @shaped(expected=shapes.RANKED, returns=shapes.REQUIRED)
+    def mark_required(self, expected: DataFrame) -> DataFrame:
+        """Add is_kept: nothing has removed the row; is_required: it must be there."""
         is_due = (F.col("ticks") < self.written_before) & ~F.col("is_pending")
-        is_deleted = F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
-        marked = self.mark_kept(expected).join(deleted, on="persistence_id", how="left")
-        return marked.withColumn("is_required", F.col("is_kept") & is_due & ~is_deleted)
+        return self.mark_kept(expected).withColumn("is_required", F.col("is_kept") & is_due)
 
     @shaped(required=shapes.REQUIRED, scanning=SCANNING, returns=shapes.SETTLED)
     def mark_settled(self, required: DataFrame, scanning: DataFrame) -> DataFrame:

@@ -30,7 +30,6 @@ from tidemark.continuity.tag_views.keys import Keep, KeptRows, Keys
 from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.journal import frames
 from tidemark.journal.series import SERIES
-from tidemark.journal.shapes import DELETED
 from tidemark.numbering import rule
 from tidemark.partitioning import columns
 from tidemark.spark.local_rows import local_rows
@@ -103,8 +102,8 @@ def _nothing(read: Keys) -> Compared:
     return Compared(keys, findings, KeptRows(keys.rows, keys.rows), absent)
 
 
-@shaped(absent=ABSENT, deleted=DELETED)
-def count_exempt(absent: DataFrame, deleted: DataFrame, bounds: Bounds) -> int:
+@shaped(absent=ABSENT)
+def count_exempt(absent: DataFrame, bounds: Bounds) -> int:
     """Count the absent events that need no row: expired or purged."""
     events = absent.select(
         *SERIES,
@@ -116,7 +115,7 @@ def count_exempt(absent: DataFrame, deleted: DataFrame, bounds: Bounds) -> int:
         F.lit(False).alias("is_lost"),
         F.lit(False).alias("is_pending"),
     )
-    exempt = bounds.mark_required(events, deleted).where(
+    exempt = bounds.mark_required(events).where(
         ~F.col("is_required") & (F.col("ticks") < bounds.written_before)
     )
     return bounds.within(exempt, "expected_time_bucket").count()
@@ -129,12 +128,12 @@ def _differences(
     gone, lost = kept.of_deleted_events, kept.of_lost_events
     placed = keep(points(keys.index, keys.rows, keys.progress, gone, lost))
     numbered = keep(rule.numbered(placed, rule.known_shifts(placed)))
-    required = bounds.mark_required(expected_rows(numbered), keys.deleted)
+    required = bounds.mark_required(expected_rows(numbered))
     expected = keep(bounds.mark_settled(required, keys.scanning))
     of_rows = keep(rows.row_findings(expected, keys.rows, keys.deleted, bounds))
     parts = [
         of_rows,
-        rows.unwritable_findings(keys.index, lost, keys.deleted, bounds),
+        rows.unwritable_findings(keys.index, lost, bounds),
         progress.progress_findings(
             expected,
             keys.progress.join(reached(numbered), on=[*SERIES], how="left"),

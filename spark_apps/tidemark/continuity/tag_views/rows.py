@@ -65,26 +65,19 @@ def row_findings(
     return _classified(exploded)
 
 
-@shaped(
-    index={**MESSAGES, "cause": "string"}, written=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS
-)
-def unwritable_findings(
-    index: DataFrame, written: DataFrame, deleted: DataFrame, bounds: Bounds
-) -> DataFrame:
+@shaped(index={**MESSAGES, "cause": "string"}, written=TAG_ROWS, returns=kinds.COLUMNS)
+def unwritable_findings(index: DataFrame, written: DataFrame, bounds: Bounds) -> DataFrame:
     """Find tagged events that cannot be written, but for those with `written` rows.
 
-    Of those whose rows would have been removed, and of deleted ones, nobody wants a row. In a
-    finding, tag is "".
+    Of those whose rows would have been removed nobody wants a row. In a finding, tag is "".
     """
     unwritable = (
         index.where(F.col("cause").isNotNull())
         .join(written, on=["persistence_id", "sequence_nr", "timestamp"], how="left_anti")
         .withColumn("expected_time_bucket", F.col("time_bucket"))
     )
-    wanted = bounds.mark_kept(unwritable).join(deleted, on="persistence_id", how="left")
-    is_deleted = F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
     return kinds.difference(
-        wanted.where(F.col("is_kept") & ~is_deleted),
+        bounds.mark_kept(unwritable).where("is_kept"),
         kind=F.lit(checks.UNWRITABLE_EVENT.name),
         tag=F.lit(""),
         sequence_nr=F.col("sequence_nr"),

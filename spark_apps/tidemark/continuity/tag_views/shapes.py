@@ -23,7 +23,6 @@ REQUIRED: Shape = {
     **RANKED,
     "is_kept": "boolean",
     "is_required": "boolean",
-    "deleted_to": "bigint",
 }
 """RANKED, whether nothing has removed the row, and whether it must be there."""
 SETTLED: Shape = {**REQUIRED, "is_settled": "boolean"}

@@ -61,7 +61,7 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         "tag_rows_checked": keys.keys.rows.count(),
         "rows_of_deleted_events": compared.kept.of_deleted_events.count(),
         "rows_of_lost_events": compared.kept.of_lost_events.count(),
-        "exempt_rows": count_exempt(compared.absent, compared.keys.deleted, examination.bounds),
+        "exempt_rows": count_exempt(compared.absent, examination.bounds),
         "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
         "settled_findings": examination.found.count() - sum(by_kind.values()),
     }

@@ -7,15 +7,13 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity import store
-from tidemark.continuity.findings import checks, finding
+from tidemark.continuity.findings import checks
 from tidemark.continuity.reading.source import of_ids, of_tags
 from tidemark.continuity.scope import Scope
-from tidemark.continuity.shapes import FINDINGS, WEIGHED
+from tidemark.continuity.shapes import WEIGHED
 from tidemark.continuity.tag_views import kinds
 from tidemark.spark.shapes import shaped
 from tidemark.window import to_millis
-
-EXAMPLES = 10
 
 
 @shaped(findings=WEIGHED)
@@ -44,12 +42,3 @@ def _of(run: RunContext, stored: DataFrame, scope: Scope) -> DataFrame:
     return of_scope.where(
         F.col("time_bucket").between(first, end - 1) | F.col("held_in").between(first, end - 1)
     )
-
-
-@shaped(findings=FINDINGS)
-def examples(findings: DataFrame) -> list[str]:
-    """Return the first findings as lines for reports, in the order of `kinds.KINDS`."""
-    listed = F.array(*map(F.lit, kinds.KINDS))
-    kind = F.call_function("array_position", listed, F.col("check_name"))
-    first = findings.orderBy(kind, "persistence_id", "tag", "sequence_nr", "number")
-    return [finding.line(row.asDict()) for row in first.limit(EXAMPLES).collect()]

@@ -190,8 +190,6 @@ def planned(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
     counts = of_actions.asDict()
-    examples = findings.examples(comparison.examination.findings) if comparison.by_kind else []
-
     left = comparison.examination.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
@@ -199,9 +197,8 @@ def planned(
         findings.replace(run, scope, left)
         return counts
 
-    lines = [*describe(comparison), *examples]
     # Findings of what is right by now are taken out of the table.
-    return Plan(counts, lines, apply if is_found or any(counts.values()) else None)
+    return Plan(counts, describe(comparison), apply if is_found or any(counts.values()) else None)
 
 
 def _some_ids(found: DataFrame, most: int) -> frozenset[str] | None:
