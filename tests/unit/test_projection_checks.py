@@ -25,9 +25,10 @@ event: kind STRING, amount INT
 checks: {checks}
 ---*/
 
-SELECT time_bucket, persistence_id, kind, sum(amount) AS total, map('in', total) AS kinds
+SELECT time_bucket, persistence_id, max(kind) AS kind, sum(amount) AS total,
+  map('in', total) AS kinds
 FROM events
-GROUP BY time_bucket, persistence_id, kind
+GROUP BY time_bucket, persistence_id
 """
 NOON, BUCKET = "2024-03-01T12:00:00Z", 1709294400000
 COLUMNS = "the columns of the result are time_bucket, persistence_id, kind, total, kinds"

@@ -74,13 +74,13 @@ def test_a_file_and_other_time_buckets() -> None:
             "append",
             "SELECT persistence_id, sequence_nr, explode(array(1, 2)) AS x FROM events",
             TidemarkError,
-            "the result has 2 rows for the event a|1 1",
+            "2 rows of the result have one key: persistence_id=a|1, sequence_nr=1",
         ),
         (
             "append",
             "SELECT persistence_id, nullif(1L, 1L) AS sequence_nr FROM events",
             TidemarkError,
-            "the result has 1 rows for the event a|1 None",
+            "sequence_nr is null in a row of the result: persistence_id=a|1, sequence_nr=null",
         ),
         (
             "append",
@@ -93,8 +93,9 @@ def test_a_file_and_other_time_buckets() -> None:
             "SELECT persistence_id, max(sequence_nr) AS sequence_nr FROM (SELECT *, row_number()"
             " OVER (ORDER BY sequence_nr) AS n FROM events LIMIT 9) GROUP BY persistence_id",
             SchemaMismatch,
-            "the SELECT combines events (Aggregate, GlobalLimit, Window),"
-            " in mode append a row is made of one event alone",
+            "the SELECT combines events (Aggregate, GlobalLimit, Window) that one run"
+            " may read together and another may not; let it group, partition or join by"
+            " persistence_id, sequence_nr too, or use mode bucket",
         ),
         (
             "bucket",

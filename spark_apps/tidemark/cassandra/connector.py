@@ -78,22 +78,13 @@ def read(
     """Read the named columns of a table by a scan; filters on its keys are pushed down.
 
     With `keys`, only their rows are read, as by `read_partitions`. `optional` are columns that are
-    read if the table has them.
-
-    With `ttl_of`, the frame has a further column `ttl`: the remaining lifetime of that column's
-    cell in seconds, null if the cell never expires. With `write_time_of`, a column `write_time`:
-    the write timestamp of that column's cell in microseconds, null if there is no cell.
+    read if the table has them. With `ttl_of`, there is a further column `ttl`: the remaining
+    lifetime of that column's cell in seconds, null if it never expires. With `write_time_of`, a
+    column `write_time`: that cell's write timestamp in microseconds, null if there is no cell.
     """
     if keys is not None:
-        return read_partitions(
-            keys,
-            keyspace,
-            table,
-            *columns,
-            optional=optional,
-            ttl_of=ttl_of,
-            write_time_of=write_time_of,
-        )
+        more = {"ttl_of": ttl_of, "write_time_of": write_time_of}
+        return read_partitions(keys, keyspace, table, *columns, optional=optional, **more)
     # By default the connector turns joins into direct joins by its estimates, and fails if a
     # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
@@ -121,8 +112,7 @@ def read_partitions(
         columns: columns to read; key columns may be among them.
         optional: as in `read`.
         ttl_of: as in `read`.
-        write_time_of: column whose cells' write timestamps, in microseconds, become a further
-            column `write_time`; null for a cell without one.
+        write_time_of: as in `read`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 
@@ -105,6 +105,16 @@ def frame_of(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
 def struct(spark: SparkSession, schema: StructType) -> Any:
     """Return Scala's form of a schema."""
     return named(spark, "org.apache.spark.sql.types").DataType.fromJson(schema.json())
+
+
+def tried(spark: SparkSession, column: Column) -> Column:
+    """Return a column that is null where evaluating the given one is an error."""
+    package = "org.apache.spark.sql.catalyst.expressions"
+    return Column(
+        named(spark, "org.apache.spark.sql").Column(
+            named(spark, package).TryEval(column._jc.expr())
+        )
+    )
 
 
 def clone(spark: SparkSession) -> SparkSession:

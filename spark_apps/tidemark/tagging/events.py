@@ -19,7 +19,7 @@ from tidemark.journal.tables import OLDER_PAYLOAD, PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
-from tidemark.tagging.rules import TagRule, with_rule_tags
+from tidemark.tagging.rules import FAILED_RULE, TagRule, with_rule_tags
 from tidemark.window import to_millis
 
 READ = ("ser_id", "ser_manifest", "event_manifest", "event")
@@ -38,7 +38,9 @@ def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     with_tags = with_rule_tags(messages, rules)
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
     why = cause(with_tags, F.col("event").isNotNull())
-    with_cause = with_tags.withColumn("cause", F.when(has_tags, why)).drop(HAS_OLDER_PAYLOAD)
+    with_cause = with_tags.withColumn("cause", F.when(has_tags, why)).drop(
+        HAS_OLDER_PAYLOAD, FAILED_RULE
+    )
     is_writable = has_tags & F.col("cause").isNull()
     return with_cause.withColumns(
         {
@@ -76,9 +78,11 @@ def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
 @shaped(messages={**MESSAGES, "ser_id": "int"})
 def cause(messages: DataFrame, has_payload: Column) -> Column:
     """Return why a message cannot be written, as a column of that frame; null if it can."""
-    has_older = F.lit(False)
+    has_older, failed_rule = F.lit(False), F.lit(None)
     if HAS_OLDER_PAYLOAD in messages.columns:
         has_older = F.col(HAS_OLDER_PAYLOAD)
+    if FAILED_RULE in messages.columns:
+        failed_rule = F.col(FAILED_RULE)
     is_too_long = F.exists("tags", lambda tag: F.octet_length(tag) > shapes.LONGEST_TAG)
     return (
         F.when(
@@ -95,5 +99,9 @@ def cause(messages: DataFrame, has_payload: Column) -> Column:
         .when(
             F.col("ticks") >= keys.epoch_ms_ticks(to_millis(LATEST)),
             F.lit("its timeuuid lies after 2099"),
+        )
+        .when(
+            failed_rule.isNotNull(),
+            F.concat(F.lit("the rule of this tag cannot be evaluated for it: "), failed_rule),
         )
     )

@@ -33,6 +33,7 @@ from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
 from tidemark.user_sql import allowed
+from tidemark.user_sql.ansi import ansi, attempted
 
 COLUMNS = (
     "persistence_id",
@@ -45,6 +46,7 @@ COLUMNS = (
 )
 """The columns that a predicate may use beside the payload's fields; `tags` are the stored tags."""
 _EVENT, _FIELDS = "_event", "_fields"
+FAILED_RULE = "failed_rule"
 
 
 class RuleHeader(Form):
@@ -121,7 +123,7 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
         try:
             with allowed.flat():
                 applied = _applied(empty, rule)
-            kind = applied.schema["hit"].dataType
+            kind = applied.select("hit.value").schema["value"].dataType
             unsteady = unrepeatable(applied)
         except PySparkException as error:
             raise _refused(rule, re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error))) from None
@@ -135,17 +137,26 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
 
 @shaped(messages=shapes.READ, returns=shapes.READ)
 def with_rule_tags(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
-    """Return the messages with the tags of the rules added to `tags`, distinct and sorted."""
+    """Return the messages with the tags of the rules added to `tags`, distinct and sorted.
+
+    A further column FAILED_RULE is the tag of the first rule whose predicate cannot be evaluated
+    for the event, as for an overflow, or null. The event gets that tag, too: it may be meant.
+    """
     if not rules:
         return messages
-    marked = messages.withColumn("rule_tags", F.array().cast("array<string>"))
+    marked = messages.withColumns(
+        {"rule_tags": F.array().cast("array<string>"), FAILED_RULE: F.lit(None).cast("string")}
+    )
     for rule in rules:
+        tag, earlier = F.lit(rule.tag), F.col(f"{_EVENT}.rule_tags")
+        has_failed = F.col("hit").isNull()
         # The optimizer removes a struct that is only packed and unpacked.
         marked = _applied(marked, rule).select(
             *[F.col(f"{_EVENT}.{name}") for name in messages.columns],
-            F.when(F.col("hit"), F.concat(F.col(f"{_EVENT}.rule_tags"), F.array(F.lit(rule.tag))))
-            .otherwise(F.col(f"{_EVENT}.rule_tags"))
+            F.when(has_failed | F.col("hit.value"), F.concat(earlier, F.array(tag)))
+            .otherwise(earlier)
             .alias("rule_tags"),
+            F.coalesce(f"{_EVENT}.{FAILED_RULE}", F.when(has_failed, tag)).alias(FAILED_RULE),
         )
     none = F.array().cast("array<string>")
     union = F.array_sort(F.array_union(F.coalesce(F.col("tags"), none), F.col("rule_tags")))
@@ -224,7 +235,7 @@ def _read(file: Path) -> TagRule:
 
 
 def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
-    """Evaluate a rule. Columns: `_event` (all columns in a struct), `hit` (the predicate)."""
+    """Evaluate a rule. Columns: `_event` (all columns in a struct), `hit` (`attempted`)."""
     text = F.decode("event", "UTF-8")
     parsed = messages.select(F.from_json(text, rule.event).alias(_FIELDS)).schema[_FIELDS].dataType
     names = parsed.names if isinstance(parsed, T.StructType) else []
@@ -234,12 +245,15 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     clash = sorted(set(map(str.lower, names)) & {*COLUMNS})
     if clash:
         raise _refused(rule, f"a field cannot be named {', '.join(clash)}")
-    predicate = allowed.expression(messages.sparkSession, f"({rule.predicate}\n)")
-    return fields.select(
+    named = fields.select(
         F.struct(*messages.columns).alias(_EVENT),
         *COLUMNS,
         *[F.col(f"{_FIELDS}.{name}").alias(name) for name in names],
-    ).select(_EVENT, predicate.alias("hit"))
+    )
+    spark = messages.sparkSession
+    predicate = allowed.expression(spark, f"({rule.predicate}\n)")
+    with ansi(spark):
+        return named.select(_EVENT, attempted(spark, predicate).alias("hit"))
 
 
 def written_tags(control: Control, settings: Settings, tags: Collection[str]) -> set[str]:

@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 
 from tidemark.spark import gateway
 from tidemark.spark.gateway import each
+from tidemark.user_sql.ansi import ansi
 from tidemark.user_sql.functions import FUNCTIONS
 
 _PLAN_NODES = frozenset(
@@ -105,11 +106,12 @@ def query(spark: SparkSession, sql: str, tables: Collection[str]) -> DataFrame:
         # Without the parentheses first: a syntax error would be described by them.
         parser.parsePlan(sql)
         _require_plan(parser.parsePlan(bracketed), tables)
-        return spark.sql(bracketed)
+        with ansi(spark):
+            return spark.sql(bracketed)
 
 
 def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = ()) -> Column:
-    """Return an expression over the columns of a row.
+    """Return an expression over the columns of a row; `ansi` where it is put into a frame.
 
     Args:
         spark: the session.
@@ -124,7 +126,8 @@ def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = (
     parser = gateway.session_of(spark).sessionState().sqlParser()
     with flat():
         _require_expressions([parser.parseExpression(sql)], jar_functions)
-        return F.expr(sql)
+        with ansi(spark):
+            return F.expr(sql)
 
 
 def _require_readable(sql: str) -> None:

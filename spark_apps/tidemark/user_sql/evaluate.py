@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.errors import AnalysisException, ParseException
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemark.spark import gateway
 from tidemark.user_sql import allowed
+from tidemark.user_sql.ansi import ansi, attempted
 from tidemark.user_sql.refusal import refused, unresolved
 from tidemark.user_sql.row_check import RowCheck
 from tidemark.user_sql.statement import Select
@@ -56,28 +57,41 @@ def require_evaluable(rows: DataFrame, check: RowCheck, file: Path) -> None:
     columns = f"the columns of the result are {', '.join(rows.columns)}"
     what, place = f"the check {check.text}", (check.line, check.column)
     try:
-        with allowed.flat():
+        with allowed.flat(), ansi(rows.sparkSession):
             if not check.is_unique:
                 # An aggregate or a window would look at other rows, which only `unique` does.
                 rows.where(_expression(rows, check))
-            rows.select(fails(rows, check))
+            rows.select(_fails(rows, check))
     except ParseException as error:
         raise refused(file, what, error, "correct it", *place) from None
     except AnalysisException as error:
         raise unresolved(file, what, columns, error, *place) from None
 
 
-def fails(rows: DataFrame, check: RowCheck) -> Column:
-    """Return whether a row fails a check; of `unique` all rows that are not alone do."""
+def with_failures(rows: DataFrame, checks: Mapping[str, RowCheck]) -> DataFrame:
+    """Add a column for each check, by its name: whether the row fails it.
+
+    Of `unique` all rows that are not alone do; of another check also rows for which it cannot be
+    evaluated, as for a division by zero.
+    """
+    with ansi(rows.sparkSession):
+        return rows.select(
+            "*", *(_fails(rows, check).alias(name) for name, check in checks.items())
+        )
+
+
+def _fails(rows: DataFrame, check: RowCheck) -> Column:
     if check.is_unique:
         alike = Window.partitionBy(_expression(rows, check))
         return F.count(F.lit(1)).over(alike) > 1
-    return ~F.coalesce(_expression(rows, check), F.lit(True))
+    tried = attempted(rows.sparkSession, _expression(rows, check))
+    return tried.isNull() | ~F.coalesce(tried["value"], F.lit(True))
 
 
 def named_columns(rows: DataFrame, check: RowCheck, key: Sequence[str]) -> list[str]:
     """Return the columns of an example: the key's and the check's; Spark orders no maps."""
-    plan = gateway.analyzed_plan(rows.select(_expression(rows, check)))
+    with ansi(rows.sparkSession):
+        plan = gateway.analyzed_plan(rows.select(_expression(rows, check)))
     used = [str(attribute.name()) for attribute in gateway.each(plan.references().toSeq())]
     ordered = {
         field.name

@@ -84,12 +84,11 @@ def with_rule_tags(
         are_applied: take the rules as applied in every time bucket.
     """
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
-    why = events.cause(messages, F.col("has_payload"))
-    cause = F.when(has_tags, why).alias("cause")
     kept = [name for name in messages.columns if name not in (*events.READ, HAS_OLDER_PAYLOAD)]
     none = F.array().cast("array<string>")
     if not tag_rules:
-        return messages.select(*kept, cause, none.alias("pending_tags"))
+        cause = F.when(has_tags, events.cause(messages, F.col("has_payload")))
+        return messages.select(*kept, cause.alias("cause"), none.alias("pending_tags"))
     ledger = Pieces.of(
         run.control, run.settings, applications.TAG_WRITE, version=rules.version(tag_rules)
     )
@@ -100,19 +99,19 @@ def with_rule_tags(
     )
     stored = messages.withColumn("stored_tags", F.col("tags"))
     is_written = F.col("is_written").isNotNull() | F.lit(are_applied)
-    is_readable = why.isNull()
-    by_rules = F.array_except(F.coalesce("tags", none), F.coalesce("stored_tags", none))
-    return (
+    ruled = (
         rules.with_rule_tags(stored, tag_rules)
         .join(F.broadcast(written), on="time_bucket", how="left")
-        .withColumns(
-            {
-                "pending_tags": F.when(is_written | ~is_readable, none).otherwise(by_rules),
-                "tags": F.when(is_written, F.col("tags")).otherwise(F.col("stored_tags")),
-            }
-        )
-        .select(*kept, cause, "pending_tags")
+        .withColumn(rules.FAILED_RULE, F.when(is_written, F.col(rules.FAILED_RULE)))
     )
+    why = events.cause(ruled, F.col("has_payload"))
+    by_rules = F.array_except(F.coalesce("tags", none), F.coalesce("stored_tags", none))
+    return ruled.withColumns(
+        {
+            "pending_tags": F.when(is_written | why.isNotNull(), none).otherwise(by_rules),
+            "tags": F.when(is_written, F.col("tags")).otherwise(F.col("stored_tags")),
+        }
+    ).select(*kept, F.when(has_tags, why).alias("cause"), "pending_tags")
 
 
 @shaped(found=shapes.FINDINGS, returns=shapes.FINDINGS)

@@ -26,7 +26,7 @@ from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.partitioning import columns
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
-from tidemark.user_sql.evaluate import accepted, fails, named_columns, require_evaluable
+from tidemark.user_sql.evaluate import accepted, named_columns, require_evaluable, with_failures
 from tidemark.user_sql.row_check import RowCheck
 
 _SCHEMAS = {
@@ -138,7 +138,7 @@ def _found(
 def _failed(rows: DataFrame, check: UserCheck, condition: RowCheck) -> DataFrame:
     """Return a finding for each key of the rows that fail a condition."""
     evidence = [name for name in named_columns(rows, condition, ()) if name not in KEY]
-    marked = rows.withColumn("_fails", fails(rows, condition)).where("_fails")
+    marked = with_failures(rows, {"_fails": condition}).where("_fails")
     key = key_of(rows)
     return (
         marked.select(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.projection.analysis import user_code
+from tidemark.projection.analysis.combining import Combination, combinations, grouped_by
 from tidemark.projection.decoding.prepare import Decoders, prepare
 from tidemark.projection.definition.decoder import is_plain_json
 from tidemark.projection.definition.model import Definition
@@ -28,18 +30,13 @@ from tidemark.projection.envelope import (
 from tidemark.spark import gateway
 from tidemark.spark.determinism import unrepeatable
 from tidemark.user_sql import allowed
+from tidemark.user_sql.ansi import ansi
 from tidemark.user_sql.evaluate import accepted
 from tidemark.user_sql.refusal import refused
 from tidemark.user_sql.statement import Select
 
 EVENTS = "events"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
-
-_COMBINING = {
-    "Aggregate", "Deduplicate", "Distinct", "FlatMapCoGroupsInPandas", "FlatMapGroupsInPandas",
-    "GlobalLimit", "Join", "MapInPandas", "Offset", "PythonMapInArrow", "Sample", "Window",
-    "WindowInPandas",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,14 +48,17 @@ class AnalyzedDefinition:
         event: the payload's fields.
         result: the columns of its SELECT or function; of mode fold, the state's behind the key.
         decoders: how payloads are read; None if all of them are JSON.
-        combining: Spark's names of what makes a row of more than one event, such as `Aggregate`.
+        combining: the steps that make a row of more than one event.
+        groups: the columns of the result that hold what its rows are grouped by; None if the rows
+            are no groups, or it lacks one of these columns.
     """
 
     definition: Definition
     event: T.StructType
     result: T.StructType
     decoders: Decoders | None
-    combining: tuple[str, ...] = ()
+    combining: tuple[Combination, ...] = ()
+    groups: Sequence[str] | None = None
 
 
 def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
@@ -97,7 +97,9 @@ def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
             " time is `timestamp`",
             definition.body.line,
         )
-    return AnalyzedDefinition(definition, event, result, decoders, _combining(frame))
+    return AnalyzedDefinition(
+        definition, event, result, decoders, combinations(frame), grouped_by(frame)
+    )
 
 
 def apply(definition: Definition, events: DataFrame) -> DataFrame:
@@ -110,7 +112,8 @@ def apply(definition: Definition, events: DataFrame) -> DataFrame:
     """
     body = definition.body
     if isinstance(body, Function):
-        return user_code.result(definition, body, events)
+        with ansi(events.sparkSession):
+            return user_code.result(definition, body, events)
     events.createOrReplaceTempView(EVENTS)
     return allowed.query(events.sparkSession, body.sql, (EVENTS,))
 
@@ -146,12 +149,3 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
         return apply(definition, spark.createDataFrame([], schema))
     spark.createDataFrame([], schema).createOrReplaceTempView(EVENTS)
     return accepted(spark, body, definition.file, columns, (EVENTS,))
-
-
-def _combining(frame: DataFrame) -> tuple[str, ...]:
-    node_names, plans = set(), [gateway.analyzed_plan(frame)]
-    while plans:
-        plan = plans.pop()
-        node_names.add(str(plan.nodeName()))
-        plans += gateway.each(plan.children())
-    return tuple(sorted(node_names & _COMBINING))

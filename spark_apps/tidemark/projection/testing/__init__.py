@@ -30,6 +30,7 @@ from tidemark.projection.testing import evaluate
 from tidemark.projection.testing.events import COLUMNS, TIME_BUCKET, Event, rows_of
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.result_checks import Finding
+from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import target
 from tidemark.projection.writing.write import MODES
 from tidemark.spark_session import FETCHED_JARS, require_java
@@ -63,8 +64,9 @@ def run_projection(
         SchemaMismatch: the result lacks what every target of the mode needs.
         InvalidInput: an event lacks something.
         TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
-            contradicts the rules of the mode, or fails a blocking check; or a fold gives another
-            state from one event after the other than from all at once.
+            contradicts the rules of the mode, or fails a blocking check; or it is another one from
+            each time bucket by itself, of a fold from one event after the other, than from all at
+            once.
     """
     checked, rows, columns = _result(definition, events, bucket_size, spark)
     result_checks.require(checked.definition, _findings(checked, rows))
@@ -112,9 +114,11 @@ def _result(
     target.require_columns(checked)
     if checked.definition.mode is Mode.FOLD:
         evaluate.require_same_in_parts(checked, decoded, result)
+    else:
+        evaluate.require_same_by_bucket(checked, decoded, result)
     mode = MODES[checked.definition.mode]
     rows = mode.rows_of(result, checked.definition)
-    mode.count(rows, checked.definition, buckets)
+    mode.count(rows, checked.definition, target.known_key(checked) or RowKey(), buckets)
     return checked, rows, result.columns
 
 

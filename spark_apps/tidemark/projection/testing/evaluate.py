@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from itertools import zip_longest
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -12,6 +14,7 @@ from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Mode
 from tidemark.projection.transformation import fold_frame, transform
+from tidemark.projection.writing.write import MODES
 
 CAUSE = ("persistence_id", "sequence_nr", "cause")
 
@@ -60,6 +63,52 @@ def require_same_in_parts(
                 where=str(checked.definition.file),
                 do="let the fold give the same however many events come in one call",
             )
+
+
+def require_same_by_bucket(
+    checked: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
+) -> None:
+    """Apply the definition to each time bucket by itself as well: how runs are cut must not matter.
+
+    Args:
+        checked: a definition of another mode than fold.
+        decoded: as `transform.decode` makes it, few events.
+        result: what `result` has made of it.
+
+    Raises:
+        TidemarkError: other rows are stored then; floating point numbers may differ by rounding.
+    """
+    definition, events = checked.definition, transform.readable(decoded)
+    buckets = sorted(row.time_bucket for row in events.select("time_bucket").distinct().collect())
+    if len(buckets) < 2:
+        return
+    parts = [analyze.apply(definition, events.where(f"time_bucket = {one}")) for one in buckets]
+    rows_of = MODES[definition.mode].rows_of
+    by_itself = rows_of(reduce(DataFrame.union, parts), definition)
+    at_once, cut = (
+        sorted(map(tuple, frame.collect()), key=_order)
+        for frame in (rows_of(result, definition), by_itself)
+    )
+    differing = next(
+        (pair for pair in zip_longest(at_once, cut, fillvalue=()) if not _are_same(*pair)), None
+    )
+    if differing:
+        shown = ["(" + ", ".join(map(str, row)) + ")" if row else "no row" for row in differing]
+        raise TidemarkError(
+            f"the result has {shown[0]} from all time buckets at once, and {shown[1]} from each of"
+            " them by itself",
+            where=str(definition.file),
+            do="let each row be made of the events of one time bucket",
+        )
+
+
+def _order(row: tuple[Any, ...]) -> list[str]:
+    # Rounding must not change the place of a row.
+    return [f"{value:.9g}" if isinstance(value, float) else str(value) for value in row]
+
+
+def _are_same(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    return len(left) == len(right) and all(map(_is_same, left, right))
 
 
 def _is_same(left: Any, right: Any) -> bool:

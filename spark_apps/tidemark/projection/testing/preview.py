@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
+from tidemark.errors import TidemarkError
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
@@ -13,7 +14,9 @@ from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.sources import event_source
 from tidemark.projection.testing import evaluate
 from tidemark.projection.transformation import result_checks, transform
+from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import write as modes
+from tidemark.projection.writing.target import missing_table, proposed_key
 from tidemark.spark import gateway
 from tidemark.tagging import rules
 from tidemark.window import from_millis
@@ -62,7 +65,7 @@ def sample(
         *_unreadable(failed),
         *_absent_fields(checked, decoded),
         *_absent_tags(run, plan.definition),
-        *_failing(run, plan.definition, result),
+        *_failing(run, checked, result, bucket),
         *_table(result, rows),
     ]
 
@@ -96,12 +99,27 @@ def _absent_tags(run: RunContext, definition: Definition) -> list[str]:
     return [f"  no event has the tag {tag}: is it spelt as the actors spell it?" for tag in absent]
 
 
-def _failing(run: RunContext, definition: Definition, result: DataFrame) -> list[str]:
-    key = modes.key_columns(run.control, definition)
-    rows = modes.MODES[definition.mode].rows_of(result, definition)
+def _failing(
+    run: RunContext, checked: AnalyzedDefinition, result: DataFrame, bucket: int
+) -> list[str]:
+    """Return what a run would refuse or warn of, by the key that the table has or should get."""
+    definition, mode = checked.definition, modes.MODES[checked.definition.mode]
+    is_missing = mode.has_table and missing_table(run.control, checked)
+    key = proposed_key(checked) if is_missing else RowKey.of(run.control, definition)
+    rows = mode.rows_of(result, definition)
+    lines = []
+    try:
+        mode.count(rows, definition, key, [bucket])
+    except TidemarkError as error:
+        lines.append(f"  a run would fail: {error.what}; {error.do}")
     return [
-        f"  {'check fails' if finding.check.is_blocking else 'warning'}: {finding}"
-        for finding in result_checks.examine(rows, definition.checks, key)
+        *lines,
+        *(
+            f"  {'check fails' if finding.check.is_blocking else 'warning'}: {finding}"
+            for finding in result_checks.examine(
+                rows, definition.checks, key.columns or list(mode.required)
+            )
+        ),
     ]
 
 

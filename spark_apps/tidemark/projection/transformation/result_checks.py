@@ -18,9 +18,9 @@ from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.user_sql.evaluate import (
     SHOWN_CHARACTERS,
-    fails,
     named_columns,
     require_evaluable,
+    with_failures,
 )
 from tidemark.user_sql.row_check import RowCheck
 
@@ -74,9 +74,7 @@ def examine(rows: DataFrame, checks: Sequence[RowCheck], key: Sequence[str]) -> 
     if not checks:
         return []
     marks = [_FAILS.format(number) for number in range(len(checks))]
-    marked = rows.select(
-        "*", *[fails(rows, check).alias(mark) for check, mark in zip(checks, marks, strict=True)]
-    )
+    marked = with_failures(rows, dict(zip(marks, checks, strict=True)))
     named = [named_columns(rows, check, key) for check in checks]
     aggregates = marked.agg(
         F.count(F.lit(1)).alias("rows"),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from tidemark.errors import TidemarkError
-from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.transformation import transform
+from tidemark.projection.transformation import row_key, transform
+from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Counted, WriteMode, WriteRequest
+from tidemark.projection.writing.mode import BY_EVENT, EVENT_KEY, Counted, WriteMode, WriteRequest
 
 _EVENT = tuple(EVENT_KEY)
 
@@ -28,41 +26,21 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
     )
 
 
-def combined_events(analyzed: AnalyzedDefinition) -> Iterator[str]:
-    """Refuse rows of several events: a run that reads others of them would make another row."""
-    if analyzed.combining:
-        yield (
-            f"{analyzed.definition.body} combines events ({', '.join(analyzed.combining)}),"
-            " in mode append a row is made of one event alone"
-        )
-
-
 def versioned(result: DataFrame, definition: Definition) -> DataFrame:
     """Return the rows with their write timestamp, see `transform.versioned`."""
     return transform.versioned(result, definition.version)
 
 
-def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) -> Counted:
+def count(
+    rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
+) -> Counted:
     """Count the rows of the result.
 
     Raises:
-        TidemarkError: an event has more than one row, or its key has a null.
+        TidemarkError: an event has more than one row, or as `row_key.count` raises it.
     """
-    by_event = rows.groupBy(*_EVENT).agg(F.count(F.lit(1)).alias("rows"))
-    is_wrong = (F.col("rows") > 1) | F.col(_EVENT[0]).isNull() | F.col(_EVENT[1]).isNull()
-    totals = by_event.agg(
-        F.sum("rows").alias("rows"),
-        F.min(F.when(is_wrong, F.struct(*_EVENT, "rows"))).alias("wrong"),
-    ).first()
-    assert totals is not None  # noqa: S101 - an aggregate without keys has one row
-    if totals.wrong is not None:
-        raise TidemarkError(
-            f"the result has {totals.wrong.rows} rows for the event"
-            f" {totals.wrong.persistence_id} {totals.wrong.sequence_nr}",
-            where=str(definition.file),
-            do=ONE_ROW,
-        )
-    return Counted(int(totals.rows or 0))
+    numbers = row_key.count(rows, definition, key, one_row_each=_EVENT, filled=_EVENT)
+    return Counted(numbers[()])
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
@@ -78,5 +56,6 @@ MODE = WriteMode(
     rows_of=versioned,
     count=count,
     store=_write,
-    result_problems=combined_events,
+    keeps_apart=BY_EVENT,
+    instead=", or use mode bucket for sums of a time bucket, or mode fold",
 )

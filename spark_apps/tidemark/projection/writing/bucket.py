@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import management_state
+from tidemark.projection.transformation import row_key
+from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest, as_selected
+from tidemark.projection.writing.mode import (
+    BY_BUCKET,
+    Counted,
+    WriteMode,
+    WriteRequest,
+    as_selected,
+)
 from tidemark.window import from_millis, iso
 
 
@@ -25,17 +32,17 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
 
 
 def count_by_bucket(
-    rows: DataFrame, definition: Definition, time_buckets: Sequence[int]
+    rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
 ) -> Counted:
     """Count the rows of each time bucket.
 
     Raises:
-        TidemarkError: there are rows of time buckets that were not read.
+        TidemarkError: there are rows of time buckets that were not read, or as `row_key.count`
+            raises it.
     """
-    by_bucket = {
-        row.time_bucket: row.rows
-        for row in rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows")).collect()
-    }
+    by = ["time_bucket"]
+    numbers = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
+    by_bucket = {bucket: number for (bucket,), number in numbers.items()}
     foreign = sorted(
         "null" if bucket is None else iso(from_millis(bucket))
         for bucket in set(by_bucket) - set(time_buckets)
@@ -65,4 +72,6 @@ MODE = WriteMode(
     rows_of=as_selected,
     count=count_by_bucket,
     store=_replace,
+    keeps_apart=BY_BUCKET,
+    instead=", or use mode fold for totals of a persistence id",
 )

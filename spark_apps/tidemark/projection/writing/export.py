@@ -14,7 +14,13 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.writing import export_files
 from tidemark.projection.writing.bucket import count_by_bucket
 from tidemark.projection.writing.export_directory import resolve
-from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest, as_selected
+from tidemark.projection.writing.mode import (
+    BY_BUCKET,
+    Counted,
+    WriteMode,
+    WriteRequest,
+    as_selected,
+)
 
 _NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
 
@@ -98,7 +104,8 @@ MODE = WriteMode(
     rows_of=as_selected,
     count=count_by_bucket,
     store=_replace,
+    keeps_apart=BY_BUCKET,
     has_table=False,
-    result_problems=column_problems,
+    column_problems=column_problems,
     require_place=require_directory,
 )

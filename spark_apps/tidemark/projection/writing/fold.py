@@ -24,5 +24,6 @@ MODE = replace(
     upsert.MODE,
     purpose="says which events are in the state",
     key_problem=key_problem,
+    keeps_apart=(),
     transform=by_fold,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -15,13 +15,16 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.transformation.result import Transform, by_query
 from tidemark.projection.transformation.result_checks import Finding
+from tidemark.projection.transformation.row_key import RowKey
 
 EVENT_KEY: Mapping[str, T.DataType] = {
     "persistence_id": T.StringType(),
     "sequence_nr": T.LongType(),
 }
-ONE_ROW = "select the events' own persistence_id and sequence_nr, one row for each event"
-"""What to do about a result that does not have the event's key."""
+BY_BUCKET = (("time_bucket",), tuple(EVENT_KEY))
+"""What a query must keep apart, one or the other, to be the same however batches are cut."""
+BY_EVENT = (tuple(EVENT_KEY),)
+"""The same where a batch has any part of a persistence id's events."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,6 @@ class Counted:
     warnings: Sequence[Finding] = ()
 
 
-def no_problems(analyzed: AnalyzedDefinition) -> Iterable[str]:
-    """Refuse nothing: the `result_problems` of a mode whose table alone decides."""
-    return ()
-
-
 def any_place(run: RunContext, definition: Definition) -> None:
     """Refuse nothing: the `require_place` of a mode whose target is a table."""
 
@@ -73,11 +71,15 @@ class WriteMode:
         purpose: what the required columns are for that are not part of a table's primary key.
         key_problem: what is wrong with a table's partition key and clustering columns, or None.
         rows_of: the rows to store, made from the result.
-        count: counts those rows; raises a TidemarkError if they contradict the mode's rules.
+        count: counts those rows, which are for a target of that key; raises a TidemarkError if they
+            contradict the mode's rules.
+        keeps_apart: events that differ in all columns of each of these must not come together in a
+            row: whether they are in one batch depends on how runs were cut. Empty if none do.
+        instead: what to do about a query that lets them, in a clause.
         store: writes them, with a check of the claim before each kind of write.
         transform: makes the result of the events.
         has_table: whether the target is a table.
-        result_problems: says what no target of the mode can hold.
+        column_problems: says which columns no target of the mode can hold.
         require_place: refuses a target that cannot be written; nothing is to refuse of a table.
     """
 
@@ -85,12 +87,32 @@ class WriteMode:
     purpose: str
     key_problem: Callable[[Sequence[str], Sequence[str]], str | None]
     rows_of: Callable[[DataFrame, Definition], DataFrame]
-    count: Callable[[DataFrame, Definition, Sequence[int]], Counted]
+    count: Callable[[DataFrame, Definition, RowKey, Sequence[int]], Counted]
     store: Callable[[WriteRequest, DataFrame, Counted], None]
+    keeps_apart: Sequence[Sequence[str]] = ()
+    instead: str = ""
     transform: Transform = by_query
     has_table: bool = True
-    result_problems: Callable[[AnalyzedDefinition], Iterable[str]] = no_problems
+    column_problems: Callable[[AnalyzedDefinition], Iterable[str]] = lambda analyzed: ()
     require_place: Callable[[RunContext, Definition], None] = any_place
+
+    def result_problems(self, analyzed: AnalyzedDefinition) -> Iterator[str]:
+        """Return what no target of the mode can hold, a clause each."""
+        yield from self.column_problems(analyzed)
+        combining = sorted(
+            {
+                step.name
+                for step in analyzed.combining
+                if not any(step.keeps.issuperset(key) for key in self.keeps_apart)
+            }
+        )
+        if self.keeps_apart and combining:
+            ways = " or ".join(", ".join(key) for key in self.keeps_apart)
+            yield (
+                f"{analyzed.definition.body} combines events ({', '.join(combining)}) that one run"
+                f" may read together and another may not; let it group, partition or join by {ways}"
+                f" too{self.instead}"
+            )
 
 
 def as_selected(result: DataFrame, definition: Definition) -> DataFrame:

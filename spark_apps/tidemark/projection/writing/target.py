@@ -11,6 +11,8 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.transformation.row_key import RowKey
+from tidemark.projection.writing.mode import EVENT_KEY
 from tidemark.projection.writing.write import MODES
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -79,33 +81,49 @@ def missing_table(control: Control, checked: AnalyzedDefinition) -> list[str]:
     if control.table_columns(definition.keyspace, definition.template) is not None:
         return []
     require_columns(checked)
-    partition_key, clustering, is_guess = _proposed_key(checked)
-    key = ", ".join([f"({', '.join(partition_key)})", *clustering])
+    proposed = proposed_key(checked)
+    key = ", ".join([f"({', '.join(proposed.partition)})", *proposed.clustering])
     columns = [f"    {field.name} {_proposed_type(field)}," for field in checked.result.fields]
-    doubt = "  -- is there one row for each of these?" if is_guess else ""
     return [
         f"CREATE TABLE {definition.keyspace}.{definition.template} (",
         *columns,
-        f"    PRIMARY KEY ({key}){doubt}",
+        f"    PRIMARY KEY ({key})",
         ");",
     ]
 
 
-def _proposed_key(checked: AnalyzedDefinition) -> tuple[list[str], list[str], bool]:
-    """Return partition key and clustering columns, and whether they are a guess."""
-    definition = checked.definition
+def proposed_key(checked: AnalyzedDefinition) -> RowKey:
+    """Return `known_key`, or else the columns by which results are usually grouped.
+
+    Whether no two rows have the same is seen when there are rows.
+    """
+    fields = checked.result.fields
+    usual = [field.name for field in fields if isinstance(field.dataType, _OF_GROUPS)]
+    return known_key(checked) or RowKey(["time_bucket"], usual)
+
+
+def known_key(checked: AnalyzedDefinition) -> RowKey | None:
+    """Return the key that the definition states, or else one in which its rows are alone.
+
+    In mode bucket that is what they are grouped by, or the event's own; None if neither is there,
+    or if the target is no table.
+    """
+    definition, mode = checked.definition, MODES[checked.definition.mode]
+    columns = list(mode.required)
+    if not mode.has_table:
+        return None
     if definition.key is not None:
-        names = list(definition.key.columns)
-        return names[:1], names[1:], False
-    first, *others = MODES[definition.mode].required
-    if definition.mode is Mode.BUCKET:
-        groups = [
-            field.name
-            for field in checked.result.fields
-            if isinstance(field.dataType, _OF_GROUPS) and field.name != first
-        ]
-        return [first], groups, True
-    return [first], others if definition.mode is Mode.APPEND else [], False
+        columns = list(definition.key.columns)
+    elif definition.mode.is_one_row:
+        columns = columns[:1]
+    elif definition.mode is Mode.BUCKET and checked.groups is not None:
+        columns += checked.groups
+    elif definition.mode is Mode.BUCKET and set(checked.result.names).issuperset(EVENT_KEY):
+        columns += EVENT_KEY
+    elif definition.mode is Mode.BUCKET:
+        return None
+    first, *others = dict.fromkeys(columns)
+    return RowKey([first], others)
 
 
 def _proposed_type(field: T.StructField) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.transformation import transform
+from tidemark.projection.transformation import row_key, transform
+from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Counted, WriteMode, WriteRequest
+from tidemark.projection.writing.mode import BY_EVENT, EVENT_KEY, Counted, WriteMode, WriteRequest
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -27,24 +26,17 @@ def newest(result: DataFrame, definition: Definition) -> DataFrame:
     return transform.newest(result, definition.version)
 
 
-def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) -> Counted:
+def count(
+    rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
+) -> Counted:
     """Count the rows of `newest`.
 
     Raises:
-        TidemarkError: a persistence id has more than one row, or its key has a null.
+        TidemarkError: a persistence id has more than one row, or as `row_key.count` raises it.
     """
-    totals = rows.agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.countDistinct("persistence_id").alias("ids"),
-        F.count("sequence_nr").alias("numbers"),
-    ).first()
-    if totals is None or not totals.rows == totals.ids == totals.numbers:
-        raise TidemarkError(
-            "the result has more than one row for an event, or a null in its key",
-            where=str(definition.file),
-            do=ONE_ROW,
-        )
-    return Counted(int(totals.rows))
+    event = list(EVENT_KEY)
+    numbers = row_key.count(rows, definition, key, one_row_each=event[:1], filled=event)
+    return Counted(numbers[()])
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
@@ -60,4 +52,6 @@ MODE = WriteMode(
     rows_of=newest,
     count=count,
     store=_write,
+    keeps_apart=BY_EVENT,
+    instead="; the newest row of a persistence id stays anyway, and mode fold makes totals",
 )

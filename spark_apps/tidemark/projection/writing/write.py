@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from tidemark.cassandra.control import Control
-from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.definition.model import Mode
 from tidemark.projection.transformation import result_checks
+from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import append, bucket, export, fold, upsert
 from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest
 from tidemark.spark.read_once import kept_once
@@ -39,21 +39,13 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
     mode = MODES[batch.definition.mode]
     rows = kept_once(mode.rows_of(result, batch.definition))
     try:
-        counted = mode.count(rows, batch.definition, batch.time_buckets)
-        key = key_columns(batch.run.control, batch.definition)
-        findings = result_checks.examine(rows, batch.definition.checks, key)
+        key = RowKey.of(batch.run.control, batch.definition)
+        counted = mode.count(rows, batch.definition, key, batch.time_buckets)
+        named = key.columns or list(mode.required)
+        findings = result_checks.examine(rows, batch.definition.checks, named)
         warnings = result_checks.require(batch.definition, findings)
         announce()
         mode.store(batch, rows, counted)
     finally:
         rows.unpersist()
     return replace(counted, warnings=warnings)
-
-
-def key_columns(control: Control, definition: Definition) -> list[str]:
-    """Return the columns that identify a row of the result in reports."""
-    required = list(MODES[definition.mode].required)
-    if not definition.checks or not definition.table:
-        return required
-    partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
-    return [*partition_key, *clustering] or required
