@@ -34,6 +34,7 @@ with DAG(
         force=FORCE,
         strict=STRICT,
         accept_purged=ACCEPT_PURGED,
+        accept_purged_ids=names_param("Accept purged, of these persistence ids", "of none"),
         projections=names_param("Projections", "all of them"),
         slices=SLICES,
         max_pieces=number_param("Most time buckets of each projection", 1),
@@ -49,6 +50,7 @@ with DAG(
         params_as_options={
             "--strict": "strict",
             "--accept-purged": "accept_purged",
+            "--accept-purged-id": "accept_purged_ids",
             "--projection": "projections",
             "--slices": "slices",
             "--max-pieces": "max_pieces",

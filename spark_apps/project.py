@@ -42,6 +42,14 @@ AcceptPurged = Annotated[
         "--accept-purged", help="Give up events that were deleted before they were consumed."
     ),
 ]
+AcceptPurgedId = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept-purged-id",
+        metavar="ID",
+        help="Give up such events of this persistence id alone; repeat it for more.",
+    ),
+]
 SavedPlanFile = Annotated[
     Path | None,
     typer.Option(
@@ -62,6 +70,7 @@ def main(
     dry_run: cli.DryRun = False,
     strict: Strict = False,
     accept_purged: AcceptPurged = False,
+    accept_purged_id: AcceptPurgedId = None,
     slices: cli.Slices = None,
     show: Show = False,
     rows: Rows = 20,
@@ -105,7 +114,7 @@ def main(
                 saved(),
             ),
             dry_run=dry_run,
-            policy=Policy(strict=strict, accept_purged=accept_purged),
+            policy=Policy(strict, accept_purged, frozenset(accept_purged_id or ())),
             show=rows if show else 0,
         ),
         window=window,

@@ -182,6 +182,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             **usual,
             "strict": [False, "boolean"],
             "accept_purged": [False, "boolean"],
+            "accept_purged_ids": [[], ["null", "array"]],
             "projections": [[], ["null", "array"]],
             "slices": [None, ["null", "string"]],
             "max_pieces": [None, ["null", "integer"]],

@@ -17,6 +17,7 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 from tests.integration.tags_and_messages import (
     BOTH,
+    EVERY,
     both,
     both_sources,
     pieces,
@@ -176,6 +177,32 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     assert ("every", -2) not in pieces(projections)
 
 
+def test_events_deleted_before_they_were_consumed_hold_their_persistence_id_alone(
+    projections: Projections,
+) -> None:
+    first = red("p|1", 1, 0.1)
+    projections.insert(first)
+    projections.validated(0, 1, 2)
+    only = ("--projection", "every")
+    assert projections.run(0, 1, *only).status == 0
+    left = [red("p|1", 4, 1.1), red("p|2", 1, 1.2), red("p|3", 1, 2.1)]
+    projections.insert(*left)
+    projections.journal.insert("metadata", [{"persistence_id": "p|1", "deleted_to": 3}])
+    held = projections.run(0, 3, *only)
+    assert held.status == 0
+    assert (
+        "warning: events were deleted before the projection consumed them: p|1 2..3;"
+        " bring them back, or give them up with --accept-purged-id" in held.stdout
+    )
+    assert held.report["pieces"] == {"planned": 2, "done": 1, "held": 1, "failed": 0}
+    assert projections.journal.rows("every") == totals([first, *left[1:]])
+    other = projections.run(0, 3, *only, "--accept-purged-id", "p|2")
+    assert other.report["pieces"]["held"] == 1
+    given_up = projections.run(0, 3, *only, "--accept-purged-id", "p|1")
+    assert given_up.report["pieces"] == {"planned": 1, "done": 1, "held": 0, "failed": 0}
+    assert projections.journal.rows("every") == totals([first, *left])
+
+
 @pytest.mark.long
 def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     projections: Projections,
@@ -183,6 +210,9 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     projections.insert(red("p|1", 1, 0.1))
     projections.validated(0, 1)
     only = ("--projection", "every")
+    projections.define(
+        EVERY.replace("source:", "deleted-before-consumed: fail\nsource:"), file="two.sql"
+    )
     assert projections.run(0, 1, *only).status == 0
     kept = [red("p|1", 4, 1.1), red("q|1", 3, 1.2)]
     late = red("r|1", 1, 0.5)

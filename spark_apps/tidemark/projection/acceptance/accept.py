@@ -29,7 +29,7 @@ from tidemark.projection.acceptance.candidates import KEYS, Candidates
 from tidemark.projection.acceptance.gaps import HeldBack
 from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Validation
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, IfDeleted
 from tidemark.projection.offset_store import consumption, skips
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.batch import Batch
@@ -58,10 +58,12 @@ class Policy:
     Attributes:
         strict: a gap fails the projection before anything of it is written.
         accept_purged: events that were deleted before they were consumed are given up.
+        accepted_ids: the persistence ids of which they are.
     """
 
     strict: bool = False
     accept_purged: bool = False
+    accepted_ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ class Acceptance:
         The rows that are read stay in memory until `in_memory` is closed.
 
         Raises:
-            HistoryPurged: events were deleted before they were consumed.
+            HistoryPurged: events were deleted before they were consumed, and the definition says
+                that this fails it.
             BucketsLost: events are gone that the result of a time bucket was made from, whether it
                 is planned or a late event lies in it; those buckets are to be left out.
             WrongData: the policy is strict and there is a gap.
@@ -143,8 +146,10 @@ class Acceptance:
             consumed = snapshots.begun(stored, begin)
         seen = candidates.find_candidates(self.source, batch, rows.select(*KEYS), consumed)
         met = encounters.count_encounters(seen)
+        warnings = _warnings(met.unprocessed)
         if met.suspects:
-            seen = self._without_purged(batch, seen, consumed)
+            seen, more = self._without_purged(batch, seen, consumed)
+            warnings += more
         late, beyond = encounters.find_late(seen) if batch.done - batch.planned else ([], {})
         if late:
             self._require_unpurged(late)
@@ -187,7 +192,7 @@ class Acceptance:
             held.missing,
             is_single=is_one_row and not is_repeated,
             beyond=sum(number for bucket, number in beyond.items() if bucket not in known),
-            warnings=_warnings(met.unprocessed),
+            warnings=warnings,
             kept=kept,
         )
 
@@ -216,15 +221,26 @@ class Acceptance:
         if gone := purged_buckets(self._run, self._definition, late):
             raise BucketsLost(gone, self._definition.name)
 
-    def _without_purged(self, batch: Batch, seen: Candidates, stored: DataFrame) -> Candidates:
-        """Refuse that events were deleted before they were consumed, or give them up."""
+    def _without_purged(
+        self, batch: Batch, seen: Candidates, stored: DataFrame
+    ) -> tuple[Candidates, list[str]]:
+        """Give up events that were deleted before they were consumed, as far as that is accepted.
+
+        What is behind others is held as behind any gap, and told in warnings.
+        """
         gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
-        named = gone.orderBy(*SERIES).limit(gaps.NAMED).collect()
-        if not named:
-            return seen
-        if not self.policy.accept_purged:
-            raise _purged(self._definition, named, gone.count())
-        last = gone.select(*SERIES, "last_number")
+        policy, if_deleted = self.policy, self._definition.if_deleted
+        is_accepted = F.col("persistence_id").isin(*policy.accepted_ids)
+        is_accepted |= F.lit(policy.accept_purged or if_deleted is IfDeleted.ACCEPT)
+        held = gone.where(~is_accepted)
+        named = held.orderBy(*SERIES).limit(gaps.NAMED).collect()
+        purged = _purged(self._definition, named, held.count()) if named else None
+        if purged and if_deleted is IfDeleted.FAIL:
+            raise purged
+        warnings = [f"warning: {purged.what}; {purged.do}"] if purged else []
+        last = gone.where(is_accepted).select(*SERIES, "last_number")
+        if last.isEmpty():
+            return seen, warnings
         given_up = resets.with_restarts(stored, seen.restarted).join(last, on=[*SERIES], how="left")
         given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
         reached = rule.advance_frontiers(
@@ -235,7 +251,7 @@ class Acceptance:
         )
         reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
         marked = resets.with_restart_marks(reached, seen.restarted)
-        return Candidates(seen.rows, marked, seen.restarted)
+        return Candidates(seen.rows, marked, seen.restarted), warnings
 
 
 def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) -> list[Piece]:
@@ -290,7 +306,7 @@ def _purged(definition: Definition, named: Sequence[Row], number: int) -> Histor
     return HistoryPurged(
         "events were deleted before the projection consumed them: " + ", ".join(parts),
         where=definition.name,
-        do="bring them back, or give them up with --accept-purged",
+        do="bring them back, or give them up with --accept-purged-id",
     )
 
 

@@ -37,7 +37,7 @@ from tidemark.projection.definition.source import (
 )
 from tidemark.user_sql.row_check import read_checks
 
-_BESIDE = {"checks", "release", "look_back", "key", "from_"}
+_BESIDE = {"checks", "deleted_before_consumed", "from_", "key", "look_back", "release"}
 """What of a header does not change the result."""
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
@@ -73,6 +73,7 @@ def read(file: Path) -> Definition:
         look_back=form.look_back,
         decoders=decoders,
         on_error=_on_error(form.on_error),
+        if_deleted=form.deleted_before_consumed,
         state=header.node("state").padded,
         checks=read_checks(header, "checks", form.checks),
         key=_key(header, form.key),

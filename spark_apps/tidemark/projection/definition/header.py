@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
 from tidemark.headed_files.form import BY_SHAPE, DIFFERENT, Form, OneKey, Text, Texts, refusal
-from tidemark.projection.definition.model import MAX_VERSION, Mode, Release, Start
+from tidemark.projection.definition.model import MAX_VERSION, IfDeleted, Mode, Release, Start
 from tidemark.user_sql.row_check import AnyCheck
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -178,6 +178,12 @@ class ProjectionHeader(Form):
         "skip",
         description="what becomes of an event that cannot be processed",
         examples=[{"strategy": "retry-and-skip", "retries": 3, "retry-delay": "200 ms"}],
+    )
+    deleted_before_consumed: IfDeleted = Field(
+        IfDeleted.HOLD,
+        description="what becomes of a persistence id whose events were deleted before they were"
+        " consumed",
+        examples=["accept"],
     )
     state: Text = Field(
         "",

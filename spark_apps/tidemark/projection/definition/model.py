@@ -57,6 +57,14 @@ class Start(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+class IfDeleted(StrEnum):
+    """What becomes of a persistence id whose events were deleted before they were consumed."""
+
+    HOLD = "hold"
+    ACCEPT = "accept"
+    FAIL = "fail"
+
+
 class Release(StrEnum):
     """Where a new version of a projection is written."""
 
@@ -107,6 +115,8 @@ class Definition:
             leaves it to the setting.
         decoders: how payloads are read; the first rule that takes an event does it.
         on_error: what becomes of an event that cannot be read or folded.
+        if_deleted: what becomes of a persistence id whose events were deleted before they were
+            consumed.
         state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
             otherwise.
         checks: what must be true of the result.
@@ -135,6 +145,7 @@ class Definition:
     look_back: int | None
     decoders: tuple[DecoderRule, ...]
     on_error: OnError
+    if_deleted: IfDeleted
     state: str
     checks: tuple[RowCheck, ...]
     key: Key | None

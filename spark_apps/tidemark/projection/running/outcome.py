@@ -99,5 +99,6 @@ class ProjectionOutcome:
         self.totals[accept.REJECTED[-1]] += more
         self.beyond += more
         self.totals["check_warnings"] += sum(check.failing for check in batch.failing_checks)
-        self.warnings += batch.warnings
+        # Each batch may see the same persistence ids.
+        self.warnings += [line for line in batch.warnings if line not in self.warnings]
         self.warnings += [f"warning: {check}" for check in batch.failing_checks]
