@@ -239,10 +239,10 @@ def test_what_is_deleted_while_validate_reads_is_no_wrong_deleted_to(
     succeeded(journal.run("tag_write", *window(0, 3)))
     read = frames.deleted
 
-    def delete(spark: SparkSession, settings: Settings) -> DataFrame:
+    def delete(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
         journal.insert("messages", [message("p", 13, 3.5, {"red"})])
         journal.insert("metadata", [{"persistence_id": "p", "deleted_to": 13}])
-        return read(spark, settings)
+        return read(spark, settings, ids)
 
     monkeypatch.setattr(frames, "deleted", delete)
     succeeded(journal.run("validate", *window(0, 3)))

@@ -6,7 +6,7 @@ column: a row that no events ever gave. So both are found before the first row i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,30 @@ class RowKey:
         return [*self.partition, *self.clustering]
 
 
+@dataclass(frozen=True)
+class RowCount:
+    """How many rows a result has, and whether they can be stored.
+
+    Attributes:
+        numbers: of rows, by the values of the columns by which they are counted.
+        error: no table can hold the key of a row, or two rows have the same; it names the first of
+            them. None if all can be stored.
+    """
+
+    numbers: Mapping[tuple[Any, ...], int]
+    error: TidemarkError | None
+
+    def checked(self) -> Mapping[tuple[Any, ...], int]:
+        """Return the numbers.
+
+        Raises:
+            TidemarkError: the rows cannot be stored.
+        """
+        if self.error is not None:
+            raise self.error
+        return self.numbers
+
+
 def count(
     rows: DataFrame,
     definition: Definition,
@@ -57,8 +81,8 @@ def count(
     one_row_each: Sequence[str],
     filled: Sequence[str] = (),
     by: Sequence[str] = (),
-) -> dict[tuple[Any, ...], int]:
-    """Count the rows of a result, in memory, by the values of the columns `by`.
+) -> RowCount:
+    """Count the rows of a result, which is in memory, by the values of the columns `by`.
 
     Args:
         rows: the result.
@@ -67,10 +91,6 @@ def count(
         one_row_each: no two rows may be equal in these columns; empty if any may.
         filled: columns that must not be null, beside those of the key.
         by: columns by which rows are counted.
-
-    Raises:
-        TidemarkError: no table can hold the key of a row, or two rows are equal in `one_row_each`;
-            the message names the first of them.
     """
     named = list(dict.fromkeys([*one_row_each, *filled, *key.columns]))
     problems = [_problem(rows, name, key, filled) for name in named]
@@ -92,15 +112,17 @@ def count(
         .agg(F.sum(_ROWS).alias(_ROWS), *(F.min(name).alias(name) for name in (_WHY, _DOUBLED)))
         .collect()
     )
+    numbers = {tuple(row[name] for name in by): int(row[_ROWS] or 0) for row in totals}
+    error = None
     if unstorable := sorted(row[_WHY] for row in totals if row[_WHY]):
         do = "give it a value, as with coalesce, or leave such rows out with WHERE"
-        raise TidemarkError(unstorable[0], where=str(definition.file), do=do)
-    if alike := sorted(row[_DOUBLED] for row in totals if row[_DOUBLED]):
+        error = TidemarkError(unstorable[0], where=str(definition.file), do=do)
+    elif alike := sorted(row[_DOUBLED] for row in totals if row[_DOUBLED]):
         differing = _differing(rows, one_row_each)
         apart = f"; they differ in {', '.join(differing)}" if differing else ""
         do = "let the SELECT give one row for each key, or add to the key what tells rows apart"
-        raise TidemarkError(f"{alike[0]}{apart}", where=str(definition.file), do=do)
-    return {tuple(row[name] for name in by): int(row[_ROWS] or 0) for row in totals}
+        error = TidemarkError(f"{alike[0]}{apart}", where=str(definition.file), do=do)
+    return RowCount(numbers, error)
 
 
 def _problem(rows: DataFrame, name: str, key: RowKey, filled: Sequence[str]) -> Column:

@@ -37,10 +37,10 @@ def count(
     """Count the rows of the result.
 
     Raises:
-        TidemarkError: an event has more than one row, or as `row_key.count` raises it.
+        TidemarkError: an event has more than one row, or as `RowCount.checked` raises it.
     """
     numbers = row_key.count(rows, definition, key, one_row_each=_EVENT, filled=_EVENT)
-    return Counted(numbers[()])
+    return Counted(numbers.checked()[()])
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:

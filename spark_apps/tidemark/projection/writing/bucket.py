@@ -37,12 +37,12 @@ def count_by_bucket(
     """Count the rows of each time bucket.
 
     Raises:
-        TidemarkError: there are rows of time buckets that were not read, or as `row_key.count`
+        TidemarkError: there are rows of time buckets that were not read, or as `RowCount.checked`
             raises it.
     """
     by = ["time_bucket"]
-    numbers = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
-    by_bucket = {bucket: number for (bucket,), number in numbers.items()}
+    counted = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
+    by_bucket = {bucket: number for (bucket,), number in counted.numbers.items()}
     foreign = sorted(
         "null" if bucket is None else iso(from_millis(bucket))
         for bucket in set(by_bucket) - set(time_buckets)
@@ -53,6 +53,7 @@ def count_by_bucket(
             where=str(definition.file),
             do="select the events' own time_bucket and group by it",
         )
+    counted.checked()
     return Counted(sum(by_bucket.values()), by_bucket)
 
 

@@ -32,11 +32,11 @@ def count(
     """Count the rows of `newest`.
 
     Raises:
-        TidemarkError: a persistence id has more than one row, or as `row_key.count` raises it.
+        TidemarkError: a persistence id has more than one row, or as `RowCount.checked` raises it.
     """
     event = list(EVENT_KEY)
     numbers = row_key.count(rows, definition, key, one_row_each=event[:1], filled=event)
-    return Counted(numbers[()])
+    return Counted(numbers.checked()[()])
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
