@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame
 
 from tests.integration.projections import (
     HOUR_MS,
@@ -25,6 +26,8 @@ from tests.integration.tags_and_messages import (
     red,
     results,
 )
+from tidemark.journal import frames
+from tidemark.projection.sources.messages import MessagesSource
 
 
 @pytest.fixture
@@ -288,3 +291,54 @@ def test_what_waits_for_validate_is_not_taken_for_purged(projections: Projection
     projections.validated(1, 2)
     assert projections.run(0, 4, *only, "--strict").report["counts"]["accepted"] == 2
     assert journal.rows("totals") == totals([first, second, red("q|1", 2, 3.2)])
+
+
+def test_a_late_event_that_vanishes_before_it_is_read_holds_its_persistence_id(
+    projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The actor deletes it between the look for late events and the read of its time bucket."""
+    first, late, later = red("a|1", 1, 0.1), red("a|1", 2, 0.5), red("a|1", 3, 1.5)
+    projections.insert(first)
+    projections.list_persistence_ids()
+    projections.validated(0, 1)
+    only = ("--projection", "every")
+    assert projections.run(0, 1, *only).status == 0
+    projections.insert(late, later)
+    journal, rows_of = projections.journal, MessagesSource.rows
+
+    def rows(source: MessagesSource, time_buckets: Sequence[int]) -> DataFrame:
+        if list(time_buckets) == [START_MS]:
+            journal.control.execute(
+                f"DELETE FROM {journal.keyspace}.messages"
+                " WHERE persistence_id = 'a|1' AND partition_nr = 0 AND sequence_nr = 2"
+            )
+            journal.insert("metadata", [{"persistence_id": "a|1", "deleted_to": 2}])
+        return rows_of(source, time_buckets)
+
+    monkeypatch.setattr(MessagesSource, "rows", rows)
+    result = projections.run(1, 2, *only)
+    assert result.report["pieces"] == {"planned": 1, "done": 0, "held": 1, "failed": 0}
+    assert "deleted before the projection consumed them: a|1 2;" in result.stdout
+    assert projections.journal.rows("every") == totals([first])
+
+
+def test_a_persistence_id_that_was_cleaned_up_for_good_causes_no_scan(
+    projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = red("a|1", 1, 0.1), [red("b|1", 1, 0.2), red("c|1", 1, 1.2)]
+    projections.insert(old, *new[:1])
+    projections.list_persistence_ids()
+    projections.validated(0, 1)
+    only = ("--projection", "every")
+    assert projections.run(0, 1, *only).status == 0
+    journal = projections.journal
+    for table in ("messages", "all_persistence_ids"):
+        partition = " AND partition_nr = 0" if table == "messages" else ""
+        journal.control.execute(
+            f"DELETE FROM {journal.keyspace}.{table} WHERE persistence_id = 'a|1'{partition}"
+        )
+    projections.history.discard(old)
+    projections.insert(*new[1:])
+    projections.list_persistence_ids()
+    monkeypatch.setattr(frames, "message_index", None)
+    assert projections.run(1, 2, *only).report["counts"]["accepted"] == 1

@@ -14,11 +14,10 @@ from itertools import islice
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.journal import frames, tables, tag_view_rows
-from tidemark.journal.messages import increments
+from tidemark.journal.messages import increments, listing
 from tidemark.journal.shapes import EVENT, NAMED
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece, Reason
@@ -222,38 +221,15 @@ def _has_index_of_many(run: RunContext, requested: Strategy | None) -> bool:
 
 
 def _journal(run: RunContext, records: Records) -> plan.Journal:
-    totals = records.totals()
-    has_index = tables.has_time_index(run.control, run.settings)
+    totals, settings = records.totals(), run.settings
+    has_index = tables.has_time_index(run.control, settings)
     return plan.Journal(
         totals.known_ids,
         totals.events,
         totals.unread,
-        _all_are_listed(run, records.known),
+        listing.names_all(run.spark, run.control, settings, records.known),
         has_index,
     )
-
-
-def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
-    """Return whether all_persistence_ids names every known id that still has messages.
-
-    The table no longer names an id that was cleaned up for good. The ids are compared, not their
-    number: an unlisted old id could hide behind a new one that is not known yet.
-    """
-    spark, settings = run.spark, run.settings
-    name = settings.all_persistence_ids_table
-    if not run.control.table_columns(settings.journal_keyspace, name):
-        return False
-    listed = connector.read(spark, settings.journal_keyspace, name, "persistence_id")
-    unlisted = known.join(listed, on="persistence_id", how="left_anti").localCheckpoint()
-    if unlisted.isEmpty():
-        return True
-    deleted_to = F.coalesce("deleted_to", F.lit(0))
-    candidates = F.array(F.greatest("known_to", F.lit(1)), F.col("known_to") + 1, deleted_to + 1)
-    events_asked = unlisted.join(
-        frames.deleted(spark, settings), on="persistence_id", how="left"
-    ).select("persistence_id", F.explode(F.array_distinct(candidates)).alias("sequence_nr"))
-    keys = increments.keys_of(events_asked, settings).localCheckpoint()
-    return frames.messages_of(keys, settings).isEmpty()
 
 
 @shaped(returns=NAMED)

@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.errors import HistoryPurged, WrongData
-from tidemark.journal import series
+from tidemark.errors import TidemarkError, WrongData
 from tidemark.journal.series import SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
@@ -48,6 +47,8 @@ COUNT_OF = {
 REJECTED = tuple(COUNT_OF[str(rejection)] for rejection in REJECTIONS)
 _MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
 """Why a time bucket is made again although it takes nothing in."""
+_READS = 3
+"""How often a batch is read whose late events vanish."""
 COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
@@ -128,9 +129,11 @@ class Acceptance:
     def accept(self, batch: Batch, claimed: Claim, in_memory: ExitStack) -> AcceptedEvents:
         """Read a batch, find how far each series goes, and add late time buckets to the claim.
 
-        The rows that are read stay in memory until `in_memory` is closed.
+        The rows that are read stay in memory until `in_memory` is closed. If a late event vanishes
+        before its time bucket is read, all is read again.
 
         Raises:
+            TidemarkError: late events vanish again and again.
             HistoryPurged: events were deleted before they were consumed, and the definition says
                 that this fails it.
             BucketsLost: events are gone that the result of a time bucket was made from, whether it
@@ -138,6 +141,20 @@ class Acceptance:
             WrongData: the policy is strict and there is a gap.
             LockLost: another run has started one of the late pieces.
         """
+        for _ in range(_READS):
+            accepted = self._accepted(batch, claimed, in_memory)
+            if accepted is not None:
+                return accepted
+        raise TidemarkError(
+            "late events are deleted while they are read",
+            where=self._definition.name,
+            do="run again; nothing was written",
+        )
+
+    def _accepted(
+        self, batch: Batch, claimed: Claim, in_memory: ExitStack
+    ) -> AcceptedEvents | None:
+        """Return what `accept` returns; None if a late event has vanished."""
         stored = self._stored(batch)
         rows = _kept(self.source.planned_rows(batch.time_buckets), in_memory)
         begin, consumed = None, stored
@@ -153,7 +170,10 @@ class Acceptance:
         late, beyond = encounters.find_late(seen) if batch.done - batch.planned else ([], {})
         if late:
             self._require_unpurged(late)
-            rows = rows.unionByName(_kept(self.source.rows(late), in_memory))
+            late_rows = _kept(self.source.rows(late), in_memory)
+            if encounters.has_lost(seen, late_rows):
+                return None
+            rows = rows.unionByName(late_rows)
         time_buckets = sorted({*batch.time_buckets, *late})
         # What was seen is neither the late rows, read afterwards, nor those of a former life.
         is_repeated = bool(late or met.repeated) or seen.restarted is not None
@@ -234,7 +254,7 @@ class Acceptance:
         is_accepted |= F.lit(policy.accept_purged or if_deleted is IfDeleted.ACCEPT)
         held = gone.where(~is_accepted)
         named = held.orderBy(*SERIES).limit(gaps.NAMED).collect()
-        purged = _purged(self._definition, named, held.count()) if named else None
+        purged = gaps.purged_error(self._definition, named, held.count()) if named else None
         if purged and if_deleted is IfDeleted.FAIL:
             raise purged
         warnings = [f"warning: {purged.what}; {purged.do}"] if purged else []
@@ -293,21 +313,6 @@ def _counts(validated: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, i
 def _totals(counts: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     totals = sum((Counter(of_bucket) for of_bucket in counts.values()), Counter[str]())
     return {name: totals[name] for name in COUNTS}
-
-
-def _purged(definition: Definition, named: Sequence[Row], number: int) -> HistoryPurged:
-    parts = [
-        f"{series.series_name(row.persistence_id, row.tag)}"
-        f" {series.numbers(row.first_number, row.last_number)}"
-        for row in named
-    ]
-    more = number - len(named)
-    parts += [f"and {more:,} more"] if more else []
-    return HistoryPurged(
-        "events were deleted before the projection consumed them: " + ", ".join(parts),
-        where=definition.name,
-        do="bring them back, or give them up with --accept-purged-id",
-    )
 
 
 def _require_no_gap(definition: Definition, gaps_of: Mapping[int, str]) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.projection.acceptance.candidates import Candidates
+from tidemark.projection.shapes import KEYS
+from tidemark.spark.shapes import shaped
+
+_IS_BEYOND = "number > reached_number"
+_IS_ACCEPTED = "number > base AND number <= reached_number"
 
 
 @dataclass(frozen=True)
@@ -44,18 +50,35 @@ def count_encounters(seen: Candidates) -> Encounters:
     return Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
 
 
+@shaped(late_rows=KEYS)
+def has_lost(seen: Candidates, late_rows: DataFrame) -> bool:
+    """Return whether an accepted late event is not among the rows of its time bucket any more.
+
+    It was deleted, or has expired, after it was seen: the frontier must not move over it.
+    """
+    event = [*SERIES, "number"]
+    accepted = _late(seen).where(_IS_ACCEPTED)
+    return not accepted.join(late_rows, on=event, how="left_anti").isEmpty()
+
+
 def find_late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
     """Return the done buckets with an accepted event; by bucket, the late events behind a gap."""
-    limits = seen.reached.select(*SERIES, "base", "reached_number")
-    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
-    is_beyond = F.col("number") > F.col("reached_number")
-    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
     by_bucket = (
-        late.join(limits, on=[*SERIES])
+        _late(seen)
         .groupBy("time_bucket")
-        .agg(F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond"))
+        .agg(
+            F.expr(f"count_if({_IS_ACCEPTED}) AS accepted"),
+            F.expr(f"count_if({_IS_BEYOND}) AS beyond"),
+        )
         .where("accepted > 0 OR beyond > 0")
         .collect()
     )
     accepted = sorted(row.time_bucket for row in by_bucket if row.accepted)
     return accepted, {row.time_bucket: row.beyond for row in by_bucket if row.beyond}
+
+
+def _late(seen: Candidates) -> DataFrame:
+    """Return the late events, each with the limits of its series."""
+    limits = seen.reached.select(*SERIES, "base", "reached_number")
+    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
+    return late.join(limits, on=[*SERIES])

@@ -9,10 +9,12 @@ from itertools import groupby
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from tidemark.errors import HistoryPurged
 from tidemark.journal.series import NO_TAG, SERIES, numbers, series_name
 from tidemark.ledger.pieces import GAP_ERROR
 from tidemark.projection import shapes
 from tidemark.projection.acceptance.rule import FOLLOWS, held_back, is_rejected
+from tidemark.projection.definition.model import Definition
 from tidemark.spark.shapes import shaped
 
 NAMED = 3
@@ -161,6 +163,21 @@ def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:
     )
     first = (F.col("reached_number") + 1).alias("first_number")
     return gone.where(is_lost).select(*SERIES, first, "last_number")
+
+
+def purged_error(definition: Definition, named: Sequence[Row], number: int) -> HistoryPurged:
+    """Return the error of so many rows of `purged`, of which some are named."""
+    parts = [
+        f"{series_name(row.persistence_id, row.tag)} {numbers(row.first_number, row.last_number)}"
+        for row in named
+    ]
+    more = number - len(named)
+    parts += [f"and {more:,} more"] if more else []
+    return HistoryPurged(
+        "events were deleted before the projection consumed them: " + ", ".join(parts),
+        where=definition.name,
+        do="bring them back, or give them up with --accept-purged-id",
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.journal import frames
-from tidemark.journal.messages import increments
+from tidemark.journal.messages import increments, listing
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read, restarts
 from tidemark.projection.sources.base import EventSource, event_numbers
@@ -71,12 +71,10 @@ class MessagesSource(EventSource):
 
     def _is_listed(self, stored: DataFrame) -> bool:
         """Return whether what is stored and listed leads to every persistence id without a scan."""
-        settings = self.run.settings
-        name = settings.all_persistence_ids_table
-        is_there = self.run.control.table_columns(settings.journal_keyspace, name) is not None
-        if not is_there or stored.isEmpty():
+        if stored.isEmpty():
             return False
-        return stored.join(self._listed(), on="persistence_id", how="left_anti").isEmpty()
+        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
+        return listing.names_all(self.run.spark, self.run.control, self.run.settings, known)
 
     def _listed(self) -> DataFrame:
         settings = self.run.settings
