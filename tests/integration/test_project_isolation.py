@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+import pytest
+
 from tests.integration.projections import (
     LATEST,
     LATEST_TABLE,
@@ -16,6 +18,8 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tests.integration.test_tag_write import window
+from tidemark.errors import DefinitionError
+from tidemark.retention.needs.tag_views import all_needs
 
 HOURS = window(0, 2)
 
@@ -80,6 +84,9 @@ def test_definitions_that_cannot_be_used_fail_alone_and_all_of_them_are_named(
     assert named(projections.manage("status", "totals", "twin"), of_files[1:])
 
     assert projections.run(0, 2, "--projection", "totals").report["state"] == "nothing-to-do"
+    settings = journal.settings().model_copy(update={"projections_dir": directory})
+    with pytest.raises(DefinitionError, match=r"broken\.sql"):
+        all_needs(journal.control, settings)  # What purge must keep is unknown.
     for command in ("status", "pause", "resume", "get-offset", "releases", "clear"):
         good = projections.manage(command, "totals")
         assert good.status == 0, good.stderr
