@@ -15,8 +15,8 @@ from tidemark_airflow.alerts import defaults
 from tidemark_airflow.operations import MANAGE_FORM, MANAGE_PROJECTIONS
 from tidemark_airflow.operators import TidemarkOperator
 
-OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "exact", "apply"]
-OPTIONS += ["version", "window_start", "window_end", "all", "force", "ranges"]
+OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "exact", "verify"]
+OPTIONS += ["apply", "version", "window_start", "window_end", "all", "force", "ranges"]
 
 with DAG(
     dag_id="manage_projections",

@@ -90,7 +90,7 @@ CLEANUP = {
 """The operations of the DAG `cleanup`."""
 
 MANAGE_PROJECTIONS = {
-    "status": Operation(("projections", "exact", "ranges")),
+    "status": Operation(("projections", "exact", "verify", "ranges")),
     "plan": Operation(
         ("projections", "window_start", "window_end", "force", "max_pieces", "ranges"),
         needs=("window_start", "window_end"),
@@ -201,6 +201,9 @@ MANAGE_FORM = with_owners(
         "max_pieces": number_param("Most time buckets", 1, description="Empty: no limit."),
         "force": flag_param("Force", "As if the run did pieces again that are done."),
         "exact": flag_param("Exact", "Count what each slice is behind, with Spark."),
+        "verify": flag_param(
+            "Verify", "Compare the rows of each time bucket with what was written, with Spark."
+        ),
         "ranges": number_param("Ranges", 1, 1024, "Ranges of slices that are shown."),
     },
     MANAGE_PROJECTIONS,

@@ -298,7 +298,9 @@ def _explained(
         return kind(f"{failure} The application's error is in the log above.")
     told = report["failure"]
     if told is None:
-        return kind(f"{report['application']}: {report['error']}")
+        return kind(
+            "\n".join(f"{report['application']}: {line}" for line in report["error"].split("\n"))
+        )
     place = f" ({told['where']})" if told["where"] else ""
     lines = [f"{report['application']}: {told['what']}{place}"]
     if next_step is not None:

@@ -9,6 +9,7 @@
     ├── LockHeld                  1  somebody else works on the same piece
     ├── LockLost                  1  our own lock ran out while we worked
     ├── ExecutorLost              1  rows that must not be read twice were on it
+    ├── SeveralErrors             as `together` says of the statuses of its errors
     ├── InvalidInput              2  parameters, windows, settings
     │   └── DefinitionError       2  a projection file
     └── WrongData                 3  the data must be put right first; no retry helps
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -115,6 +116,10 @@ class TidemarkError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from the attributes, since keyword-only arguments do not survive pickling."""
         return _rebuild, (type(self), self.what, self.where, self.do, self.remedy)
+
+    def within(self, what: str) -> TidemarkError:
+        """Return the same failure with `what` and a colon before its own text."""
+        return _rebuild(type(self), f"{what}: {self.what}", self.where, self.do, self.remedy)
 
 
 def _rebuild(
@@ -293,3 +298,27 @@ class ExecutorLost(TidemarkError):
 
 class ValidationFailed(WrongData):
     """Sequence continuity does not hold; what is downstream must not move."""
+
+
+NO_RETRY_HELPS = (InvalidInput, WrongData)
+"""Failures of one thing that is wrong; any other may be an outage, which concerns everything."""
+
+
+class SeveralErrors(TidemarkError):
+    """Failures that have nothing to do with each other; the text has a line for each."""
+
+    def __init__(self, errors: Sequence[TidemarkError]) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors = errors
+        self.exit_status = together("", [error.exit_status for error in errors]).exit_status
+
+    def __str__(self) -> str:
+        return self.what
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SeveralErrors, (self.errors,)
+
+
+def all_of(errors: Sequence[TidemarkError]) -> TidemarkError | None:
+    """Return several failures as one; a single one as it is, None without any."""
+    return SeveralErrors(errors) if len(errors) > 1 else next(iter(errors), None)

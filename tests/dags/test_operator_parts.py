@@ -15,7 +15,7 @@ import httpx
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import Connection, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
 from markdown_it import MarkdownIt
@@ -258,6 +258,13 @@ def test_empty_fields_of_the_form_are_no_options_and_zero_is_a_number(tmp_path: 
         *("--run-id", "run", "--report", str(report)),
         *("--to", "0", "--", "totals"),
     ]
+
+
+def test_each_error_of_a_run_is_a_line_of_the_task() -> None:
+    report = {"application": "project", "error": "one (a.sql:1); do this\ntwo", "failure": None}
+    explained = operators._explained(AirflowException("Error code is: 2."), report, None)
+    assert isinstance(explained, AirflowFailException)
+    assert str(explained) == "project: one (a.sql:1); do this\nproject: two"
 
 
 def test_texts_of_the_form_become_files_that_nobody_else_reads(tmp_path: Path) -> None:

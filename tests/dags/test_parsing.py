@@ -211,6 +211,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "ranges": [None, ["null", "integer"]],
             "all": [False, "boolean"],
             "exact": [False, "boolean"],
+            "verify": [False, "boolean"],
             "force": [False, "boolean"],
             "apply": [False, "boolean"],
         },

@@ -104,7 +104,7 @@ def test_of_two_changes_at_once_one_loses_cleanly(
         thread.join()
     [error] = errors
     assert "projection totals was changed meanwhile: paused" in str(error)
-    [definition] = catalog.select(projections.directory, ["totals"])
+    [definition] = catalog.select(projections.directory, ["totals"]).definitions
     assert read(OffsetStore(projections.journal.control, settings, definition)).paused
     assert len(audited(projections)) == 1
 

@@ -115,7 +115,7 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
 
     # Without its pieces, the run itself finds the events that are new again in done buckets.
     settings, subject = projections.journal.settings(), f"{projections.journal.keyspace}/totals"
-    [totals] = catalog.select(projections.directory, ["totals"])
+    [totals] = catalog.select(projections.directory, ["totals"]).definitions
     OffsetStore(projections.journal.control, settings, totals).set_offset(
         Offset(Series("p|1", "red"), 3, 3)
     )

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Sequence
+
 import pytest
 
-from tidemark.errors import outage_of, root_cause
+from tidemark.errors import (
+    InvalidInput,
+    LockHeld,
+    SchemaMismatch,
+    TidemarkError,
+    all_of,
+    outage_of,
+    root_cause,
+)
 
 
 class JavaError:
@@ -26,6 +37,25 @@ class FailedJob(Exception):
     def __init__(self, java_exception: JavaError) -> None:
         super().__init__("An error occurred while calling o12.save")
         self.java_exception = java_exception
+
+
+@pytest.mark.parametrize(
+    ("errors", "status"),
+    [
+        ([InvalidInput("first", where="a.sql:1", do="correct it"), SchemaMismatch("second")], 2),
+        ([SchemaMismatch("second"), LockHeld("it is held\nby another", do="wait")], 1),
+    ],
+)
+def test_several_errors_are_a_line_each_and_may_be_retried_if_one_may(
+    errors: Sequence[TidemarkError], status: int
+) -> None:
+    several = all_of(errors)
+    for copy in (several, pickle.loads(pickle.dumps(several))):
+        assert str(copy).split("\n") == [str(error) for error in errors]
+        assert copy is not None
+        assert copy.exit_status == status
+    assert all_of(errors[:1]) is errors[0]
+    assert all_of([]) is None
 
 
 @pytest.mark.parametrize(

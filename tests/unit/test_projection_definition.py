@@ -442,19 +442,46 @@ def test_load_refuses_two_files_with_one_name(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError) as refused:
         catalog.load(tmp_path)
     assert str(refused.value) == (
-        f"the name punctuality is taken by a.sql ({tmp_path / 'b.sql'}:3);"
+        f"the name punctuality is taken by b.sql ({tmp_path / 'a.sql'}:2);"
         " give each projection a name of its own"
     )
 
 
 def test_select_names_what_exists_when_a_projection_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text(GOOD)
-    assert [definition.name for definition in catalog.select(tmp_path, [])] == ["punctuality"]
+    [definition] = catalog.select(tmp_path, []).definitions
+    assert definition.name == "punctuality"
     with pytest.raises(InvalidInput) as refused:
         catalog.select(tmp_path, ["punctuality", "speed"])
     assert str(refused.value) == (
         "no projection is named speed (--projection); there are: punctuality"
     )
+
+
+def test_select_hides_no_definition_behind_one_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text(GOOD)
+    (tmp_path / "broken.sql").write_text(
+        GOOD.replace("punctuality", "other").replace("mode:", "m:")
+    )
+    (tmp_path / "dangling.sql").symlink_to(tmp_path / "nowhere.sql")
+    (tmp_path / "twin.sql").write_text(GOOD.replace("punctuality", "twin"))
+    (tmp_path / "twin_too.sql").write_text(GOOD.replace("punctuality", "twin"))
+    everything = catalog.select(tmp_path, [])
+    assert [definition.name for definition in everything.definitions] == ["punctuality"]
+    assert [(broken.file.name, broken.name) for broken in everything.unusable] == [
+        ("broken.sql", "other"),
+        ("dangling.sql", ""),
+        ("twin.sql", "twin"),
+        ("twin_too.sql", "twin"),
+    ]
+    assert "the file cannot be read: No such file" in str(everything.errors[1])
+    assert "the name twin is taken by twin.sql" in str(everything.errors[3])
+    assert catalog.select(tmp_path, ["punctuality"]).errors == []
+    assert len(catalog.select(tmp_path, ["other", "punctuality"]).errors) == 1
+    with pytest.raises(
+        InvalidInput, match=r"there are: punctuality; these files cannot be used: b"
+    ):
+        catalog.select(tmp_path, ["speed"])
 
 
 def test_load_refuses_a_directory_that_does_not_exist(tmp_path: Path) -> None:

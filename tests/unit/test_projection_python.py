@@ -179,7 +179,7 @@ def test_load_finds_both_kinds_and_refuses_two_with_one_name(tmp_path: Path) -> 
     with pytest.raises(DefinitionError) as refused:
         catalog.load(tmp_path)
     assert str(refused.value) == (
-        f"the name sums is taken by z.sql ({tmp_path / 'sums.py'}:4);"
+        f"the name sums is taken by sums.py ({tmp_path / 'z.sql'}:2);"
         " give each projection a name of its own"
     )
 

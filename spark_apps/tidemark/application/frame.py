@@ -26,7 +26,7 @@ from tidemark.application.environment import unknown_variables
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import InvalidInput, TidemarkError, outage_of, root_cause
+from tidemark.errors import InvalidInput, SeveralErrors, TidemarkError, outage_of, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
 from tidemark.text import harmless
@@ -78,6 +78,8 @@ class _Report:
     def foreseen(self, error: TidemarkError) -> None:
         self.status = error.exit_status
         self.content["error"] = str(error)
+        if isinstance(error, SeveralErrors):
+            return  # No one place and no one remedy; the text has those of each.
         self.content["failure"] = {
             "what": error.what,
             "where": error.where,
@@ -143,9 +145,8 @@ class _Report:
             print(f"  {line}")
         if as_json:
             print(json.dumps(content), flush=True)
-        if content["error"]:
-            error = harmless(content["error"])
-            print(f"{content['application']}: error: {error}", file=sys.stderr)
+        for error in content["error"].split("\n") if content["error"] else ():
+            print(f"{content['application']}: error: {harmless(error)}", file=sys.stderr)
 
 
 def run_application(

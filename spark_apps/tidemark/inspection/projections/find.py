@@ -17,7 +17,6 @@ from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.reading.inspection import Keep
 from tidemark.inspection.projections import checks
 from tidemark.inspection.projections.offsets import offsets_ahead
-from tidemark.inspection.projections.read_model import rows_differing
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition import catalog
@@ -26,6 +25,7 @@ from tidemark.projection.offset_store import consumption, missing_numbers
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.plan import ledger
 from tidemark.projection.sources import event_source
+from tidemark.projection.writing.bucket import differing_buckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.window import from_millis, iso
@@ -45,7 +45,7 @@ def find(run: RunContext, _keep: Keep) -> DataFrame:
     told = [
         row
         for definition in definitions
-        for row in (*_waits(run, definition), *rows_differing(run, definition))
+        for row in (*_waits(run, definition), *_rows_differing(run, definition))
     ]
     parts = [_ahead(run, definition) for definition in definitions]
     of_ledger = local_rows(run.spark, told, finding.SCHEMA)
@@ -74,6 +74,15 @@ def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ..
             *(NO_TIME_BUCKET, checks.NUMBERS_MISSING.name, missing.persistence_id, place),
             *(missing.first, missing.last),
             f"{missing} missing, holds the time buckets from {_text(bucket)} on",
+        )
+
+
+def _rows_differing(run: RunContext, definition: Definition) -> Iterator[tuple[object, ...]]:
+    for difference in differing_buckets(run, definition):
+        yield (
+            *(NO_TIME_BUCKET, checks.ROWS_DIFFER.name, "", definition.name),
+            *(difference.time_bucket, None),
+            f"time bucket {difference} ({definition.target})",
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tidemark.errors import InvalidInput
+from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.python_file import is_definition
 from tidemark.projection.definition.decoder import MODULES_DIR
@@ -15,56 +17,132 @@ from tidemark.settings import REPOSITORY
 
 SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
 """The default of TIDEMARK_PROJECTIONS_DIR."""
+_NAME = re.compile(rb"""\bname\s*[:=]\s*["']?(\w+)""")
 
 
-def load(directory: Path) -> list[Definition]:
-    """Load every definition in `directory`, by name.
+@dataclass(frozen=True)
+class Unusable:
+    """A definition that cannot be used.
+
+    Attributes:
+        file: where it is.
+        name: the projection's name; a guess if the header cannot be read, "" if there is none.
+        error: why it cannot be used.
+    """
+
+    file: Path
+    name: str
+    error: DefinitionError
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Definitions of a directory.
+
+    Attributes:
+        definitions: those that can be used, by name.
+        unusable: the others.
+    """
+
+    definitions: Sequence[Definition]
+    unusable: Sequence[Unusable]
+
+    @property
+    def errors(self) -> list[DefinitionError]:
+        """Why definitions cannot be used."""
+        return [broken.error for broken in self.unusable]
+
+
+def read_all(directory: Path) -> Catalog:
+    """Read every definition in `directory`; one that cannot be used does not hide the others.
 
     Definitions in Python lie beside the SQL files, and beside the repository's own SQL files in
     `include/projections` too. A Python file that does not import the decorator is a module of the
-    user's, and is skipped.
+    user's, and is skipped. Of two definitions with one name, neither can be used.
 
     Raises:
         InvalidInput: there is no such directory.
-        DefinitionError: a file cannot be used, or two have the same name.
     """
     require_directory(directory, "TIDEMARK_PROJECTIONS_DIR", "the projection files")
-    by_name: dict[str, Definition] = {}
+    by_name: dict[str, list[Definition]] = {}
+    unusable = []
     for file in _files(directory):
-        definition = read(file)
-        if definition.name in by_name:
-            raise definition.error(
-                f"the name {definition.name} is taken by {by_name[definition.name].file.name}",
-                "give each projection a name of its own",
-                definition.header_lines["name"],
-            )
-        by_name[definition.name] = definition
-    return [by_name[name] for name in sorted(by_name)]
+        try:
+            content = file.read_bytes()
+            if file.suffix == ".py" and not is_definition(file):
+                continue
+            definition = read(file)
+        except DefinitionError as error:
+            named = _NAME.search(content)
+            unusable.append(Unusable(file, named[1].decode() if named else "", error))
+        except OSError as error:
+            what, do = f"the file cannot be read: {error.strerror}", "correct it, or remove it"
+            unusable.append(Unusable(file, "", DefinitionError(what, where=str(file), do=do)))
+        else:
+            by_name.setdefault(definition.name, []).append(definition)
+    for same in by_name.values():
+        unusable += [_same_name(definition, same) for definition in same if len(same) > 1]
+    return Catalog(
+        [by_name[name][0] for name in sorted(by_name) if len(by_name[name]) == 1], unusable
+    )
 
 
 def _files(directory: Path) -> list[Path]:
     also = [MODULES_DIR] if directory == SHIPPED_DIR else []
     modules = sorted(file for place in (directory, *also) for file in place.glob("*.py"))
-    return sorted(directory.glob("*.sql")) + [file for file in modules if is_definition(file)]
+    return sorted(directory.glob("*.sql")) + modules
 
 
-def select(directory: Path, names: Sequence[str]) -> list[Definition]:
-    """Select the definitions of the given names; all definitions without a name.
+def _same_name(definition: Definition, same: Sequence[Definition]) -> Unusable:
+    other = next(other for other in same if other is not definition)
+    error = definition.error(
+        f"the name {definition.name} is taken by {other.file.name}",
+        "give each projection a name of its own",
+        definition.header_lines["name"],
+    )
+    return Unusable(definition.file, definition.name, error)
+
+
+def load(directory: Path) -> list[Definition]:
+    """Load every definition in `directory`, by name, for who must know all of them.
+
+    Raises:
+        InvalidInput: there is no such directory.
+        DefinitionError: a file cannot be used, or two have the same name.
+    """
+    catalog = read_all(directory)
+    for error in catalog.errors:
+        raise error
+    return list(catalog.definitions)
+
+
+def select(directory: Path, names: Sequence[str]) -> Catalog:
+    """Read the definitions of the given names; all definitions without a name.
 
     Raises:
         InvalidInput: there is no such directory or name.
-        DefinitionError: any file of the directory cannot be used.
     """
-    definitions = load(directory)
-    known = [definition.name for definition in definitions]
-    unknown = sorted(set(names) - set(known))
+    catalog = read_all(directory)
+    if not names:
+        return catalog
+    selected = Catalog(
+        [definition for definition in catalog.definitions if definition.name in names],
+        [broken for broken in catalog.unusable if broken.name in names],
+    )
+    unknown = set(names).difference(
+        (definition.name for definition in selected.definitions),
+        (broken.name for broken in selected.unusable),
+    )
     if unknown:
+        known = ", ".join(definition.name for definition in catalog.definitions)
+        broken_files = ", ".join(broken.file.name for broken in catalog.unusable)
         raise InvalidInput(
-            f"no projection is named {', '.join(unknown)}",
+            f"no projection is named {', '.join(sorted(unknown))}",
             where="--projection",
-            do=f"there are: {', '.join(known)}" if known else f"{directory} has none",
+            do=(f"there are: {known}" if known else f"{directory} has none")
+            + (f"; these files cannot be used: {broken_files}" if broken_files else ""),
         )
-    return [definition for definition in definitions if not names or definition.name in names]
+    return selected
 
 
 def reads_journal(definitions: Sequence[Definition]) -> bool:

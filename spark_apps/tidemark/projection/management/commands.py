@@ -1,6 +1,6 @@
 """The commands that manage projections, and those that only look; `spark_apps/project.py` has them.
 
-None of them needs anything to run, and only `status --exact` starts Spark.
+None of them needs anything to run, and only `status` with --exact or --verify starts Spark.
 """
 
 from __future__ import annotations
@@ -86,6 +86,14 @@ def status(
     exact: Annotated[
         bool, typer.Option("--exact", help="Count what each slice is behind, with Spark.")
     ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Compare the number of rows of each time bucket with what was written, with Spark:"
+            " mode bucket only, the newest 10,000 time buckets, no table whose rows expire.",
+        ),
+    ] = False,
     ranges: Annotated[
         int,
         typer.Option(
@@ -99,9 +107,14 @@ def status(
     """Say how projections stand: pieces by state, what is open and why, the lag, the oldest gap.
 
     A piece is open if validate has passed its time bucket and the present definition has not
-    processed it. Spark is not started, unless --exact is given, and nothing has to run.
+    processed it. Spark is not started, unless --exact or --verify is given, and nothing has to run.
+
+    Ends with an error for each file that cannot be used, each table that does not exist although
+    time buckets of it are done, and with --verify each table with too few or too many rows.
     """
-    return Job(lambda run: run_status(run, projection or [], exact=exact, ranges=ranges))
+    return Job(
+        lambda run: run_status(run, projection or [], exact=exact, verify=verify, ranges=ranges)
+    )
 
 
 def pause(projection: Named) -> Job:
@@ -264,7 +277,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         f"plan {_WINDOW}",
     ],
     "plan": [_WINDOW, f"daily_punctuality {_WINDOW} --save plan.json"],
-    "status": ["", "daily_punctuality --exact"],
+    "status": ["", "daily_punctuality --exact", "daily_punctuality --verify"],
     "pause": ["daily_punctuality"],
     "resume": ["daily_punctuality"],
     "get-offset": ["aircraft_state", "aircraft_state --persistence-id 'aircraft|N14228'"],

@@ -28,8 +28,7 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         paused: what they are to be.
 
     Raises:
-        InvalidInput: a projection is unknown.
-        DefinitionError: a projection file cannot be used.
+        InvalidInput: a projection is unknown, or its file cannot be used.
         TidemarkError: somebody else changed one of them meanwhile.
     """
     definitions = select(run, names)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import table
 from tidemark.context import Outcome, RunContext, RunState
-from tidemark.errors import InvalidInput
+from tidemark.errors import InvalidInput, all_of
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management.selection import select, select_one
+from tidemark.projection.management.selection import select_one, select_usable
 from tidemark.projection.offset_store import (
     made_from,
     management_state,
@@ -29,9 +29,9 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
 
     Raises:
         InvalidInput: a projection is unknown.
-        DefinitionError: a projection file cannot be used.
     """
-    definitions = select(run, names)
+    selected = select_usable(run, names)
+    definitions = selected.definitions
     passed = validated_buckets(run, run.settings)
     lines, over = [], 0
     for definition in definitions:
@@ -55,7 +55,10 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
                     f" `project.py drop-release {definition.name} --version {version}`"
                 )
     return Outcome(
-        RunState.DONE, counts={"projections": len(definitions), "over": over}, lines=lines
+        RunState.FAILED if selected.errors else RunState.DONE,
+        counts={"projections": len(definitions), "over": over},
+        lines=lines,
+        error=all_of(selected.errors),
     )
 
 

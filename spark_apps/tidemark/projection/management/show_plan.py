@@ -9,6 +9,7 @@ from typing import Any
 
 from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import all_of
 from tidemark.partitioning import slice_ranges
 from tidemark.projection.planning.build import PlanOptions, build
 from tidemark.projection.planning.estimate import Estimate, Estimates
@@ -45,7 +46,6 @@ def run_plan(
     Raises:
         InvalidInput: the window cannot be used, a projection is unknown, or the file cannot be
             written.
-        DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
     """
     built = build(run, window, options)
@@ -55,9 +55,11 @@ def run_plan(
         lines += _lines(plan, estimates)
         if ranges is not None and plan.definition.mode.is_by_persistence_id:
             lines += _ranges(run, plan, ranges)
-    lines = lines or [f"every {run.settings.bucket_size} bucket is done"]
+    if not lines and not built.errors:
+        lines = [f"every {run.settings.bucket_size} bucket is done"]
     saved_projections = [saved_projection(run, plan) for plan in plans]
-    if save is not None and plans:
+    is_to_save = bool(plans) and not built.errors
+    if save is not None and is_to_save:
         SavedPlan(
             run.settings.journal_keyspace,
             iso(window.start),
@@ -67,14 +69,17 @@ def run_plan(
             saved_projections,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")
-    if save is not None and not plans:
-        lines.append(f"there is nothing to do, so {save} is not written")
+    if save is not None and not is_to_save:
+        why = "a projection cannot be planned" if built.errors else "there is nothing to do"
+        lines.append(f"{why}, so {save} is not written")
+    state = RunState.PLANNED if plans else RunState.NOTHING
     return Outcome(
-        RunState.PLANNED if plans else RunState.NOTHING,
+        RunState.FAILED if built.errors else state,
         built.pieces,
         {"rows_estimated": sum(_estimate(plan, estimates).rows for plan in plans)},
         lines,
-        details={"projections": [_details(plan, estimates) for plan in plans]} if plans else {},
+        all_of(built.errors),
+        {"projections": [_details(plan, estimates) for plan in plans]} if plans else {},
     )
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
 from tidemark.ledger.frontier.spans import Span
 from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.pieces import PieceRow, State
@@ -21,13 +22,14 @@ from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
-from tidemark.projection.management.selection import select
+from tidemark.projection.management.selection import select_usable
 from tidemark.projection.offset_store import management_state, missing_numbers
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.offset_store.offsets import OffsetStore
-from tidemark.projection.planning import history
+from tidemark.projection.planning import history, target_check
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.plan import ledger, ready_buckets
+from tidemark.projection.writing import bucket as mode_bucket
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis
 
@@ -101,76 +103,108 @@ def _finished(entry: PieceRow) -> datetime:
     return entry.finished_at.replace(tzinfo=UTC) if entry.finished_at else _NEVER
 
 
+@dataclass
+class _Shown:
+    """What is reported of the projections, one after the other."""
+
+    ready: TimeBuckets
+    lines: list[str] = field(default_factory=list)
+    details: list[Mapping[str, Any]] = field(default_factory=list)
+
+
 def run_status(
-    run: RunContext, names: Sequence[str], *, exact: bool = False, ranges: int = 16
+    run: RunContext,
+    names: Sequence[str],
+    *,
+    exact: bool = False,
+    verify: bool = False,
+    ranges: int = 16,
 ) -> Outcome:
     """Report the status of each projection; write nothing but Tidemark's own tables, if absent.
+
+    A file that cannot be used, and a table that is not as the ledger says, are the outcome's error.
 
     Args:
         run: the context of the run.
         names: the projections; all if empty.
         exact: count the events that each slice is behind, with Spark.
+        verify: count the rows of each time bucket of the read models, with Spark.
         ranges: the ranges of slices to show them by; a power of two up to 1024.
 
     Raises:
         InvalidInput: a projection is unknown, or the number of ranges is no power of two.
-        DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
     """
-    settings = run.settings
-    shown = slice_ranges(ranges)
-    definitions = select(run, names)
-    now_ms = to_millis(clock.now())
-    ready = TimeBuckets([], settings.bucket_size.milliseconds)
-    lines: list[str] = []
-    details: list[Mapping[str, Any]] = []
-    for definition in definitions:
-        stands = management_state.pause_state(OffsetStore.of(run, definition))
-        standing = ledger(run, definition).standing()
-        entries, begun = standing.rows, standing.known.first
-        oldest = now_ms if begun is None else begun
-        begin = history.begin_of(definition, settings.bucket_size)
-        passed_by = ready_buckets(run, definition, oldest, now_ms).within(begin, 2**63 - 1)
-        ready |= passed_by if definition.source.reads_journal else ()
-        now = progress(
-            entries,
-            definition.fingerprint,
-            passed_by,
-            settings.bucket_size.milliseconds,
-            standing.spans,
-        )
-        estimates = Estimates.read(run, now.open_buckets)
-        behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
-        lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
-        lines += [f"  {stands}"] if stands.paused else []
-        lines += _begin_lines(definition, standing)
-        lines += _lines(now, behind)
-        waits = _missing(run, definition, entries)
-        lines += _missing_lines(waits)
-        shown_details = {**_details(definition, now, behind), "paused": bool(stands.paused)}
-        shown_details["from"] = iso(definition.begin) if definition.begin else None
-        shown_details["begun"] = iso(from_millis(oldest)) if standing else None
-        shown_details["missing"] = [
-            _missing_details(missing) for missing in waits[:_MISSING_DETAILS]
-        ]
-        shown_details["missing_ranges"] = len(waits)
-        if exact:
-            lags = lag.exact(run, definition, begun)
-            by_range = lag.by_range(lags, shown)
-            lines += _exact_lines(lags, by_range)
-            shown_details["behind"] = sum(slice_lag.behind for slice_lag in lags.values())
-            shown_details["slices"] = [
-                _range_details(slice_range, range_lag)
-                for slice_range, range_lag in by_range.items()
-            ]
-        details.append(shown_details)
+    shown_ranges = slice_ranges(ranges)
+    selected = select_usable(run, names)
+    shown = _Shown(TimeBuckets([], run.settings.bucket_size.milliseconds))
+    errors: list[TidemarkError] = [*selected.errors]
+    for definition in selected.definitions:
+        try:
+            _show(run, definition, shown, shown_ranges if exact else [])
+            target_check.require(run, definition, ledger(run, definition).standing())
+            if verify:
+                shown.lines.append(f"  {mode_bucket.require_rows(run, definition)}")
+        except NO_RETRY_HELPS as error:
+            errors.append(error)
     counts = {
-        "projections": len(definitions),
-        "paused": sum(shown_projection["paused"] for shown_projection in details),
-        "validated_buckets": len(ready),
-        "open_pieces": sum(shown_projection["open"] for shown_projection in details),
+        "projections": len(selected.definitions),
+        "paused": sum(shown_projection["paused"] for shown_projection in shown.details),
+        "validated_buckets": len(shown.ready),
+        "open_pieces": sum(shown_projection["open"] for shown_projection in shown.details),
     }
-    return Outcome(RunState.DONE, counts=counts, lines=lines, details={"projections": details})
+    return Outcome(
+        RunState.FAILED if errors else RunState.DONE,
+        counts=counts,
+        lines=shown.lines,
+        error=all_of(errors),
+        details={"projections": shown.details},
+    )
+
+
+def _show(
+    run: RunContext, definition: Definition, shown: _Shown, ranges: Sequence[SliceRange]
+) -> None:
+    """Add a projection to what is shown; with the lag of each range of slices, if there are any."""
+    settings = run.settings
+    now_ms = to_millis(clock.now())
+    stands = management_state.pause_state(OffsetStore.of(run, definition))
+    standing = ledger(run, definition).standing()
+    entries, begun = standing.rows, standing.known.first
+    oldest = now_ms if begun is None else begun
+    begin = history.begin_of(definition, settings.bucket_size)
+    passed_by = ready_buckets(run, definition, oldest, now_ms).within(begin, 2**63 - 1)
+    shown.ready |= passed_by if definition.source.reads_journal else ()
+    now = progress(
+        entries,
+        definition.fingerprint,
+        passed_by,
+        settings.bucket_size.milliseconds,
+        standing.spans,
+    )
+    estimates = Estimates.read(run, now.open_buckets)
+    behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
+    lines = [f"{definition.name} version {definition.version}: {_summary(now)}"]
+    lines += [f"  {stands}"] if stands.paused else []
+    lines += _begin_lines(definition, standing)
+    lines += _lines(now, behind)
+    waits = _missing(run, definition, entries)
+    lines += _missing_lines(waits)
+    details = {**_details(definition, now, behind), "paused": bool(stands.paused)}
+    details["from"] = iso(definition.begin) if definition.begin else None
+    details["begun"] = iso(from_millis(oldest)) if standing else None
+    details["missing"] = [_missing_details(missing) for missing in waits[:_MISSING_DETAILS]]
+    details["missing_ranges"] = len(waits)
+    if ranges:
+        lags = lag.exact(run, definition, begun)
+        by_range = lag.by_range(lags, ranges)
+        lines += _exact_lines(lags, by_range)
+        details["behind"] = sum(slice_lag.behind for slice_lag in lags.values())
+        details["slices"] = [
+            _range_details(slice_range, range_lag) for slice_range, range_lag in by_range.items()
+        ]
+    shown.lines += lines
+    shown.details.append(details)
 
 
 def _begin_lines(definition: Definition, standing: Standing) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidemark.application import preflight
 from tidemark.context import PieceCounts, RunContext
+from tidemark.errors import NO_RETRY_HELPS, TidemarkError
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
@@ -43,13 +44,17 @@ class RunPlan:
     """What a run will do.
 
     Attributes:
-        definitions: the projections that are not paused.
+        definitions: the projections that are planned; those that are paused are not among them.
         projections: the plans of those that have a piece.
+        refused: the projections that cannot be planned.
+        errors: why, and why files cannot be used.
         left_out: for people, what is not run and why.
     """
 
     definitions: Sequence[Definition]
     projections: Sequence[ProjectionPlan]
+    refused: Sequence[Definition]
+    errors: Sequence[TidemarkError]
     left_out: Sequence[str]
 
     @property
@@ -64,12 +69,12 @@ class RunPlan:
 def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     """Plan a run over a window of whole time buckets that are over.
 
-    Nothing is written, but Tidemark's own tables are made if they are absent.
+    Nothing is written, but Tidemark's own tables are made if they are absent. A projection that
+    cannot be planned, or whose file cannot be used, does not keep the others from being planned.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; a
             projection is unknown, or cannot be processed by slices.
-        DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
         TidemarkError: what the saved plan was made upon has changed.
@@ -79,17 +84,28 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     if saved is not None:
         saved.require_journal(settings.journal_keyspace)
         names, force = saved.names, saved.force
-    definitions = catalog.select(settings.projections_dir, names)
+    selected = catalog.select(settings.projections_dir, names)
+    definitions = selected.definitions
     if options.slicing is not None:
         slices.require_independent(definitions)
     preflight.check(run, window, has_journal=catalog.reads_journal(definitions))
-    left_out = [] if definitions else [f"no projection is defined in {settings.projections_dir}"]
+    errors: list[TidemarkError] = [*selected.errors]
+    left_out = []
+    if not definitions and not errors:
+        left_out.append(f"no projection is defined in {settings.projections_dir}")
     definitions = management_state.unpaused(run, definitions, left_out.append)
-    live_release.require_in_place(run.control, settings, definitions)
     left_out += failed_since(run, window, definitions)
-    plans = [plan(run, definition, window, force=force) for definition in definitions]
+    plans, refused = [], []
+    for definition in definitions:
+        try:
+            live_release.require_in_place(run.control, settings, definition)
+            plans.append(plan(run, definition, window, force=force))
+        except NO_RETRY_HELPS as error:
+            refused.append(definition)
+            errors.append(error)
     if saved is not None:
         plans = [saved.restricted(run, projection) for projection in plans]
+    planned = [projection.definition for projection in plans]
     left_out += [
         f"{projection.definition.name} begins at {iso(projection.definition.begin)}:"
         " the window lies before"
@@ -103,4 +119,5 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     ]
     if options.max_pieces is not None:
         plans = [limit_pieces(projection, options.max_pieces) for projection in plans]
-    return RunPlan(definitions, [projection for projection in plans if projection.pieces], left_out)
+    with_pieces = [projection for projection in plans if projection.pieces]
+    return RunPlan(planned, with_pieces, refused, errors, left_out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -66,24 +66,21 @@ def stored(control: Control, settings: Settings, definition: Definition) -> Live
     return Live(row["live_version"], row["live_table"], True, row["since"], row["owner"])
 
 
-def require_in_place(
-    control: Control, settings: Settings, definitions: Sequence[Definition]
-) -> None:
+def require_in_place(control: Control, settings: Settings, definition: Definition) -> None:
     """Refuse to write in place what readers look up elsewhere.
 
     Raises:
-        DefinitionError: a projection that was released blue/green is not any more.
+        DefinitionError: the projection was released blue/green and is not any more.
     """
-    for definition in definitions:
-        if definition.is_blue_green:
-            continue
-        now = stored(control, settings, definition)
-        if now is not None:
-            raise definition.error(
-                f"{definition.name} was released blue/green, {now}",
-                "keep `release: blue-green`, or give the projection another name",
-                definition.header_lines["release"],
-            )
+    if definition.is_blue_green:
+        return
+    now = stored(control, settings, definition)
+    if now is not None:
+        raise definition.error(
+            f"{definition.name} was released blue/green, {now}",
+            "keep `release: blue-green`, or give the projection another name",
+            definition.header_lines["release"],
+        )
 
 
 def inherited(control: Control, settings: Settings, definition: Definition) -> TimeBuckets:

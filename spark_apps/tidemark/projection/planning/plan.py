@@ -19,7 +19,7 @@ from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.source import KafkaJournal
-from tidemark.projection.planning import history, live_release, source_check
+from tidemark.projection.planning import history, live_release, source_check, target_check
 from tidemark.replication.progress import replicated_to
 from tidemark.settings import Settings
 from tidemark.text import counted
@@ -118,7 +118,8 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     they are ready, and again if they are done.
 
     Raises:
-        SchemaMismatch, InvalidInput: as `source_check.require` raises them.
+        SchemaMismatch, InvalidInput: as `source_check.require` and `target_check.require` raise
+            them.
         DefinitionError: a projection of mode upsert or append changed without a higher version;
             `from` does not begin a time bucket.
     """
@@ -126,6 +127,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     source_check.require(run, definition)
     pieces_ledger = ledger(run, definition)
     standing = pieces_ledger.standing()
+    target_check.require(run, definition, standing, force=force)
     if definition.mode.is_versioned:
         _require_new_version(definition, standing)
     begin = history.begin_of(definition, settings.bucket_size)

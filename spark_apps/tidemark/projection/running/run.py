@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import TidemarkError, outage_of, root_cause, together
+from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of, outage_of, root_cause
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance.accept import Policy
@@ -22,7 +22,7 @@ from tidemark.projection.running.outcome import COUNTS, ProjectionOutcome
 from tidemark.projection.running.process import process
 from tidemark.projection.testing.preview import sample
 from tidemark.projection.transformation import result_checks
-from tidemark.projection.writing.target import missing_table
+from tidemark.projection.writing.target import create_statement, lacks_table
 from tidemark.projection.writing.write import MODES
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso
@@ -38,22 +38,17 @@ class _Tally:
     pieces: PieceCounts = field(default_factory=PieceCounts)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     lines: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    errors: list[TidemarkError] = field(default_factory=list)
     done: set[int] = field(default_factory=set)
-    statuses: set[int] = field(default_factory=set)
     moved: dict[str, dict[str, str]] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
-
-    def fail(self, what: str, status: int) -> None:
-        self.errors.append(what)
-        self.statuses.add(status)
 
     def outcome(self, size: BucketSize) -> Outcome:
         state = RunState.DONE if self.pieces.done else RunState.NOTHING
         if self.errors:
             state = RunState.FAILED
-        error = together("; ".join(self.errors), self.statuses) if self.errors else None
+        error = all_of(self.errors)
         hull = Window.hull(self.done, size)
         tables = {"read": sorted(self.read), "written": sorted(self.written)}
         details = {"projections": self.moved, "tables": tables}
@@ -71,8 +66,8 @@ def run_window(
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
 
-    Every definition is checked against Spark and its target before the first event is read. A
-    projection that fails afterwards does not stop the others; the outcome names it.
+    A definition is checked against Spark and its target before the first of its events is read. A
+    projection that cannot be used or fails does not stop the others; the outcome has each error.
 
     Args:
         run: the context of the run.
@@ -83,58 +78,81 @@ def run_window(
         show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
 
     Raises:
-        TidemarkError: as `build.build` raises it, and if a definition or a target cannot be used.
+        TidemarkError: as `build.build` raises it.
     """
     plan = build(run, window, options)
-    if not plan.projections:
-        return _nothing(run, plan, dry_run=dry_run)
-    analyzed = _check(run, plan.projections, dry_run=dry_run, shows=bool(show))
     if dry_run:
-        return _planned(run, plan, analyzed, show)
-    tally = _Tally(lines=[*plan.left_out])
+        return _planned(run, plan, show)
+    if not plan.projections:
+        return _nothing(run, plan)
+    tally = _Tally(lines=[*plan.left_out], errors=[*plan.errors])
     for projection in plan.projections:
-        _attempt(run, projection, analyzed.get(projection.definition.name), policy, tally)
+        _attempt(run, projection, policy, tally)
     try:
         tally.lines += _settle(run, plan.definitions)[0]
     except TidemarkError as error:
-        tally.fail(str(error), error.exit_status)
+        tally.errors.append(error)
     return tally.outcome(run.settings.bucket_size)
 
 
-def _nothing(run: RunContext, plan: RunPlan, *, dry_run: bool) -> Outcome:
-    every = (
-        [
-            f"every {run.settings.bucket_size} bucket is done; late events in them are found"
-            " with the next new one, or with --force"
-        ]
-        if plan.definitions
-        else []
-    )
-    lines, swapped = ([], 0) if dry_run else _settle(run, plan.definitions)
-    return Outcome(
-        RunState.DONE if swapped else RunState.NOTHING, lines=[*plan.left_out, *every, *lines]
-    )
+def _nothing(run: RunContext, plan: RunPlan) -> Outcome:
+    lines, swapped = _settle(run, plan.definitions)
+    state = RunState.DONE if swapped else RunState.NOTHING
+    return _ended(state, [*plan.left_out, *_all_done(run, plan), *lines], plan.errors)
 
 
-def _planned(
-    run: RunContext, plan: RunPlan, analyzed: Mapping[str, AnalyzedDefinition], show: int
-) -> Outcome:
-    projections = plan.projections
-    lines = [line for projection in projections for line in projection.lines()]
-    if show:
-        for projection in projections:
-            checked = analyzed.get(projection.definition.name)
-            lines += sample(run, projection, checked, show)
-            lines += _to_create(run, checked) if checked is not None else []
-    return Outcome(RunState.PLANNED, plan.pieces, lines=[*plan.left_out, *lines])
-
-
-def _to_create(run: RunContext, checked: AnalyzedDefinition) -> list[str]:
-    statement = missing_table(run.control, checked)
-    if not statement:
+def _all_done(run: RunContext, plan: RunPlan) -> list[str]:
+    if plan.projections or not plan.definitions:
         return []
-    name = checked.definition.name
-    return [f"{name}: {checked.definition.target} does not exist yet; this makes it", *statement]
+    return [
+        f"every {run.settings.bucket_size} bucket is done; late events in them are found"
+        " with the next new one, or with --force"
+    ]
+
+
+def _planned(run: RunContext, plan: RunPlan, show: int) -> Outcome:
+    plans = {projection.definition.name: projection for projection in plan.projections}
+    errors = [*plan.errors]
+    lines = [line for projection in plan.projections for line in projection.lines()]
+    for definition in [*plan.definitions, *plan.refused]:
+        try:
+            lines += _tried(run, definition, plans.get(definition.name), show)
+        except NO_RETRY_HELPS as error:
+            errors.append(error)
+    state = RunState.PLANNED if plans else RunState.NOTHING
+    lines = [*plan.left_out, *_all_done(run, plan), *lines]
+    return _ended(state, lines, errors, plan.pieces)
+
+
+def _ended(
+    state: RunState,
+    lines: list[str],
+    errors: Sequence[TidemarkError],
+    pieces: PieceCounts | None = None,
+) -> Outcome:
+    return Outcome(
+        RunState.FAILED if errors else state,
+        pieces or PieceCounts(),
+        lines=lines,
+        error=all_of(errors),
+    )
+
+
+def _tried(
+    run: RunContext, definition: Definition, plan: ProjectionPlan | None, show: int
+) -> list[str]:
+    """Check what a run would process; with `show` return a sample and the table to create."""
+    is_to_create = bool(show) and lacks_table(run.control, definition)
+    checked = None
+    if is_to_create or (plan is not None and plan.time_buckets):
+        checked = _analyzed(run, definition)
+        if not is_to_create:
+            _require_target(run, checked, create=False)
+    lines = sample(run, plan, checked, show) if show and plan is not None else []
+    if checked is not None and is_to_create:
+        lines.append(f"{definition.name}: {definition.target} does not exist yet; this makes it")
+        lines += create_statement(checked)
+    return lines
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
@@ -144,46 +162,39 @@ def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[st
     return releases.settle(run, definitions, validated_buckets(run, run.settings))
 
 
-def _check(
-    run: RunContext, plans: Sequence[ProjectionPlan], *, dry_run: bool, shows: bool
-) -> dict[str, AnalyzedDefinition]:
-    """Analyze the definitions with something to process; without any, Spark is not started."""
-    analyzed = {}
-    for plan in plans:
-        if plan.time_buckets:
-            name = plan.definition.name
-            analyzed[name] = analyze.analyze(run.spark, plan.definition)
-            result_checks.analyze(run.spark, analyzed[name])
-            if shows and missing_table(run.control, analyzed[name]):
-                continue
-            releases.require_table(run, analyzed[name], create=not dry_run)
-            MODES[plan.definition.mode].require_place(run, plan.definition)
+def _analyzed(run: RunContext, definition: Definition) -> AnalyzedDefinition:
+    analyzed = analyze.analyze(run.spark, definition)
+    result_checks.analyze(run.spark, analyzed)
     return analyzed
 
 
-def _attempt(
-    run: RunContext,
-    plan: ProjectionPlan,
-    analyzed: AnalyzedDefinition | None,
-    policy: Policy,
-    tally: _Tally,
-) -> None:
-    done, failure, status = ProjectionOutcome(), None, 1
+def _require_target(run: RunContext, analyzed: AnalyzedDefinition, *, create: bool) -> None:
+    releases.require_table(run, analyzed, create=create)
+    MODES[analyzed.definition.mode].require_place(run, analyzed.definition)
+
+
+def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: _Tally) -> None:
+    done, failure, analyzed = ProjectionOutcome(), None, None
     try:
+        if plan.time_buckets:
+            # Spark is not started for pieces that are held.
+            analyzed = _analyzed(run, plan.definition)
+            _require_target(run, analyzed, create=True)
         if plan.slicing is not None:
             slices.process(run, plan, analyzed, policy, done)
         else:
             process(run, plan, analyzed, policy, done)
     except TidemarkError as error:
-        failure, status = str(error), error.exit_status
+        failure = error
     except Exception as error:
-        # The trace is what a bug report needs; the report's one line is what everybody reads.
-        if outage_of(error) is None:
+        failure = outage_of(error)
+        if failure is None:
+            # The trace is what a bug report needs; the report's one line is what everybody reads.
             traceback.print_exc(file=sys.stderr)
-        failure = root_cause(error)
+            failure = TidemarkError(root_cause(error))
     if failure is not None:
         _failed(plan, done, tally)
-        tally.fail(f"projection {plan.definition.name} failed: {failure}", status)
+        tally.errors.append(failure.within(f"projection {plan.definition.name} failed"))
     if failure is None or done.counts or done.failed:
         held = len(plan.held) + len(done.gaps)
         tally.pieces.planned += done.buckets + held

@@ -16,7 +16,7 @@ from tidemark.projection.testing import evaluate
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import write as modes
-from tidemark.projection.writing.target import missing_table, proposed_key
+from tidemark.projection.writing.target import lacks_table, proposed_key
 from tidemark.spark import gateway
 from tidemark.tagging import rules
 from tidemark.window import from_millis
@@ -104,7 +104,7 @@ def _failing(
 ) -> list[str]:
     """Return what a run would refuse or warn of, by the key that the table has or should get."""
     definition, mode = checked.definition, modes.MODES[checked.definition.mode]
-    is_missing = mode.has_table and missing_table(run.control, checked)
+    is_missing = lacks_table(run.control, definition)
     key = proposed_key(checked) if is_missing else RowKey.of(run.control, definition)
     rows = mode.rows_of(result, definition)
     lines = []

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.errors import TidemarkError
-from tidemark.projection.definition.model import Definition
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.errors import TidemarkError, WrongData
+from tidemark.ledger.pieces import PieceRow
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.offset_store import management_state
+from tidemark.projection.planning import target_check
+from tidemark.projection.planning.plan import ledger
 from tidemark.projection.transformation import row_key
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
@@ -20,7 +27,28 @@ from tidemark.projection.writing.mode import (
     WriteRequest,
     as_selected,
 )
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+from tidemark.text import counted, shortened
 from tidemark.window import from_millis, iso
+
+COMPARED = 10_000
+"""Time buckets that are compared, the newest that were written: 14 months of Hours."""
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A time bucket (epoch ms) whose rows are not as many as were written."""
+
+    time_bucket: int
+    stored: int
+    written: int
+
+    def __str__(self) -> str:
+        """Return the text for reports."""
+        bucket = iso(from_millis(self.time_bucket))
+        return f"{bucket} has {self.stored:,} rows, {self.written:,} were written"
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -41,8 +69,8 @@ def count_by_bucket(
             raises it.
     """
     by = ["time_bucket"]
-    counted = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
-    by_bucket = {bucket: number for (bucket,), number in counted.numbers.items()}
+    of_key = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
+    by_bucket = {bucket: number for (bucket,), number in of_key.numbers.items()}
     foreign = sorted(
         "null" if bucket is None else iso(from_millis(bucket))
         for bucket in set(by_bucket) - set(time_buckets)
@@ -53,7 +81,7 @@ def count_by_bucket(
             where=str(definition.file),
             do="select the events' own time_bucket and group by it",
         )
-    counted.checked()
+    of_key.checked()
     return Counted(sum(by_bucket.values()), by_bucket)
 
 
@@ -64,6 +92,97 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
         tables.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
         batch.claimed.check()
     tables.delete_older_rows(batch.run.control, batch.definition, batch.time_buckets, write_time)
+
+
+def differing_buckets(run: RunContext, definition: Definition) -> list[Difference]:
+    """Compare the rows of each time bucket in the table with the ledger; ascending.
+
+    A time bucket that differs is counted twice, since a run of the projection may be replacing it.
+    Only a projection for which `why_not_compared` has no reason can differ.
+    """
+    if why_not_compared(run, definition):
+        return []
+    pieces = ledger(run, definition)
+    last = pieces.standing().known.last
+    if last is None:
+        return []
+    first = last - COMPARED * run.settings.bucket_size.milliseconds
+    before = _written(pieces.entries(first), definition)
+    differing = _differing(before, _stored(run, definition, before))
+    again = _written(
+        pieces.entries_of(difference.time_bucket for difference in differing), definition
+    )
+    unmoved = {bucket: entry for bucket, entry in again.items() if entry == before[bucket]}
+    return _differing(unmoved, _stored(run, definition, unmoved))
+
+
+def why_not_compared(run: RunContext, definition: Definition) -> str:
+    """Return why rows cannot be compared with what was written; "" if they can."""
+    if definition.mode is not Mode.BUCKET:
+        return f"in mode {definition.mode} a row does not belong to one time bucket"
+    rows = run.control.execute(
+        "SELECT default_time_to_live FROM system_schema.tables"
+        " WHERE keyspace_name = ? AND table_name = ?",
+        (definition.keyspace, definition.table),
+    )
+    if not rows:
+        return f"there is no table {definition.target}"
+    return f"rows of {definition.target} expire" if rows[0]["default_time_to_live"] else ""
+
+
+def require_rows(run: RunContext, definition: Definition) -> str:
+    """Refuse a table that does not have the rows that were written; return a line for reports.
+
+    Raises:
+        WrongData: time buckets differ.
+    """
+    if reason := why_not_compared(run, definition):
+        return f"rows are not compared with what was written: {reason}"
+    differing = differing_buckets(run, definition)
+    if not differing:
+        return "each time bucket has as many rows as were written"
+    first, last = differing[0].time_bucket, differing[-1].time_bucket
+    end = last + run.settings.bucket_size.milliseconds
+    raise WrongData(
+        f"{counted(len(differing), 'time bucket')} of {definition.target} have another number of"
+        f" rows than projection {definition.name} has written:"
+        f" {'; '.join(shortened([*map(str, differing)], _NAMED))}",
+        where=str(definition.file),
+        do=f"run `{target_check.write_again(definition, first, end)}`",
+    )
+
+
+def _written(entries: Sequence[PieceRow], definition: Definition) -> dict[int, PieceRow]:
+    return {
+        entry.time_bucket: entry
+        for entry in entries
+        if entry.is_done(definition.fingerprint) and "rows_written" in entry.counts
+    }
+
+
+def _differing(written: Mapping[int, PieceRow], stored: Mapping[int, int]) -> list[Difference]:
+    compared = (
+        Difference(bucket, stored.get(bucket, 0), entry.counts["rows_written"])
+        for bucket, entry in sorted(written.items())
+    )
+    return [counts for counts in compared if counts.stored != counts.written]
+
+
+def _stored(
+    run: RunContext, definition: Definition, time_buckets: Mapping[int, PieceRow]
+) -> dict[int, int]:
+    """Count the rows of the time buckets in the table, without zeros; by key."""
+    if not time_buckets:
+        return {}
+    wanted = [(bucket,) for bucket in sorted(time_buckets)]
+    keys = local_rows(run.spark, wanted, "time_bucket bigint")
+    rows = connector.read_partitions(keys, definition.keyspace, definition.table, "time_bucket")
+    return {row["time_bucket"]: row["rows"] for row in _rows_by_bucket(rows).collect()}
+
+
+@shaped(rows={"time_bucket": "bigint"}, returns={"time_bucket": "bigint", "rows": "bigint"})
+def _rows_by_bucket(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows"))
 
 
 MODE = WriteMode(

@@ -11,6 +11,7 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.planning.target_check import require_key
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing.mode import EVENT_KEY
 from tidemark.projection.writing.write import MODES
@@ -49,6 +50,7 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
         return
     columns = control.table_columns(definition.keyspace, definition.table)
     if columns is None:
+        require_columns(checked)
         raise SchemaMismatch(
             f"the target {definition.target} of projection {definition.name} does not exist",
             where=str(definition.file),
@@ -66,20 +68,24 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
         ],
         f"change {checked.definition.body} or the table",
     )
-    _require_key(definition, [*partition_key, *clustering])
+    require_key(definition, [*partition_key, *clustering])
 
 
-def missing_table(control: Control, checked: AnalyzedDefinition) -> list[str]:
-    """Return the statement that makes the target, line by line; nothing if there is one.
+def lacks_table(control: Control, definition: Definition) -> bool:
+    """Return whether somebody has to make the table; that of a blue/green version is the run's."""
+    return (
+        MODES[definition.mode].has_table
+        and control.table_columns(definition.keyspace, definition.template) is None
+    )
+
+
+def create_statement(checked: AnalyzedDefinition) -> list[str]:
+    """Return the statement that makes the target, line by line.
 
     Raises:
         SchemaMismatch: no table could hold the result.
     """
     definition = checked.definition
-    if not MODES[definition.mode].has_table:
-        return []
-    if control.table_columns(definition.keyspace, definition.template) is not None:
-        return []
     require_columns(checked)
     proposed = proposed_key(checked)
     key = ", ".join([f"({', '.join(proposed.partition)})", *proposed.clustering])
@@ -129,18 +135,6 @@ def known_key(checked: AnalyzedDefinition) -> RowKey | None:
 def _proposed_type(field: T.StructField) -> str:
     fitting = cql_types(field.dataType)
     return fitting[0] if fitting else f"?  -- no type holds {field.dataType.simpleString()}"
-
-
-def _require_key(definition: Definition, actual: list[str]) -> None:
-    """Require that the stated key is the table's."""
-    stated = definition.key
-    if stated is not None and list(stated.columns) != actual:
-        raise definition.error(
-            f"the key of {definition.name} is ({', '.join(stated.columns)}), the primary key of"
-            f" {definition.target} is ({', '.join(actual)})",
-            f"write `{', '.join(actual)}`, or change the table",
-            *stated.difference(actual),
-        )
 
 
 def require_columns(checked: AnalyzedDefinition) -> None:
