@@ -15,7 +15,7 @@ import httpx
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import Connection, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
 from markdown_it import MarkdownIt
@@ -34,6 +34,14 @@ from tidemark_airflow.environment.drivers import Driver
 
 def connection(**fields: object) -> Connection:
     return Connection(conn_id="one", **fields)  # type: ignore[arg-type]
+
+
+def test_a_killed_task_does_not_show_the_command() -> None:
+    killed = AirflowException("Cannot execute: spark-submit --jars a.jar. Error code is: -9.")
+    assert str(operators._explained(killed, None, None)) == (
+        "spark-submit has ended without a report. Error code is: -9."
+        " The application's error is in the log above."
+    )
 
 
 HOSTILE_IDS = (

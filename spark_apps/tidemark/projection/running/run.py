@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidemark import termination
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, outage_of, root_cause, together
 from tidemark.ledger.pieces import Reason
@@ -175,8 +176,10 @@ def _attempt(
         else:
             process(run, plan, analyzed, policy, done)
     except TidemarkError as error:
+        termination.check()
         failure, status = str(error), error.exit_status
     except Exception as error:
+        termination.check()
         # The trace is what a bug report needs; the report's one line is what everybody reads.
         if outage_of(error) is None:
             traceback.print_exc(file=sys.stderr)
