@@ -106,7 +106,8 @@ class Definition:
         look_back: time buckets before each planned one in which late events are looked for; None
             leaves it to the setting.
         decoders: how payloads are read; the first rule that takes an event does it.
-        on_error: what becomes of an event that cannot be read or folded.
+        on_error: what becomes of an event that cannot be read or folded, and how many may be
+            skipped.
         state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
             otherwise.
         checks: what must be true of the result.

@@ -96,7 +96,10 @@ def run_window(
     for projection in plan.projections:
         _attempt(run, projection, analyzed.get(projection.definition.name), policy, tally)
     try:
-        tally.lines += _settle(run, plan.definitions)[0]
+        settled = _settle(run, plan.definitions)
+        tally.lines += settled.lines
+        if settled.error is not None:
+            tally.fail(str(settled.error), settled.error.exit_status)
     except TidemarkError as error:
         tally.fail(str(error), error.exit_status)
     return tally.outcome(run.settings.bucket_size)
@@ -111,10 +114,12 @@ def _nothing(run: RunContext, plan: RunPlan, *, dry_run: bool) -> Outcome:
         if plan.definitions
         else []
     )
-    lines, swapped = ([], 0) if dry_run else _settle(run, plan.definitions)
-    return Outcome(
-        RunState.DONE if swapped else RunState.NOTHING, lines=[*plan.left_out, *every, *lines]
-    )
+    settled = releases.Settled() if dry_run else _settle(run, plan.definitions)
+    state = RunState.DONE if settled.swapped else RunState.NOTHING
+    if settled.error is not None:
+        state = RunState.FAILED
+    lines = [*plan.left_out, *every, *settled.lines]
+    return Outcome(state, lines=lines, error=settled.error)
 
 
 def _planned(
@@ -138,10 +143,10 @@ def _to_create(run: RunContext, checked: AnalyzedDefinition) -> list[str]:
     return [f"{name}: {checked.definition.target} does not exist yet; this makes it", *statement]
 
 
-def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
+def _settle(run: RunContext, definitions: Sequence[Definition]) -> releases.Settled:
     """Report what became of blue/green versions; nothing is read without any."""
     if not any(definition.is_blue_green for definition in definitions):
-        return [], 0
+        return releases.Settled()
     return releases.settle(run, definitions, validated_buckets(run, run.settings))
 
 
@@ -222,7 +227,9 @@ def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
-    lines += [f"{name}: {warning}" for warning in done.warnings]
+    doubts = done.fields.doubts(f"all {done.fields.events:,} events of this run")
+    warnings = [*done.warnings, *(f"warning: {doubt}" for doubt in doubts)]
+    lines += [f"{name}: {warning}" for warning in warnings]
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
