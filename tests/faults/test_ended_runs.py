@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.faults.killing import end_after
+from tests.faults.seams import Seam
 from tests.integration.projections import START, Projections, amount, event
 from tests.integration.support import ROOT, Journal, wait_until
 from tidemark.spark_session import FETCHED_JARS
@@ -130,6 +133,25 @@ def test_signal_ends_a_run_with_one_line_and_no_failure(
     assert run["state"] == "failed"
     assert json.loads(run["report"])["error"] == why
     assert_open_and_then_done(slow)
+
+
+@pytest.mark.long
+def test_signal_ends_other_applications_in_the_same_way(journal: Journal, tmp_path: Path) -> None:
+    projections = Projections(journal, tmp_path)
+    projections.insert_messages(*(replace(event, tags=frozenset({"red"})) for event in EVENTS))
+    projections.list_persistence_ids()
+    status, _, stderr = end_after(
+        journal, Seam.TAG_VIEWS_WRITTEN, "tag_write", *arguments(projections)
+    )
+    assert status == 143, stderr
+    ended = "ended by SIGTERM; 0 of 3 started pieces are done; run again"
+    assert stderr.splitlines()[-1] == f"tag-write: error: {ended}"
+    assert "Traceback" not in stderr
+    assert journal.own_rows("lock") == []
+    assert {row["state"] for row in journal.own_rows("piece")} == {"running"}
+    again = journal.run("tag_write", *arguments(projections))
+    assert again.status == 0, again.stderr
+    assert again.report["pieces"]["done"] == 3
 
 
 def test_end_of_spark_submit_is_no_failure_of_a_piece(slow: Projections) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.fold_books import TABLE as BOOKS_TABLE
 from tests.integration.fold_books import define, fold
 from tests.integration.projections import (
@@ -68,6 +70,7 @@ def test_a_time_bucket_with_more_events_than_most_skipped_fails(projections: Pro
     assert {row["persistence_id"] for row in projections.journal.rows("latest")} == {"a|1"}
 
 
+@pytest.mark.long
 def test_events_that_a_fold_raises_for_count_for_most_skipped(projections: Projections) -> None:
     limited = fold().replace('mode="fold"', 'mode="fold", on_error="skip", most_skipped=1')
     define(projections, limited, BOOKS_TABLE)
