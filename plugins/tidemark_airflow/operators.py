@@ -35,6 +35,8 @@ POOL = "tidemark"
 _BY_ITSELF = ("scheduled", "asset_triggered")
 # 2: the input is refused; 3: the data must be put right first (tidemark.errors).
 _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
+_COMMAND = re.compile(r"Cannot execute: .*(?=Error code is: )", re.DOTALL)
+"""Of the provider's text: the command of spark-submit, with the paths of all jars."""
 
 
 class TidemarkOperator(SparkSubmitOperator):
@@ -295,7 +297,8 @@ def _explained(
     """Return in place of "Cannot execute" what is wrong and what to do next, a line each."""
     kind = AirflowFailException if _NO_RETRY_HELPS.search(str(failure)) else AirflowException
     if report is None or not report["error"]:
-        return kind(f"{failure} The application's error is in the log above.")
+        ended = _COMMAND.sub("spark-submit has ended without a report. ", str(failure))
+        return kind(f"{ended} The application's error is in the log above.")
     told = report["failure"]
     if told is None:
         return kind(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tidemark import clock
+from tidemark import clock, termination
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
 from tidemark.settings import Settings
@@ -75,6 +75,8 @@ class RunContext:
         self.owner = default_owner(run_id)
         self.moment = clock.now().replace(microsecond=0)
         """What plans count ages from: a plan that is made again in this run is made as of then."""
+        self.progress = PieceCounts()
+        """The pieces that were started and done so far, for the report of a run that is ended."""
         self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
 
@@ -102,13 +104,14 @@ class RunContext:
         from tidemark.spark_session import open_session
 
         self.say("starting Spark")
-        spark = open_session(self.application, self.settings)
+        with termination.handlers_kept():
+            spark = open_session(self.application, self.settings)
         connector.stamp_with(spark, self.control.write_times)
         row_sizes.measure(self.control, spark, self.settings)
         return spark
 
     def stop_jobs(self) -> None:
-        """Cancel all Spark jobs and end all waiting to write, because a lock was lost."""
+        """Cancel all Spark jobs and end all waiting to write: the run must not write any more."""
         self.control.stop_writing()
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:

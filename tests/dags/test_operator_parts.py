@@ -36,6 +36,14 @@ def connection(**fields: object) -> Connection:
     return Connection(conn_id="one", **fields)  # type: ignore[arg-type]
 
 
+def test_a_killed_task_does_not_show_the_command() -> None:
+    killed = AirflowException("Cannot execute: spark-submit --jars a.jar. Error code is: -9.")
+    assert str(operators._explained(killed, None, None)) == (
+        "spark-submit has ended without a report. Error code is: -9."
+        " The application's error is in the log above."
+    )
+
+
 HOSTILE_IDS = (
     HOSTILE_ID,
     "```` ## approve",

@@ -4,7 +4,7 @@ Usage: `crash.py SEAM SCRIPT ARGUMENT...`, in a process group of its own. When t
 has returned, the whole process group gets SIGKILL; with SEAM*CALLS, when it has returned so often.
 With SEAM@PID, the process PID gets SIGTERM instead (killed, it would lose its last ten seconds),
 and the application goes on without it. With SEAM! the process group gets SIGSTOP, right before the
-function is called.
+function is called. With SEAM~ the process itself gets SIGTERM when the function has returned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def kill_after(target: str) -> None:
     from tests.faults.seams import Seam
 
     where, _, pid = target.partition("@")
-    seam, _, calls = where.rstrip("!").partition("*")
+    seam, _, calls = where.rstrip("!~").partition("*")
     owner, name = Seam[seam].place()
     function = getattr(owner, name)
     passed = itertools.count(1)
@@ -39,6 +39,8 @@ def kill_after(target: str) -> None:
             os.killpg(0, signal.SIGSTOP)
             return function(*args, **kwargs)
         result = function(*args, **kwargs)
+        if target.endswith("~"):
+            signal.raise_signal(signal.SIGTERM)
         if next(passed) < int(calls or 1):
             return result
         if pid:

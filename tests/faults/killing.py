@@ -97,6 +97,16 @@ def kill_after(
     expire_locks(journal)
 
 
+def end_after(
+    journal: Journal, seam: Seam, application: str, *arguments: str
+) -> tuple[int, str, str]:
+    """Send SIGTERM to an application right after a seam; return its status and what it wrote."""
+    script = str(ROOT / "spark_apps" / f"{application}.py")
+    process = journal.start(_CRASH, f"{seam.name}~", script, *arguments)
+    stdout, stderr = process.communicate()
+    return process.returncode, stdout, stderr
+
+
 def expire_locks(journal: Journal) -> None:
     """Remove the locks of a dead run; that they expire is seen where `wait_for_locks` is used."""
     cql = f"DELETE FROM {table(journal.own_keyspace, 'lock')} WHERE resource = ? IF EXISTS"

@@ -153,8 +153,10 @@ def test_before_each_write_project_asks_whether_it_still_holds_its_locks(
 ) -> None:
     """The run has all shipped projections, of all modes, and an event that none can read."""
     journal = defined(make_journal, tmp_path / "p", "projections", "examples")
-    for file in (tmp_path / "p").glob("*.py"):
-        file.write_text(file.read_text().replace('on_error="fail"', 'on_error="skip"'))
+    for file in (tmp_path / "p").iterdir():
+        text = file.read_text().replace('on_error="fail",', "")
+        text = text.replace("    event=", '    on_error="skip",\n    event=')
+        file.write_text(text.replace("\nevent:", "\non-error: skip\nevent:"))
     events = [flight(event) for event in first_events(60)]
     events[-1] = {**events[-1], "event": b"{"}
     journal.insert("messages", events)

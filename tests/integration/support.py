@@ -7,7 +7,6 @@ import json
 import os
 import re
 import runpy
-import signal
 import subprocess
 import sys
 import time
@@ -188,7 +187,6 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
     """
     stdout, stderr = io.StringIO(), io.StringIO()
     status: int | str | None = 0
-    handler = signal.getsignal(signal.SIGTERM)
     with (
         patch.dict(os.environ, environment),
         patch.object(sys, "argv", [str(script), *arguments]),
@@ -200,8 +198,6 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
             runpy.run_path(str(script), run_name="__main__")
         except SystemExit as end:
             status = end.code
-        finally:
-            signal.signal(signal.SIGTERM, handler)
     return Result(int(status or 0), stdout.getvalue(), stderr.getvalue())
 
 

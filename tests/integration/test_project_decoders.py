@@ -27,6 +27,7 @@ version: 1
 source: messages
 mode: upsert
 target: {keyspace}.fares
+on-error: skip
 event: kind STRING, fare DOUBLE
 decoders:
   - {serializer-id: 31, kind: jackson-json}
@@ -116,6 +117,7 @@ version: 1
 source: messages
 mode: upsert
 target: {keyspace}.fares
+on-error: skip
 event: kind STRING, fare DECIMAL(9,2)
 decoders:
   - {serializer-id: 33, kind: jackson-cbor}

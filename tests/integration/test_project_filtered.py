@@ -30,7 +30,7 @@ def plain(pid: str, *numbers: int, hour: float = 0) -> list[Event]:
 
 def test_filtered_events_are_numbers_like_others(projections: Projections) -> None:
     log = LATEST.replace("latest", "log").replace("upsert", "append")
-    log = log.replace("event:", f"decoders: [{SKIPPED}, json]\nevent:")
+    log = log.replace("event:", f"decoders: [{SKIPPED}, json]\non-error: skip\nevent:")
     projections.define(
         log.replace("FROM events", "FROM events WHERE kind <> 'filtered'"),
         LATEST_TABLE.replace("latest", "log")

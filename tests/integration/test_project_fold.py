@@ -41,6 +41,9 @@ def sums(events):
 SUMS_TABLE = "CREATE TABLE {keyspace}.sums (time_bucket bigint PRIMARY KEY, total bigint)"
 
 
+SKIP = "on-error: skip\nevent:"
+
+
 def move(pid: str, number: int, hours: float, amount: int = 1, kind: str = "in") -> Any:
     return event(pid, number, hours, "red", kind=kind, amount=amount)
 
@@ -177,14 +180,15 @@ def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> N
 # persistence id is no gap. In every mode.
 @pytest.mark.long
 def test_a_skipped_event_counts_as_consumed(projections: Projections) -> None:
-    define(projections, table=TABLE)
-    projections.define(LATEST, LATEST_TABLE, "latest.sql")
-    projections.define(TOTALS, TOTALS_TABLE, "totals.sql")
-    log = LATEST.replace("latest", "log").replace("upsert", "append")
+    define(projections, FOLD.replace('mode="fold"', 'mode="fold", on_error="skip"'), TABLE)
+    latest = LATEST.replace("event:", SKIP)
+    projections.define(latest, LATEST_TABLE, "latest.sql")
+    projections.define(TOTALS.replace("event:", SKIP), TOTALS_TABLE, "totals.sql")
+    log = latest.replace("latest", "log").replace("upsert", "append")
     projections.define(log, LATEST_TABLE.replace("latest", "log").replace(
         "text PRIMARY KEY", "text").replace("note text", "PRIMARY KEY (persistence_id, sequence_nr)"
     ), "log.sql")  # fmt: skip
-    lake = LATEST.replace("latest", "lake").replace("upsert", "export")
+    lake = latest.replace("latest", "lake").replace("upsert", "export")
     lake = lake.replace("{keyspace}.lake", "lake").replace("SELECT", "SELECT time_bucket,")
     projections.define(lake, file="lake.sql")
     broken = event("a|1", 3, 0.3, "red", kind="in", amount="many")

@@ -73,7 +73,7 @@ def _header(name: str, source: str, mode: str) -> str:
     return (
         f"/*---\nname: {name}\nversion: 1\nsource: {source}\nmode: {mode}\n"
         f"target: {'{keyspace}.' if mode != 'export' else ''}{name}\n"
-        "event: kind STRING, amount INT\n---*/\n"
+        "on-error: skip\nevent: kind STRING, amount INT\n---*/\n"
     )
 
 
@@ -124,7 +124,7 @@ from tidemark.projection import projection
 
 @projection(
     name="books", version=1, source="messages", mode="fold", target="{keyspace}.books",
-    event="kind STRING, amount INT", state="folded STRING",
+    event="kind STRING, amount INT", state="folded STRING", on_error="skip",
 )
 def books(state, events):
     folded = json.loads(state["folded"]) if state else []

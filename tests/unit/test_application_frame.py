@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from tidemark import termination
 from tidemark.application import frame
-from tidemark.context import Outcome, RunState
+from tidemark.context import Outcome, PieceCounts, RunState
 from tidemark.errors import InvalidInput
 from tidemark.window import Window
-
-
-@pytest.fixture(autouse=True)
-def _no_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep signals and the watch of the parent as pytest has them."""
-    monkeypatch.setattr("tidemark.application.frame.signal.signal", lambda *_: None)
-    monkeypatch.setattr(frame, "end_with_parent", lambda: None)
 
 
 def refused() -> Window:
@@ -80,6 +75,28 @@ def test_line_of_a_report_is_one_line_wherever_it_is_shown(
     harmless = ["a\\n```\\n## b", "\\x1b[2J"]
     assert json.loads(file.read_text())["lines"] == harmless
     assert capsys.readouterr().out.splitlines()[-2:] == [f"  {line}" for line in harmless]
+
+
+def test_errors_after_a_signal_are_told_as_the_end_by_the_signal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    report = frame._Report("purge", "r", dry_run=False)
+    with termination.raised():
+        with pytest.raises(termination.Ended):
+            signal.raise_signal(signal.SIGTERM)
+        # A second signal must not interrupt the release of the locks.
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(termination.Ended):
+            termination.check()
+        report.failed(RuntimeError("the JVM is gone"), PieceCounts(planned=3, done=2))
+    termination.check()
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert report.status == 143
+    report.end(None)
+    report.show(as_json=False)
+    why = "ended by SIGTERM; 2 of 3 started pieces are done; run again"
+    assert capsys.readouterr().err == f"purge: error: {why}\n"
 
 
 def test_run_that_dies_leaves_no_empty_report(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
 from tests.integration.support import wait_until
+from tidemark import termination
 from tidemark.cassandra.control import Control, Row
 from tidemark.errors import CassandraUnavailable, InvalidInput, LockHeld, LockLost
+from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Piece, Reason
 from tidemark.write_times import WriteTimes
 
 LATENCY_S = 0.012
@@ -106,6 +111,24 @@ def test_lock_that_expired_while_the_machine_slept_is_lost(monkeypatch: pytest.M
         asleep = 61.0
         with pytest.raises(LockLost, match="could not be renewed before they expired"):
             held.check()
+
+
+def test_error_that_follows_a_signal_is_no_failure_of_a_piece() -> None:
+    """A signal cancels Spark's jobs; the error of such a job must not hide it."""
+    server, recorder = FarAway(0), Mock()
+
+    def cancelled() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            raise RuntimeError("the job was cancelled")
+
+    with termination.raised(), locks(server, "a") as held:
+        claimed = Claim([Piece(0, Reason.NEW)], held, recorder)
+        with pytest.raises(termination.Ended), claimed.failed_on_error():
+            cancelled()
+    recorder.finish.assert_not_called()
+    assert server.holders == {}
 
 
 def test_locks_that_cannot_be_released_do_not_hide_how_the_work_ended(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tidemark.journal.series import NO_TAG
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Mode
+from tidemark.projection.definition.on_error import MostSkipped, OnError
 from tidemark.projection.definition.source import (
     KafkaJournal,
     Messages,
@@ -39,8 +41,8 @@ FROM events;
 
 KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
 KNOWN = (
-    "known are name, version, source, mode, target, event, start, from, decoders, on-error, state,"
-    " accept-sequence-number-reset-after, look-back, checks, release, key"
+    "known are name, version, source, mode, target, event, start, from, decoders, on-error,"
+    " most-skipped, state, accept-sequence-number-reset-after, look-back, checks, release, key"
 )
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"
@@ -231,6 +233,61 @@ def test_fingerprint_does_not_depend_on_the_layout(write: Path, old: str, new: s
     assert read(write).fingerprint == first
 
 
+@pytest.mark.parametrize(
+    ("stated", "fingerprint"),
+    [
+        ("", "2-bf51d704750e"),
+        ("on-error: skip\n", "2-bf51d704750e"),
+        ("on-error: skip\nmost-skipped: 0.1%\n", "2-bf51d704750e"),
+        ("on-error: fail\n", "2-3757184c91cb"),
+    ],
+)
+def test_fingerprints_are_those_of_the_time_when_skip_was_the_default(
+    write: Path, stated: str, fingerprint: str
+) -> None:
+    """An unchanged file, or one that states the former default, has nothing processed again."""
+    write.write_text(GOOD.replace("event:", f"{stated}event:"))
+    assert read(write).fingerprint == fingerprint
+
+
+@pytest.mark.parametrize(
+    ("stated", "policy"),
+    [
+        ("", OnError(fails=True)),
+        ("on-error: skip\n", OnError()),
+        (
+            "on-error: skip\nmost-skipped: 10\n",
+            OnError(most_skipped=MostSkipped(Decimal(10), is_percent=False)),
+        ),
+        (
+            "on-error: skip\nmost-skipped: 0.1 %\n",
+            OnError(most_skipped=MostSkipped(Decimal("0.1"), is_percent=True)),
+        ),
+    ],
+)
+def test_events_fail_unless_skipping_is_stated(write: Path, stated: str, policy: OnError) -> None:
+    write.write_text(GOOD.replace("event:", f"{stated}event:"))
+    assert read(write).on_error == policy
+
+
+@pytest.mark.parametrize(
+    ("limit", "skipped", "read_", "is_allowed"),
+    [
+        ("10", 10, 10, True),
+        ("10", 11, 10_000, False),
+        ("0", 1, 1_000, False),
+        ("0.1%", 1, 1_000, True),
+        ("0.1%", 1, 999, False),
+        ("0.1%", 0, 0, True),
+        ("100%", 7, 7, True),
+    ],
+)
+def test_most_skipped_is_a_number_or_a_share_of_the_events_read(
+    limit: str, skipped: int, read_: int, is_allowed: bool
+) -> None:
+    assert MostSkipped.parse(limit).allows(skipped, read_) is is_allowed
+
+
 def test_a_blue_green_version_has_its_own_table_and_name_in_the_ledger(write: Path) -> None:
     write.write_text(GOOD)
     in_place = read(write)
@@ -361,6 +418,20 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             "6:12",
             "look-back is for the source tags",
             "leave it out: of this source late events are found however late they come",
+        ),
+        (
+            "mode: bucket",
+            "mode: bucket\non-error: skip\nmost-skipped: few",
+            "7:15",
+            "most-skipped cannot be 'few'",
+            "write it in the right form, such as `most-skipped: 0.1%`",
+        ),
+        (
+            "mode: bucket",
+            "mode: bucket\nmost-skipped: 0.1%",
+            "6:15",
+            "most-skipped limits what is skipped, and on-error is fail",
+            "write `on-error: skip`, or leave most-skipped out",
         ),
         (
             "mode: bucket",

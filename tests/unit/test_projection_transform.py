@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -119,7 +120,15 @@ def test_a_payload_is_an_event_or_quarantined_with_its_bytes(
     assert transform.readable(frame).count() == (cause is None)
     counts = one(transform.counts_by_bucket(frame)).asDict()
     assert counts.pop("bytes_read") == len(payload or b"")
-    assert counts == {"time_bucket": EPOCH_MS, "events_read": 1, "quarantined": len(expected)}
+    values = json.loads(payload or b"{}") if cause is None else {}
+    filled = {name: int(values.get(name) is not None) for name in ("kind", "delay", "at")}
+    assert counts.pop("filled") == filled
+    assert counts == {
+        "time_bucket": EPOCH_MS,
+        "events_read": 1,
+        "quarantined": len(expected),
+        "readable": cause is None,
+    }
 
 
 def test_newest_keeps_the_highest_sequence_nr_and_orders_by_it_then_by_version(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import traceback
 import uuid
@@ -17,19 +16,19 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from signal import Signals
 from typing import Any, NoReturn
 
-from tidemark import clock
+from tidemark import clock, termination
 from tidemark.application import log
 from tidemark.application.clear_text import unencrypted_passwords
 from tidemark.application.environment import unknown_variables
-from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput, SeveralErrors, TidemarkError, outage_of, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
-from tidemark.text import harmless
+from tidemark.text import counted, harmless
 from tidemark.window import Window, iso
 
 LINES_REPORTED = 50
@@ -87,11 +86,21 @@ class _Report:
             "remedy": None if error.remedy is None else asdict(error.remedy),
         }
 
-    def interrupted(self) -> None:
-        self.status = 130
-        self.content["error"] = "interrupted; its locks were given back, run it again to go on"
+    def failed(self, error: BaseException, pieces: PieceCounts) -> None:
+        if (signal := termination.ended_by()) is not None:
+            self.ended(signal, pieces)
+        elif isinstance(error, TidemarkError):
+            self.foreseen(error)
+        else:
+            self.unforeseen(error)
 
-    def unforeseen(self, error: Exception) -> None:
+    def ended(self, signal: Signals, pieces: PieceCounts) -> None:
+        self.status = 128 + signal
+        self.content["pieces"] = asdict(pieces)
+        done = f"{pieces.done:,} of {counted(pieces.planned, 'started piece')} are done; "
+        self.content["error"] = f"ended by {signal.name}; {done if pieces.planned else ''}run again"
+
+    def unforeseen(self, error: BaseException) -> None:
         if outage := outage_of(error):
             self.foreseen(outage)
             return
@@ -167,7 +176,7 @@ def run_application(
 
     Args:
         application: name of the application, such as `tag-write`.
-        work: function that does the work.
+        work: function that does the work; SIGTERM and SIGINT end it by `termination.Ended`.
         window: function that returns the window of the report; it runs first, because it refuses
             bad parameters.
         run_id: caller's name for this run; by default a new UUID.
@@ -175,36 +184,38 @@ def run_application(
         as_json: end with the line of JSON also on a terminal.
         dry_run: whether the report says that nothing is changed.
     """
-    # SIGTERM must unwind the stack to release locks. Airflow stops a task by killing the JVM.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    end_with_parent()
     report = _Report(application, run_id, dry_run)
     _warn(application, unknown_variables(os.environ))
-    try:
-        if report_file is not None:
-            _require_writable(report_file)
-        if window is not None:
-            report.window(window())
-        settings = Settings.load()
-        _warn(application, unencrypted_passwords(settings))
-        with log.on_standard_error(application), Control(settings) as control:
-            try:
-                report.outcome(
-                    work(RunContext(application, settings, control, report.content["run_id"]))
-                )
-            except TidemarkError as error:
-                report.foreseen(error)
-            except KeyboardInterrupt:
-                report.interrupted()
-            except Exception as error:
-                report.unforeseen(error)
-            finally:
-                report.store(control, settings)
-    except TidemarkError as error:
-        report.foreseen(error)
+    with termination.raised():
+        try:
+            if report_file is not None:
+                _require_writable(report_file)
+            if window is not None:
+                report.window(window())
+            settings = Settings.load()
+            _warn(application, unencrypted_passwords(settings))
+            with log.on_standard_error(application), Control(settings) as control:
+                run = RunContext(application, settings, control, report.content["run_id"])
+                _do(run, work, report)
+        except (termination.Ended, TidemarkError) as error:
+            report.failed(error, PieceCounts())
     report.end(report_file)
     report.show(as_json=as_json or not sys.stdout.isatty())
     sys.exit(report.status)
+
+
+def _do(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report) -> None:
+    """Do the work, and store its report."""
+    termination.stop_with(run.stop_jobs)
+    try:
+        outcome = work(run)
+        if outcome.error is not None:
+            termination.check()
+        report.outcome(outcome)
+    except (termination.Ended, Exception) as error:
+        report.failed(error, run.progress)
+    finally:
+        report.store(run.control, run.settings)
 
 
 def _warn(application: str, lines: Iterable[str]) -> None:

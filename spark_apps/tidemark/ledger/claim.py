@@ -89,7 +89,9 @@ class LedgerRecorder:
         Raises:
             LockLost: another run has started one of the pieces since it was planned.
         """
-        return self.ledger.start(pieces, owner=self.run.owner, run_id=self.run.run_id)
+        started = self.ledger.start(pieces, owner=self.run.owner, run_id=self.run.run_id)
+        self.run.progress.planned += len(started)
+        return started
 
     def finish(
         self,
@@ -104,6 +106,8 @@ class LedgerRecorder:
             LockLost: another run has taken a piece over.
         """
         self.ledger.finish(pieces, state, owner=self.run.owner, counts=counts, error=error)
+        if state is State.DONE:
+            self.run.progress.done += len(pieces)
 
 
 @dataclass
@@ -119,6 +123,7 @@ class Claim:
 
         Raises:
             LockLost: a lock expired or was taken; the run must not write any more.
+            Ended: the run was ended.
         """
         self.locks.check()
 
@@ -174,10 +179,13 @@ class Claim:
 
     @contextmanager
     def failed_on_error(self) -> Iterator[None]:
-        """Record the pieces that the run still holds as failed if the block raises an error."""
+        """Record the pieces that the run still holds as failed if the block raises an error.
+
+        If the run was ended, they stay as they are, and the next run takes them up.
+        """
         try:
             yield
-        except BaseException as error:
+        except Exception as error:
             # A second failure here (lock lost, Cassandra down) must not hide the first.
             with suppress(TidemarkError):
                 self.finish(State.FAILED, {}, reason_of(error))

@@ -19,7 +19,7 @@ from datetime import UTC
 from types import TracebackType
 from typing import Self
 
-from tidemark import clock
+from tidemark import clock, termination
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
@@ -139,7 +139,9 @@ class Locks:
 
         Raises:
             LockLost: a lock expired or was taken; the run must not write any more.
+            Ended: the run was ended.
         """
+        termination.check()
         if self._lost or self._has_expired():
             raise LockLost(
                 self._lost or "the locks could not be renewed before they expired",

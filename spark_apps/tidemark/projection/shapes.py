@@ -148,4 +148,7 @@ BUCKET_COUNTS: Shape = {
     "events_read": "bigint",
     "quarantined": "bigint",
     "bytes_read": "bigint",
+    "readable": "bigint",
+    "filled": "map<string,bigint>",
 }
+"""`filled`: how many readable events have a value in each field of the payload."""

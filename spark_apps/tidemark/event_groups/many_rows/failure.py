@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from tidemark import termination
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.text import one_line
 
@@ -18,8 +19,10 @@ def failing() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
+        termination.check()
         raise EventFailed(one_line(str(error))) from None
     except Py4JJavaError as error:
+        termination.check()
         raise EventFailed(cause(error)) from None
 
 

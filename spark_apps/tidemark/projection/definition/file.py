@@ -27,7 +27,7 @@ from tidemark.projection.definition.header import (
     SourceForm,
 )
 from tidemark.projection.definition.model import Definition, Key, Mode, Release
-from tidemark.projection.definition.on_error import OnError
+from tidemark.projection.definition.on_error import MostSkipped, OnError
 from tidemark.projection.definition.source import (
     KafkaJournal,
     Messages,
@@ -37,7 +37,15 @@ from tidemark.projection.definition.source import (
 )
 from tidemark.user_sql.row_check import read_checks
 
-_BESIDE = {"checks", "deleted_before_consumed", "from_", "key", "look_back", "release"}
+_BESIDE = {
+    "checks",
+    "deleted_before_consumed",
+    "from_",
+    "key",
+    "look_back",
+    "most_skipped",
+    "release",
+}
 """What of a header does not change the result."""
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
@@ -72,7 +80,7 @@ def read(file: Path) -> Definition:
         reset_after=_reset_after(form.accept_sequence_number_reset_after),
         look_back=form.look_back,
         decoders=decoders,
-        on_error=_on_error(form.on_error),
+        on_error=_on_error(form),
         if_deleted=form.deleted_before_consumed,
         state=header.node("state").padded,
         checks=read_checks(header, "checks", form.checks),
@@ -106,10 +114,13 @@ def _begin(header: Header, text: str) -> datetime | None:
     return moment.replace(tzinfo=UTC)
 
 
-def _on_error(form: str | Retry) -> OnError:
-    if isinstance(form, str):
-        return OnError(form == "fail")
-    return OnError(form.strategy == "retry-and-fail", form.retries, _seconds(form.retry_delay))
+def _on_error(form: ProjectionHeader) -> OnError:
+    policy = form.on_error
+    most_skipped = MostSkipped.parse(form.most_skipped) if form.most_skipped else None
+    if isinstance(policy, Retry):
+        fails, delay_s = policy.strategy == "retry-and-fail", _seconds(policy.retry_delay)
+        return OnError(fails, policy.retries, delay_s, most_skipped)
+    return OnError(policy != "skip", most_skipped=most_skipped)
 
 
 def _reset_after(text: str) -> int | None:
@@ -130,7 +141,9 @@ def _hash(
     parts: SqlFile | PythonFile, form: ProjectionHeader, decoders: Sequence[DecoderRule]
 ) -> str:
     """Hash what makes the result; the layout of the header has no influence."""
-    means = form.model_dump_json(by_alias=True, exclude=_BESIDE, exclude_defaults=True)
+    # `skip` was the default: who states it now must not process everything again.
+    beside = {*_BESIDE, "on_error"} if form.on_error == "skip" else _BESIDE
+    means = form.model_dump_json(by_alias=True, exclude=beside, exclude_defaults=True)
     body = parts.code if isinstance(parts, PythonFile) else parts.body.strip()
     whole = hashlib.sha256(f"{means}\n{body}".encode())
     for rule in decoders:

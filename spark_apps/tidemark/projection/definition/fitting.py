@@ -20,6 +20,7 @@ from tidemark.projection.definition.source import (
 )
 
 RESET = "accept-sequence-number-reset-after"
+_SKIPPING = {"skip", "retry-and-skip"}
 
 
 def require_fitting(
@@ -33,6 +34,8 @@ def require_fitting(
     mode, resets = form.mode, form.accept_sequence_number_reset_after != "off"
     is_fold, starts_late = mode is Mode.FOLD, form.start is Start.SNAPSHOT
     runs_python = is_fold or any(rule.kind is Kind.PYTHON for rule in decoders)
+    policy = form.on_error
+    skips = (policy.strategy if isinstance(policy, Retry) else policy) in _SKIPPING
     problems: Sequence[tuple[bool, str, str, str]] = [
         (
             is_fold and not form.state,
@@ -93,6 +96,12 @@ def require_fitting(
             "on-error",
             "there is no Python function to try again: neither a decoder nor a fold",
             "write skip or fail",
+        ),
+        (
+            bool(form.most_skipped) and not skips,
+            "most-skipped",
+            "most-skipped limits what is skipped, and on-error is fail",
+            "write `on-error: skip`, or leave most-skipped out",
         ),
         (
             bool(form.key) and mode is Mode.EXPORT,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
@@ -175,8 +175,8 @@ class ProjectionHeader(Form):
         Annotated[Literal["skip", "fail"], Tag("text")] | Annotated[Retry, Tag("mapping")],
         BY_SHAPE,
     ] = Field(
-        "skip",
-        description="what becomes of an event that cannot be processed",
+        "",  # type: ignore[arg-type]  # a stated `fail` differs from none in the fingerprint
+        description="what becomes of an event that cannot be processed; without it fail",
         examples=[{"strategy": "retry-and-skip", "retries": 3, "retry-delay": "200 ms"}],
     )
     deleted_before_consumed: IfDeleted = Field(
@@ -184,6 +184,17 @@ class ProjectionHeader(Form):
         description="what becomes of a persistence id whose events were deleted before they were"
         " consumed",
         examples=["accept"],
+    )
+    most_skipped: Annotated[
+        str,
+        StringConstraints(pattern=r"^([0-9]{1,9}|(100|[0-9]{1,2}(\.[0-9]{1,4})?) ?%)$"),
+        BeforeValidator(lambda value: str(value) if isinstance(value, int) else value),
+    ] = Field(
+        "",
+        description="how many events of a time bucket may be skipped before it fails, a number or"
+        " a percentage; without it any number",
+        examples=["0.1%", 10],
+        json_schema_extra={"type": ["string", "integer"]},
     )
     state: Text = Field(
         "",

@@ -114,7 +114,8 @@ class Definition:
         look_back: time buckets before each planned one in which late events are looked for; None
             leaves it to the setting.
         decoders: how payloads are read; the first rule that takes an event does it.
-        on_error: what becomes of an event that cannot be read or folded.
+        on_error: what becomes of an event that cannot be read or folded, and how many may be
+            skipped.
         if_deleted: what becomes of a persistence id whose events were deleted before they were
             consumed.
         state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty

@@ -46,6 +46,9 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
                 run.control, run.settings, definition, passed
             )
             lines.append(f"  {live_release.building(definition, done_count, open_count)}")
+            more = live_release.skips_more(run.control, run.settings, definition, now)
+            if more and done_count and not open_count:
+                lines.append(f"  {more}")
         for version in _versions(run, definition):
             former_target = live_release.at_version(definition, version).target
             if former_target != definition.target and (now is None or former_target != now.table):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fractions import Fraction
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.errors import WrongData
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.frontier.standing import Standing
-from tidemark.ledger.pieces import Pieces
+from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.settings import Settings
 from tidemark.text import counted
 
 TABLE = "projection_release"
+Counts = Sequence[tuple[int, int]]
+"""How many events of each piece were skipped, and how many were read."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,7 @@ def inherited(control: Control, settings: Settings, definition: Definition) -> T
     now = live(control, settings, definition)
     if now is None or now.table == definition.target:
         return none
-    former = definition.identity(settings.journal_keyspace)
-    if now.table != definition.template_target:
-        former = at_version(definition, now.version).subject(settings.journal_keyspace)
-    return _pieces(control, settings, former).done
+    return _pieces(control, settings, _subject(settings, definition, now)).done
 
 
 def at_version(definition: Definition, version: int) -> Definition:
@@ -114,6 +115,62 @@ def standing(
     done = pieces.done_by(definition.fingerprint)
     wanted = inherited(control, settings, definition) | pieces.known
     return done, (wanted & passed) - done
+
+
+def skips_more(
+    control: Control, settings: Settings, definition: Definition, now: Live | None
+) -> WrongData | None:
+    """Return why a version is not promoted: it skipped a larger share of events than the live one.
+
+    A version whose time buckets all keep to the `most-skipped` of its definition is promoted. The
+    shares are those of the pieces whose rows the ledger still has.
+    """
+    if now is None:
+        return None
+    own = _counts(control, settings, definition.subject(settings.journal_keyspace))
+    limit = definition.on_error.most_skipped
+    if limit is not None and all(limit.allows(skipped, read) for skipped, read in own):
+        return None
+    others = _counts(control, settings, _subject(settings, definition, now))
+    if _share(own) <= _share(others):
+        return None
+    return WrongData(
+        f"version {definition.version} of {definition.name} is not promoted: it skipped"
+        f" {_in_words(own)}, the live version {_in_words(others)}",
+        where=str(definition.file),
+        do="correct the definition and raise its version, or state a most-skipped that allows it;"
+        " then run again",
+    )
+
+
+def _counts(control: Control, settings: Settings, subject: str) -> Counts:
+    entries = Pieces.of(control, settings, PROJECT, subject).entries()
+    return [
+        (entry.counts.get("quarantined", 0), entry.counts.get("events_read", 0))
+        for entry in entries
+        if entry.state is State.DONE
+    ]
+
+
+def _total(counts: Counts) -> tuple[int, int]:
+    return sum(skipped for skipped, _ in counts), sum(read for _, read in counts)
+
+
+def _share(counts: Counts) -> Fraction:
+    skipped, read = _total(counts)
+    return Fraction(skipped, read or 1)
+
+
+def _in_words(counts: Counts) -> str:
+    skipped, read = _total(counts)
+    return f"{skipped:,} of {counted(read, 'event')}"
+
+
+def _subject(settings: Settings, definition: Definition, now: Live) -> str:
+    """Return the name of the live version in the ledger."""
+    if now.table == definition.template_target:
+        return definition.identity(settings.journal_keyspace)
+    return at_version(definition, now.version).subject(settings.journal_keyspace)
 
 
 def building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:

@@ -108,7 +108,7 @@ class Bisection:
         try:
             return self._run_batch(batch, late)
         except Exception as error:
-            # A lost lock cancels Spark's jobs, whose errors look like any other.
+            # A lost lock or a signal cancels Spark's jobs, whose errors look like any other.
             self.claimed.check()
             if not is_of_events(error):
                 raise

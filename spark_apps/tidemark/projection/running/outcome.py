@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tidemark.errors import HistoryPurged
 from tidemark.projection.acceptance import accept
+from tidemark.projection.transformation.filled_fields import FilledFields
 from tidemark.projection.transformation.result_checks import Finding
 
 COUNTS = ("events_read", "rows_written", "quarantined", "check_warnings", *accept.COUNTS)
@@ -33,6 +34,7 @@ class BatchOutcome:
         warnings: for people.
         failing_checks: the checks that warn.
         size: what was read.
+        fields: which fields its events have.
     """
 
     counts: Mapping[int, Mapping[str, int]]
@@ -42,6 +44,7 @@ class BatchOutcome:
     warnings: Sequence[str]
     failing_checks: Sequence[Finding]
     size: BatchSize
+    fields: FilledFields = field(default_factory=FilledFields)
 
 
 @dataclass
@@ -57,6 +60,7 @@ class ProjectionOutcome:
         totals: of COUNTS.
         beyond: late events behind a gap, in time buckets that were not processed.
         warnings: for people, the checks that fail but do not stop it.
+        fields: which fields the events have.
     """
 
     counts: dict[int, Mapping[str, int]] = field(default_factory=dict)
@@ -67,6 +71,7 @@ class ProjectionOutcome:
     totals: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
     beyond: int = 0
     warnings: list[str] = field(default_factory=list)
+    fields: FilledFields = field(default_factory=FilledFields)
 
     @property
     def buckets(self) -> int:
@@ -99,6 +104,7 @@ class ProjectionOutcome:
         self.totals[accept.REJECTED[-1]] += more
         self.beyond += more
         self.totals["check_warnings"] += sum(check.failing for check in batch.failing_checks)
+        self.fields.add(batch.fields)
         # Each batch may see the same persistence ids.
         self.warnings += [line for line in batch.warnings if line not in self.warnings]
         self.warnings += [f"warning: {check}" for check in batch.failing_checks]

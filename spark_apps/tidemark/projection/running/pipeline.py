@@ -25,6 +25,7 @@ from tidemark.projection.planning.batch import Batch
 from tidemark.projection.running.outcome import BatchOutcome, BatchSize
 from tidemark.projection.running.undisturbed import Watch
 from tidemark.projection.transformation import transform
+from tidemark.projection.transformation.filled_fields import FilledFields
 from tidemark.projection.transformation.result import BatchEvents, Result
 from tidemark.projection.writing import dead_letters
 from tidemark.projection.writing import write as modes
@@ -40,6 +41,7 @@ class _Counts:
     by_bucket: dict[int, dict[str, int]]
     size: BatchSize
     quarantined: int
+    fields: FilledFields
 
     @classmethod
     def of(cls, decoded: DataFrame) -> Self:
@@ -50,7 +52,8 @@ class _Counts:
             for row in rows
         }
         number, size = sum(row.events_read for row in rows), sum(row.bytes_read for row in rows)
-        return cls(by_bucket, BatchSize(number, size), sum(row.quarantined for row in rows))
+        quarantined = sum(row.quarantined for row in rows)
+        return cls(by_bucket, BatchSize(number, size), quarantined, FilledFields.of(rows))
 
     def add_quarantined(self, unprocessed: DataFrame) -> None:
         """Count the events that the user's code raised for."""
@@ -101,7 +104,7 @@ class Pipeline:
             decoded = self._decode(accepted, in_memory)
             counts = _Counts.of(decoded)
             if counts.quarantined:
-                self._quarantine(transform.unreadable(decoded))
+                self._quarantine(transform.unreadable(decoded), counts)
             result = self._transform(decoded, accepted, counts, in_memory)
             watch.require_undisturbed()
             stored = self._write(result, accepted, counts)
@@ -146,11 +149,12 @@ class Pipeline:
         if result.unprocessed is not None:
             counts.add_quarantined(result.unprocessed)
             if not result.unprocessed.isEmpty():
-                self._quarantine(result.unprocessed)
+                self._quarantine(result.unprocessed, counts)
         return result
 
-    def _quarantine(self, letters: DataFrame) -> None:
+    def _quarantine(self, letters: DataFrame, counts: _Counts) -> None:
         dead_letters.quarantine_events(letters, self.run, self.claimed, self._definition)
+        dead_letters.require_allowed(letters, counts.by_bucket, self._definition)
 
     def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
@@ -221,4 +225,5 @@ def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> Batc
         accepted.warnings,
         stored.warnings,
         counts.size,
+        counts.fields,
     )

@@ -8,18 +8,25 @@ projection has ever been processed in place.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tidemark import clock
 from tidemark.cassandra.conditional import compare_and_set
 from tidemark.cassandra.ddl import create_table_like
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, WrongData
 from tidemark.ledger import audit
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.planning.live_release import TABLE, Live, building, live, standing
+from tidemark.projection.planning.live_release import (
+    TABLE,
+    Live,
+    building,
+    live,
+    skips_more,
+    standing,
+)
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.writing.target import require_target
 
@@ -44,10 +51,28 @@ def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool)
     require_target(run.control, checked)
 
 
-def settle(
-    run: RunContext, definitions: Sequence[Definition], passed: Collection[int]
-) -> tuple[list[str], int]:
-    """Swap every version that has caught up; return lines for reports and the number of swaps.
+@dataclass
+class Settled:
+    """What became of the blue/green versions of a run.
+
+    Attributes:
+        lines: for reports.
+        swapped: how many are live now.
+        unpromoted: why others are not, though they have caught up.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    swapped: int = 0
+    unpromoted: list[str] = field(default_factory=list)
+
+    @property
+    def error(self) -> WrongData | None:
+        """The error of the run, if a version that has caught up is not live."""
+        return WrongData("; ".join(self.unpromoted)) if self.unpromoted else None
+
+
+def settle(run: RunContext, definitions: Sequence[Definition], passed: Collection[int]) -> Settled:
+    """Swap every version that has caught up, unless it skipped more events than the live one.
 
     Args:
         run: the context of the run.
@@ -58,7 +83,7 @@ def settle(
         LockHeld: another run works on the new version.
         TidemarkError: somebody else changed what is live meanwhile.
     """
-    lines, swapped = [], 0
+    settled = Settled()
     for definition in definitions:
         if not definition.is_blue_green:
             continue
@@ -69,12 +94,17 @@ def settle(
         if left or not done:
             if done:
                 beside = f"; {before}" if before else ""
-                lines.append(f"{definition.name}: {building(definition, done, left)}{beside}")
+                line = f"{definition.name}: {building(definition, done, left)}{beside}"
+                settled.lines.append(line)
             continue
-        _swap(run, definition, before, passed)
-        lines.append(f"{definition.name}: version {definition.version} is live now")
-        swapped += 1
-    return lines, swapped
+        try:
+            _swap(run, definition, before, passed)
+        except WrongData as error:
+            settled.unpromoted.append(str(error))
+            continue
+        settled.lines.append(f"{definition.name}: version {definition.version} is live now")
+        settled.swapped += 1
+    return settled
 
 
 def _swap(
@@ -84,6 +114,8 @@ def _swap(
     with lock_of(run, definition):
         done, left = standing(run.control, settings, definition, passed)
         is_ready = bool(done) and not left
+        if more := skips_more(run.control, settings, definition, before):
+            raise more
         if not is_ready or not compare_and_set(
             run.control,
             table(settings.keyspace, TABLE),

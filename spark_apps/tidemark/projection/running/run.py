@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tidemark import termination
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of, outage_of, root_cause
 from tidemark.ledger.pieces import Reason
@@ -89,16 +90,20 @@ def run_window(
     for projection in plan.projections:
         _attempt(run, projection, policy, tally)
     try:
-        tally.lines += _settle(run, plan.definitions)[0]
+        settled = _settle(run, plan.definitions)
+        tally.lines += settled.lines
+        if settled.error is not None:
+            tally.errors.append(settled.error)
     except TidemarkError as error:
         tally.errors.append(error)
     return tally.outcome(run.settings.bucket_size)
 
 
 def _nothing(run: RunContext, plan: RunPlan) -> Outcome:
-    lines, swapped = _settle(run, plan.definitions)
-    state = RunState.DONE if swapped else RunState.NOTHING
-    return _ended(state, [*plan.left_out, *_all_done(run, plan), *lines], plan.errors)
+    settled = _settle(run, plan.definitions)
+    state = RunState.DONE if settled.swapped else RunState.NOTHING
+    errors = [*plan.errors, *([] if settled.error is None else [settled.error])]
+    return _ended(state, [*plan.left_out, *_all_done(run, plan), *settled.lines], errors)
 
 
 def _all_done(run: RunContext, plan: RunPlan) -> list[str]:
@@ -155,10 +160,10 @@ def _tried(
     return lines
 
 
-def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
+def _settle(run: RunContext, definitions: Sequence[Definition]) -> releases.Settled:
     """Report what became of blue/green versions; nothing is read without any."""
     if not any(definition.is_blue_green for definition in definitions):
-        return [], 0
+        return releases.Settled()
     return releases.settle(run, definitions, validated_buckets(run, run.settings))
 
 
@@ -185,8 +190,10 @@ def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: _Tall
         else:
             process(run, plan, analyzed, policy, done)
     except TidemarkError as error:
+        termination.check()
         failure = error
     except Exception as error:
+        termination.check()
         failure = outage_of(error)
         if failure is None:
             # The trace is what a bug report needs; the report's one line is what everybody reads.
@@ -230,7 +237,9 @@ def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
-    lines += [f"{name}: {warning}" for warning in done.warnings]
+    doubts = done.fields.doubts(f"all {done.fields.events:,} events of this run")
+    warnings = [*done.warnings, *(f"warning: {doubt}" for doubt in doubts)]
+    lines += [f"{name}: {warning}" for warning in warnings]
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 

@@ -186,6 +186,7 @@ def _together(
         total.failed = part.failed | total.failed
         total.statuses |= part.statuses
         total.warnings += part.warnings
+        total.fields.add(part.fields)
     total.gaps = {
         failed_bucket: why
         for failed_bucket, why in total.gaps.items()

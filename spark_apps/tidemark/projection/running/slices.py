@@ -47,7 +47,7 @@ def process(
         try:
             if analyzed is not None:
                 session.process(analyzed, policy, outcome)
-        except BaseException:
+        except Exception:
             # A second failure here (lock lost, Cassandra gone) must not hide the first.
             with suppress(TidemarkError):
                 session.roll_up()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
@@ -14,6 +13,7 @@ from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.sources import event_source
 from tidemark.projection.testing import evaluate
 from tidemark.projection.transformation import result_checks, transform
+from tidemark.projection.transformation.filled_fields import FilledFields
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import write as modes
 from tidemark.projection.writing.target import lacks_table, proposed_key
@@ -25,7 +25,6 @@ SAMPLE = 1000
 """Rows that are read of the source, at most."""
 _CAUSES = 5
 _WIDTH = 40
-_EVENTS = "number of events"
 
 
 def sample(
@@ -63,7 +62,7 @@ def sample(
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(failed),
-        *_absent_fields(checked, decoded),
+        *_absent_fields(decoded),
         *_absent_tags(run, plan.definition),
         *_failing(run, checked, result, bucket),
         *_table(result, rows),
@@ -77,18 +76,10 @@ def _unreadable(failed: DataFrame) -> list[str]:
     ]
 
 
-def _absent_fields(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
+def _absent_fields(decoded: DataFrame) -> list[str]:
     """Name declared fields that no payload of the sample has."""
-    fields = checked.event.fieldNames()
-    counts = [F.count(F.col(f"`{name}`")).alias(name) for name in fields]
-    [filled] = transform.readable(decoded).agg(F.count(F.lit(1)).alias(_EVENTS), *counts).collect()
-    if not filled[_EVENTS]:
-        return []
-    return [
-        f"  the field {name} is null in the whole sample: is it spelt as in the payload?"
-        for name in fields
-        if not filled[name]
-    ]
+    counts = transform.counts_by_bucket(decoded).collect()
+    return [f"  {doubt}" for doubt in FilledFields.of(counts).doubts("the whole sample")]
 
 
 def _absent_tags(run: RunContext, definition: Definition) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -88,7 +90,7 @@ def readable(decoded: DataFrame) -> DataFrame:
     fields = [name for name in decoded.columns if name not in {*ENVELOPE.names, SOURCE_COLUMN}]
     persistence_id = F.col("persistence_id")
     return (
-        decoded.where(_source("cause").isNull() & ~_source("skipped"))
+        decoded.where(_is_readable())
         .withColumn("entity_type", columns.entity_type(persistence_id))
         .withColumn("slice", columns.slice_of(persistence_id))
         .select(*ENVELOPE.names, *fields)
@@ -122,10 +124,15 @@ def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
 @shaped(decoded=shapes.DECODED, returns=shapes.BUCKET_COUNTS)
 def counts_by_bucket(decoded: DataFrame) -> DataFrame:
     """Count what was read of each time bucket."""
+    others = {*ENVELOPE.names, IS_SNAPSHOT, SOURCE_COLUMN}
+    fields = [name for name in decoded.columns if name not in others]
+    filled = [(F.lit(name), F.count(F.when(_is_readable(), F.col(f"`{name}`")))) for name in fields]
     return decoded.groupBy("time_bucket").agg(
         F.count(F.lit(1)).alias("events_read"),
         F.count(_source("cause")).alias("quarantined"),
         F.sum(_source("size")).alias("bytes_read"),
+        F.count_if(_is_readable()).alias("readable"),
+        F.create_map(*chain.from_iterable(filled)).alias("filled"),
     )
 
 
@@ -183,6 +190,10 @@ def _cause_with_snapshots() -> Column:
     ).otherwise(F.col("cause"))
     text = F.concat(F.lit("snapshot: "), why)
     return F.when(F.col("cause").isNotNull() & F.col(IS_SNAPSHOT), text).otherwise(F.col("cause"))
+
+
+def _is_readable() -> Column:
+    return _source("cause").isNull() & ~_source("skipped")
 
 
 def _source(name: str) -> Column:

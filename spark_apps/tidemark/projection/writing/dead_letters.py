@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
@@ -11,18 +14,22 @@ from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.claim import Claim
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.sources import event_source
+from tidemark.text import counted
+from tidemark.window import from_millis
+
+_EVENT = ("persistence_id", "sequence_nr")
+_EXAMPLES = 3
 
 
 def quarantine_events(
     letters: DataFrame, run: RunContext, claimed: Claim, definition: Definition
 ) -> None:
-    """Write them to quarantine; then go on or stop, as the definition's on-error says.
+    """Write them to quarantine.
 
     The events are of shape UNREADABLE; there is at least one.
 
     Raises:
         LockLost: our lock ran out while we worked.
-        TidemarkError: on-error is fail; nothing of the result is written then.
     """
     claimed.check()
     quarantine.write(
@@ -32,14 +39,48 @@ def quarantine_events(
         application=f"{PROJECT}/{definition.name}",
         run_id=run.run_id,
     )
+
+
+def require_allowed(
+    letters: DataFrame, counts: Mapping[int, Mapping[str, int]], definition: Definition
+) -> None:
+    """Refuse to go on without events that cannot be processed, as the definition's on-error says.
+
+    Args:
+        letters: as in `quarantine_events`.
+        counts: `events_read` and `quarantined` of each time bucket.
+        definition: the projection.
+
+    Raises:
+        TidemarkError: on-error is fail, or a time bucket has more of them than most-skipped.
+    """
     if definition.on_error.fails:
         number = letters.count()
-        first = letters.orderBy("persistence_id", "sequence_nr").first()
+        first = letters.orderBy(*_EVENT).first()
         assert first is not None  # noqa: S101 - there is at least one
         more = f", and {number - 1:,} more" if number > 1 else ""
         raise TidemarkError(
             f"on-error is fail, and the event {first.persistence_id} {first.sequence_nr}"
             f" cannot be processed: {first.cause}{more}",
             where=str(definition.file),
-            do="correct the code or the event, or write on-error skip",
+            do="correct the code or the event, or write `on-error: skip`, with most-skipped as its"
+            " limit",
         )
+    limit = definition.on_error.most_skipped
+    if limit is None:
+        return
+    for bucket, numbers in sorted(counts.items()):
+        skipped, read = numbers.get("quarantined", 0), numbers.get("events_read", 0)
+        if not limit.allows(skipped, read):
+            raise TidemarkError(
+                f"{skipped:,} of {counted(read, 'event')} of {from_millis(bucket):%Y-%m-%d %H:%M}"
+                f" cannot be processed, and most-skipped is {limit}: {_examples(letters, bucket)}",
+                where=str(definition.file),
+                do="correct the code or the events, or raise most-skipped",
+            )
+
+
+def _examples(letters: DataFrame, bucket: int) -> str:
+    ordered = letters.where(F.col("time_bucket") == bucket).orderBy(*_EVENT)
+    rows = ordered.take(_EXAMPLES)
+    return "; ".join(f"{row.persistence_id} {row.sequence_nr}, {row.cause}" for row in rows)

@@ -71,6 +71,7 @@ class PolicyPieces:
             "started_at": clock.now(),
         }
         self._write(name, values, None if known is None else {"attempt": known.attempt})
+        self._run.progress.planned += 1
         return attempt
 
     def finish(
@@ -93,6 +94,8 @@ class PolicyPieces:
             "finished_at": clock.now(),
         }
         self._write(name, values, {"attempt": attempt})
+        if state is State.DONE:
+            self._run.progress.done += 1
 
     def _write(
         self, name: str, values: Mapping[str, object], expected: Mapping[str, object] | None
@@ -108,10 +111,13 @@ class PolicyPieces:
 
 @contextmanager
 def recorded_failure(ensure_locked: EnsureLocked, fail: Callable[[str], None]) -> Iterator[None]:
-    """Call `fail` with the reason of an error of the block, unless the locks are lost."""
+    """Call `fail` with the reason of an error of the block.
+
+    It is not called if the locks are lost, or if the run was ended.
+    """
     try:
         yield
-    except BaseException as error:
+    except Exception as error:
         # A second failure here (lock lost, Cassandra down) must not hide the first.
         with suppress(TidemarkError):
             ensure_locked()

@@ -1,0 +1,127 @@
+"""The end of a run by SIGTERM or SIGINT, or because its spark-submit has ended.
+
+A signal raises `Ended`, which unwinds the stack and releases the locks. Errors that follow the
+signal are its consequences: Spark's jobs are cancelled, or the JVM has ended. So code that records
+an error as a failure of the work calls `check` first.
+"""
+
+from __future__ import annotations
+
+import _thread
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_POLL_S = 0.5
+_NO_LOG = logging.NullHandler()
+
+
+class Ended(KeyboardInterrupt):
+    """The run was ended; no failure of its work.
+
+    A KeyboardInterrupt is what py4j closes its connection for. After another exception, the next
+    call to the JVM would read the answer to the interrupted call.
+    """
+
+
+@dataclass
+class _State:
+    """The state of this process.
+
+    Attributes:
+        received: the first signal.
+        parent: the process id of spark-submit, if this process is its child.
+        stop: what stops the work outside of the main thread.
+    """
+
+    received: signal.Signals | None = None
+    parent: int | None = None
+    stop: Callable[[], None] = lambda: None
+
+
+_process = _State()
+
+
+def ended_by() -> signal.Signals | None:
+    """Return the signal that has ended the run; SIGTERM if its spark-submit has ended."""
+    if _process.parent is not None and os.getppid() != _process.parent:
+        return _process.received or signal.SIGTERM
+    return _process.received
+
+
+def check() -> None:
+    """Check that the run goes on.
+
+    Raises:
+        Ended: it was ended.
+    """
+    if ended_by() is not None:
+        raise Ended
+
+
+def stop_with(stop: Callable[[], None]) -> None:
+    """Let a signal also call `stop`, in a thread of its own."""
+    _process.stop = stop
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Raise `Ended` in the block on the first signal; ignore the signals after it.
+
+    Airflow kills spark-submit, of which this process is a child. Work through Spark then fails at
+    once, but work by the Python driver alone would go on, concurrently with the run that replaces
+    it. A change of the parent process id shows the end of spark-submit, and counts as SIGTERM.
+    """
+    handlers = {number: signal.signal(number, _receive) for number in _SIGNALS}
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        _process.parent = os.getppid()
+        threading.Thread(target=_watch, args=(_process.parent,), daemon=True).start()
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        logging.getLogger().removeHandler(_NO_LOG)
+        _process.received = _process.parent = None
+
+
+@contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Undo what the block does to the handlers of signals: pyspark has one of its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _receive(number: int, _: FrameType | None) -> None:
+    if _process.received is not None:
+        return
+    _process.received = signal.Signals(number)
+    # Without a handler, the root logger would print py4j's traceback of the interrupted call.
+    logging.getLogger().addHandler(_NO_LOG)
+    # The interrupted code may hold the locks that `threading.Thread` needs.
+    _thread.start_new_thread(_stop, ())
+    raise Ended
+
+
+def _stop() -> None:
+    # The JVM may have got the signal, too.
+    with suppress(Exception):
+        _process.stop()
+
+
+def _watch(parent: int) -> None:
+    never = threading.Event()
+    while os.getppid() == parent:
+        never.wait(_POLL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
