@@ -28,6 +28,7 @@ from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.journal import tables
 from tidemark.settings import Settings
+from tidemark.spark import json_values
 from tidemark.spark.bounded_json import is_unbounded
 from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.shapes import shaped
@@ -45,7 +46,7 @@ COLUMNS = (
     "event_manifest",
 )
 """The columns that a predicate may use beside the payload's fields; `tags` are the stored tags."""
-_EVENT, _FIELDS = "_event", "_fields"
+_EVENT, _FIELDS, _UNREADABLE = "_event", "_fields", "_unreadable"
 FAILED_RULE = "failed_rule"
 
 
@@ -241,7 +242,11 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     names = parsed.names if isinstance(parsed, T.StructType) else []
     if isinstance(parsed, T.StructType):
         text = F.when(~is_unbounded(text, parsed), text)
-    fields = messages.withColumn(_FIELDS, F.from_json(text, rule.event))
+    fields = messages
+    if isinstance(parsed, T.StructType):
+        fields = json_values.with_values(messages, _FIELDS, text, parsed, _UNREADABLE)
+        is_read = F.col(f"{_FIELDS}.{_UNREADABLE}").isNull()
+        fields = fields.withColumn(_FIELDS, F.when(is_read, F.col(_FIELDS)))
     clash = sorted(set(map(str.lower, names)) & {*COLUMNS})
     if clash:
         raise _refused(rule, f"a field cannot be named {', '.join(clash)}")

@@ -16,6 +16,7 @@ from tidemark.projection.decoding.json_text import Translation, Translator
 from tidemark.projection.decoding.prepare import Decoders
 from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.envelope import UNREADABLE_COLUMN
+from tidemark.spark import json_values
 from tidemark.spark.bounded_json import UNBOUNDED, is_unbounded
 
 PARSED = "parsed"
@@ -24,6 +25,7 @@ SKIPPED = "skipped"
 _RULE = "_rule"
 _TRANSLATED = "_translated"
 _UNBOUNDED = "_unbounded"
+_OF_JSON = "_of_json"
 _NO_RULE = -1
 MOST_TOGETHER = 64 * 2**20
 """Characters of JSON that a Python worker holds at a time, and those of one payload more."""
@@ -49,7 +51,8 @@ def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | No
     if decoders is None:
         text = F.decode("event", "UTF-8")
         frame = events.withColumn(_UNBOUNDED, is_unbounded(text, fields))
-        frame = frame.withColumn(PARSED, _from_json(text, fields))
+        bounded = F.when(~F.col(_UNBOUNDED), text)
+        frame = json_values.with_values(frame, PARSED, bounded, fields, UNREADABLE_COLUMN)
         return frame.withColumns({CAUSE: _json_cause(text, fields), SKIPPED: F.lit(False)})
     return _Decoding(fields, decoders).applied_to(events)
 
@@ -73,6 +76,8 @@ class _Decoding:
         frame = frame.withColumns(records) if records else frame
         is_far = F.when(self._is(*_MISMATCH), is_unbounded(self._text(), self._fields))
         frame = frame.withColumn(_UNBOUNDED, F.coalesce(is_far, F.lit(False)))
+        text = F.when(self._is(*_MISMATCH) & ~F.col(_UNBOUNDED), self._text())
+        frame = json_values.with_values(frame, _OF_JSON, text, self._fields, UNREADABLE_COLUMN)
         frame = frame.withColumn(PARSED, self._parsed())
         return frame.withColumns({CAUSE: self._cause(), SKIPPED: self._is(Kind.SKIP)})
 
@@ -94,7 +99,7 @@ class _Decoding:
         return F.coalesce(F.col(f"{_TRANSLATED}.json"), decoded_text)
 
     def _parsed(self) -> Column:
-        parsed = F.when(self._is(*_MISMATCH), _from_json(self._text(), self._fields))
+        parsed = F.when(self._is(*_MISMATCH), F.col(_OF_JSON))
         for index, schema in self._decoders.avro.items():
             record = F.col(_record(index))
             values = {name: record.getField(name) for name in schema.fields.names}
@@ -206,23 +211,15 @@ def _record(rule: int) -> str:
     return f"_record_{rule}"
 
 
-def _from_json(text: Column, fields: T.StructType) -> Column:
-    with_unreadable = T.StructType(
-        [*fields.fields, T.StructField(UNREADABLE_COLUMN, T.StringType())]
-    )
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE_COLUMN}
-    return F.from_json(F.when(~F.col(_UNBOUNDED), text), with_unreadable, options)
-
-
 def _mismatch(what: str, text: Column, fields: T.StructType) -> Column:
     """Return what is wrong with a text of JSON, and which fields are not of their types."""
-    names = []
+    refused = []
     for field in fields.fields:
         has_value = F.get_json_object(text, f"$['{field.name}']").isNotNull()
-        alone = _from_json(text, T.StructType([field]))
-        name = f"{field.name} is not {field.dataType.simpleString().upper()}"
-        names.append(F.when(has_value & alone[UNREADABLE_COLUMN].isNotNull(), F.lit(name)))
-    named = F.concat_ws(", ", *names)
+        is_refused = has_value & json_values.is_refused(text, field)
+        refused.append(F.when(is_refused, F.lit(json_values.misfit(field))))
+    unfit = F.col(f"{PARSED}.{UNREADABLE_COLUMN}")
+    named = F.when(unfit != "", unfit).otherwise(F.concat_ws(", ", *refused))
     return F.concat(F.lit(what), F.when(named != "", F.concat(F.lit(": "), named)).otherwise(""))
 
 
@@ -241,7 +238,7 @@ def _is_unreadable() -> Column:
 
 
 def _is_json(text: Column) -> Column:
-    return F.get_json_object(text, "$").isNotNull()
+    return F.get_json_object(text, "$").isNotNull() & json_values.is_one_object(text)
 
 
 def _is_not_utf8() -> Column:
