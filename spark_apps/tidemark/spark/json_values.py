@@ -76,9 +76,9 @@ def with_values(
         name: of the struct.
         text: JSON, or what should be; null gives null.
         fields: the declared fields; one that the object lacks is null.
-        unreadable: a further field of the struct (string). It is null if all is well, empty if
-            Spark does not read the text, or if that is more than one object, and else names the
-            fields that do not fit their types.
+        unreadable: a further field of the struct (string), null if all is well. Else it says which
+            fields do not fit their types, beside those that Spark itself does not read; it is empty
+            if there are no others, or if the text is more than one object.
     """
     care = _needs_care(text, fields)
     parts = {
@@ -94,11 +94,12 @@ def with_values(
         f"{name}_unfit": F.concat_ws(", ", *(_unfit(*one, fields, original) for one in forms)),
     }
     is_refused, unfit = map(F.col, marks)
-    mark = F.when(is_refused, F.lit("")).when(unfit != "", unfit).alias(unreadable)
+    mark = F.when(is_refused | (unfit != ""), unfit).alias(unreadable)
     value = F.coalesce(*(_value(*one, fields, mark) for one in forms))
-    # Columns of their own: inside an expression each use would be evaluated again.
-    made = frame.withColumns(parts).withColumns(marks).withColumn(name, value)
-    return made.drop(*parts, *marks)
+    # Columns of their own: inside an expression each use would be evaluated again. And Spark puts
+    # no condition over the struct below an `explode`, with all of this in each place of it.
+    whole = F.explode(F.array(value))
+    return frame.withColumns(parts).withColumns(marks).withColumn(name, whole).drop(*parts, *marks)
 
 
 def is_refused(text: Column, field: T.StructField) -> Column:

@@ -214,12 +214,13 @@ def _record(rule: int) -> str:
 def _mismatch(what: str, text: Column, fields: T.StructType) -> Column:
     """Return what is wrong with a text of JSON, and which fields are not of their types."""
     refused = []
+    unfit = F.coalesce(f"{PARSED}.{UNREADABLE_COLUMN}", F.lit(""))
     for field in fields.fields:
         has_value = F.get_json_object(text, f"$['{field.name}']").isNotNull()
         is_refused = has_value & json_values.is_refused(text, field)
-        refused.append(F.when(is_refused, F.lit(json_values.misfit(field))))
-    unfit = F.col(f"{PARSED}.{UNREADABLE_COLUMN}")
-    named = F.when(unfit != "", unfit).otherwise(F.concat_ws(", ", *refused))
+        misfit = json_values.misfit(field)
+        refused.append(F.when(is_refused & ~unfit.contains(misfit), F.lit(misfit)))
+    named = F.concat_ws(", ", *refused, F.when(unfit != "", unfit))
     return F.concat(F.lit(what), F.when(named != "", F.concat(F.lit(": "), named)).otherwise(""))
 
 
@@ -238,7 +239,7 @@ def _is_unreadable() -> Column:
 
 
 def _is_json(text: Column) -> Column:
-    return F.get_json_object(text, "$").isNotNull() & json_values.is_one_object(text)
+    return F.get_json_object(text, "$").isNotNull()
 
 
 def _is_not_utf8() -> Column:

@@ -159,8 +159,7 @@ def _decoded(
     starts = checked.definition.starts_from_snapshots
     frame = _from_snapshots(frame) if starts else frame.drop(IS_SNAPSHOT)
     distinct = transform.distinct_events(frame)
-    # In memory, as in a run: Spark would put the whole of it into each condition over it.
-    decoded = transform.decode(distinct, checked.event, checked.decoders).localCheckpoint()
+    decoded = transform.decode(distinct, checked.event, checked.decoders)
     return checked, decoded, sorted({row[TIME_BUCKET] for row in rows})
 
 

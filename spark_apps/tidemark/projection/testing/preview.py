@@ -56,8 +56,7 @@ def sample(
     sampled = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
     if plan.definition.starts_from_snapshots:
         sampled = snapshots.as_events(sampled)
-    distinct = transform.distinct_events(sampled)
-    decoded = transform.decode(distinct, checked.event, checked.decoders).localCheckpoint()
+    decoded = transform.decode(transform.distinct_events(sampled), checked.event, checked.decoders)
     result, failed = evaluate.result(checked, decoded)
     return [
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
