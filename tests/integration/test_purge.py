@@ -24,6 +24,7 @@ source:
   tags: [red]
 mode: upsert
 target: nowhere.reds
+on-error: skip
 event: kind STRING
 ---*/
 SELECT persistence_id, sequence_nr FROM events

@@ -174,6 +174,7 @@ version: 1
 source:
   tags: [red]
 mode: upsert
+on-error: skip
 target: {keyspace}.reds
 event: kind STRING
 ---*/

@@ -29,6 +29,7 @@ name: kept
 version: 1
 source: messages
 mode: upsert
+on-error: skip
 target: {keyspace}.kept
 event: said STRING
 ---*/
