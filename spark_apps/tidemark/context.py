@@ -115,7 +115,10 @@ class RunContext:
         self.control.stop_writing()
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:
-            opening.result().sparkContext.cancelAllJobs()
+            context = opening.result().sparkContext
+            # The traces of cancelled tasks would stand behind the one line that says why.
+            context.setLogLevel("OFF")
+            context.cancelAllJobs()
 
     def say(self, text: str) -> None:
         """Log progress for people, as `tidemark.application.log` directs."""
