@@ -175,3 +175,18 @@ def test_what_is_accepted_gives_the_same_rows_however_runs_are_cut(
     sql = outer.format(inner=inner.format(column), by=by)
     with suppress(SchemaMismatch):
         run_projection(HEADER.format(mode="export", target="one") + sql, rows, spark=spark)
+
+
+def test_a_nan_is_the_same_however_runs_are_cut(spark: SparkSession) -> None:
+    sql = "SELECT time_bucket, avg(x / CAST('NaN' AS DOUBLE)) AS y FROM events GROUP BY time_bucket"
+    events = [
+        {
+            "persistence_id": "a",
+            "sequence_nr": hour,
+            "timestamp": f"2024-03-01T{hour:02d}:00:00Z",
+            "x": 1,
+        }
+        for hour in (1, 2)
+    ]
+    text = HEADER.format(mode="export", target="one") + sql
+    assert len(run_projection(text, events, spark=spark)) == len(events)

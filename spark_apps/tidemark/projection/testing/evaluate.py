@@ -113,7 +113,7 @@ def _are_same(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
 
 def _is_same(left: Any, right: Any) -> bool:
     if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right)
+        return math.isclose(left, right) or (math.isnan(left) and math.isnan(right))
     return bool(left == right)
 
 
