@@ -116,7 +116,7 @@ class RunContext:
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:
             context = opening.result().sparkContext
-            # The traces of cancelled tasks would stand behind the one line that says why.
+            # Executors would log the traces of cancelled tasks after the one line of the error.
             context.setLogLevel("OFF")
             context.cancelAllJobs()
 

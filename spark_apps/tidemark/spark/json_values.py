@@ -1,7 +1,7 @@
 """JSON objects as structs of declared types, in which no value becomes another one.
 
 Spark's `from_json` rounds decimals into their scale, takes numbers for seconds since 1970 and
-times without a day for today's, makes 56 of -200 in a TINYINT, infinity of 1e400, and another
+times without a day for today's, makes -56 of 200 in a TINYINT, infinity of 1e400, and another
 number's text of a long one, and stops at the end of the first of two objects. Here what does not
 fit its declared type makes the object unreadable.
 

@@ -240,10 +240,9 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     text = F.decode("event", "UTF-8")
     parsed = messages.select(F.from_json(text, rule.event).alias(_FIELDS)).schema[_FIELDS].dataType
     names = parsed.names if isinstance(parsed, T.StructType) else []
-    if isinstance(parsed, T.StructType):
-        text = F.when(~is_unbounded(text, parsed), text)
     fields = messages
     if isinstance(parsed, T.StructType):
+        text = F.when(~is_unbounded(text, parsed), text)
         fields = json_values.with_values(messages, _FIELDS, text, parsed, _UNREADABLE)
         is_read = F.col(f"{_FIELDS}.{_UNREADABLE}").isNull()
         fields = fields.withColumn(_FIELDS, F.when(is_read, F.col(_FIELDS)))

@@ -100,7 +100,7 @@ def _rows(
     name, output = _kind(node), each(node.output())
     if name == "CTERelationRef":
         definition, rows = tables[node.cteId()]
-        return _Rows(_renamed(output, each(definition.output()), rows.names), rows.has_events)
+        return _Rows(_of_all([each(definition.output())], [rows], output), rows.has_events)
     if not below:
         is_events = set(ENVELOPE.names) <= {str(column.name()) for column in output}
         own = {
@@ -165,14 +165,6 @@ def _of_all(outputs: list[list[Any]], below: list[_Rows], output: list[Any]) -> 
         if len(names) == 1 and name:
             same[_id(column)] = name
     return same
-
-
-def _renamed(output: list[Any], original: list[Any], names: Names) -> dict[int, str]:
-    return {
-        _id(column): name
-        for column, before in zip(output, original, strict=True)
-        if (name := _name(before, names))
-    }
 
 
 def _named(expressions: Iterable[Any], names: Names) -> frozenset[str]:
