@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from tidemark.projection import shapes
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.file import read
@@ -31,7 +34,15 @@ EVENTS = (
     "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint, time_bucket"
     " bigint, tags array<string>, ser_id int, ser_manifest string, event binary"
 )
-"""The columns of the events as `transform.decode` takes them."""
+
+
+def event_rows(spark: SparkSession, rows: Sequence[tuple[Any, ...]], more: str = "") -> DataFrame:
+    """Return rows of EVENTS and more columns as `transform` takes them, without any metadata."""
+    frame = spark.createDataFrame(rows, EVENTS + more)
+    absent = {name: kind for name, kind in shapes.PAYLOAD.items() if name not in frame.columns}
+    return frame.withColumns({name: F.lit(None).cast(kind) for name, kind in absent.items()})
+
+
 AVRO_SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "Fared",

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit import decoding_model as model
-from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
+from tests.unit.decoding_model import FARED, JSON, MISMATCH, event_rows
 from tidemark.errors import root_cause
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.transformation import transform
@@ -34,7 +34,7 @@ def decoded(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload
         ("a|1", number, f"uuid-{number}", 0, 0, [], *payload)
         for number, payload in enumerate(payloads)
     ]
-    return transform.decode(spark.createDataFrame(rows, EVENTS), checked.event, checked.decoders)
+    return transform.decode(event_rows(spark, rows), checked.event, checked.decoders)
 
 
 def outcomes(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload) -> list[Any]:

@@ -122,12 +122,6 @@ def test_rules_are_read_in_their_order_with_their_places(tmp_path: Path) -> None
             "write a whole number",
         ),
         (
-            "[{manifest: a, kind: json}]",
-            "8:13",
-            "a manifest is one of a serializer",
-            "add its `serializer-id`",
-        ),
-        (
             "[{kind: json, field: a}]",
             "8:25",
             "unknown key field",

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tests.unit.decoding_model import event_rows
 from tests.unit.snapshot_model import Reader
 from tidemark.errors import DefinitionError, TidemarkError
 from tidemark.journal import series
@@ -278,7 +279,7 @@ def move(number: int, amount: int, pid: str = "p|1", **more: object) -> dict[str
 def test_snapshots_are_decoded_by_their_own_serializer(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "states.sql").write_text(STATES)
     (tmp_path / "snapshot_decoders.py").write_text(DECODERS)
-    snapshot: dict[str, Any] = {"ser_id": 7, "ser_manifest": "Snap", "is_snapshot": True}
+    snapshot: dict[str, Any] = {"serializer_id": 7, "manifest": "Snap", "is_snapshot": True}
     events = [
         move(1, 1),
         move(2, 2),
@@ -320,15 +321,14 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
     bucket = 1_356_998_400_000
     ticks = bucket * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
     at = keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
-    rows = spark.createDataFrame(
+    rows = event_rows(
+        spark,
         [
             (pid, number, at, ticks, bucket, [], 0, "", b'{"amount":1}', number == 3)
             for pid in ("p|1", "p|2")
             for number in (3, 4, 5)
         ],
-        "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
-        " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
-        " is_snapshot boolean",
+        ", is_snapshot boolean",
     )
     decoded = transform.decode(transform.distinct_events(rows), checked.event, checked.decoders)
     folded = fold_frame.folded(transform.readable(decoded), states, checked)
@@ -343,11 +343,10 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
 
 
 def test_a_legacy_snapshot_is_quarantined_with_its_own_cause(spark: SparkSession) -> None:
-    rows = spark.createDataFrame(
+    rows = event_rows(
+        spark,
         [("p|1", 3, "t", 0, 0, [], None, None, None, True)],
-        "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
-        " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
-        " is_snapshot boolean",
+        ", is_snapshot boolean",
     )
     fields = T.StructType([T.StructField("amount", T.IntegerType())])
     decoded = transform.decode(transform.distinct_events(rows), fields)

@@ -18,7 +18,7 @@ MOMENT = datetime(2024, 3, 1, 10, 59, 59, 999_000, tzinfo=UTC)
 MOMENT_MS = int(MOMENT.timestamp() * 1000)
 STORED = (
     "id string, seq_nr bigint, timestamp timestamp, tags array<string>, payload_type string,"
-    " payload_txt string, payload_bin binary"
+    " payload_txt string, payload_bin binary, metadata string"
 )
 
 
@@ -40,7 +40,9 @@ def test_an_event_of_kafka_journal_in_the_envelope(
     manifest: str,
     event: bytes | None,
 ) -> None:
-    stored = spark.createDataFrame([("Order-7", 3, MOMENT, ["x", "y"], *payload)], STORED)
+    stored = spark.createDataFrame(
+        [("Order-7", 3, MOMENT, ["x", "y"], *payload, '{"a":1}')], STORED
+    )
     (row,) = frames.enveloped(stored, Settings()).collect()
     assert row.asDict() == {
         "persistence_id": "Order-7",
@@ -52,6 +54,10 @@ def test_an_event_of_kafka_journal_in_the_envelope(
         "ser_id": 0,
         "ser_manifest": manifest,
         "event": event,
+        "event_manifest": "",
+        "meta_ser_id": None,
+        "meta_ser_manifest": "json",
+        "meta": bytearray(b'{"a":1}'),
     }
 
 

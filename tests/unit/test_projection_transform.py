@@ -10,14 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as T
 
-from tests.unit.decoding_model import MISMATCH
+from tests.unit.decoding_model import MISMATCH, event_rows
 from tidemark.partitioning import keys
 from tidemark.projection.transformation import transform
 
-ROWS = (
-    "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
-    " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary"
-)
 FIELDS = T.StructType(
     [
         T.StructField("kind", T.StringType()),
@@ -50,7 +46,7 @@ def row(
 
 
 def decoded(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
-    return transform.decode(transform.distinct_events(spark.createDataFrame(rows, ROWS)), FIELDS)
+    return transform.decode(transform.distinct_events(event_rows(spark, rows)), FIELDS)
 
 
 def one(frame: DataFrame) -> Row:
@@ -83,6 +79,10 @@ def test_decode_gives_the_envelope_and_the_declared_fields(spark: SparkSession) 
         "entity_type": "aircraft",
         "slice": keys.slice_of("aircraft|N1"),
         "tags": [],
+        "serializer_id": 20,
+        "manifest": "",
+        "event_manifest": None,
+        "metadata": None,
         "kind": "départ",
         "delay": -3,
         "at": datetime(2013, 1, 1, 5, 15, tzinfo=UTC).astimezone().replace(tzinfo=None),

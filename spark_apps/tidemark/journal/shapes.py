@@ -27,15 +27,15 @@ HAS_OLDER_PAYLOAD = "has_older_payload"
 PLACED_MESSAGES: Shape = {**MESSAGES, "partition_nr": "bigint"}
 """MESSAGES, each with the partition in its key."""
 PAYLOAD: Shape = {"ser_id": "int", "ser_manifest": "string", "event": "binary"}
-WHOLE_MESSAGES: Shape = {
-    **MESSAGES,
+EVENT_PAYLOAD: Shape = {
     **PAYLOAD,
     "event_manifest": "string",
-    "writer_uuid": "string",
     "meta_ser_id": "int",
     "meta_ser_manifest": "string",
     "meta": "binary",
 }
+"""What readers get of an event besides its key, time and tags."""
+WHOLE_MESSAGES: Shape = {**MESSAGES, **EVENT_PAYLOAD, "writer_uuid": "string"}
 """MESSAGES with all payload columns (`tables.PAYLOAD_COLUMNS`)."""
 TAG_ROWS: Shape = {
     **MESSAGE_KEYS,

@@ -27,7 +27,7 @@ HEADS: Shape = {
 `written_to`: journal holds every appended event up to this seq_nr, since the replicator writes
 events before the head (docs/real-systems.md, "Order of writes").
 """
-EVENTS: Shape = {**shapes.MESSAGES, **shapes.PAYLOAD}
+EVENTS: Shape = {**shapes.MESSAGES, **shapes.EVENT_PAYLOAD}
 STORED: Shape = {
     "id": "string",
     "seq_nr": "bigint",
@@ -36,10 +36,11 @@ STORED: Shape = {
     "payload_type": "string",
     "payload_txt": "string",
     "payload_bin": "binary",
+    "metadata": "string",
 }
 """Rows of journal, under the table's names."""
 _KEY = ("id", "topic", "seq_nr", "timestamp")
-_PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin")
+_PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin", "metadata")
 
 
 @shaped(returns=HEADS)
@@ -141,4 +142,8 @@ def enveloped(stored: DataFrame, settings: Settings) -> DataFrame:
         F.lit(SERIALIZER_ID).alias("ser_id"),
         F.coalesce("payload_type", F.lit("")).alias("ser_manifest"),
         payload.alias("event"),
+        F.lit("").alias("event_manifest"),
+        F.lit(None).cast("int").alias("meta_ser_id"),
+        F.lit("json").alias("meta_ser_manifest"),
+        F.encode("metadata", "UTF-8").alias("meta"),
     )

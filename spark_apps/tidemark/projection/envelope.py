@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
+from tidemark.journal import event_type
+
 ENVELOPE = T.StructType(
     [
         T.StructField("persistence_id", T.StringType()),
@@ -13,6 +15,7 @@ ENVELOPE = T.StructType(
         T.StructField("entity_type", T.StringType()),
         T.StructField("slice", T.IntegerType()),
         T.StructField("tags", T.ArrayType(T.StringType())),
+        *event_type.FIELDS,
     ]
 )
 """What every event has; the fields of its payload come after it."""

@@ -8,6 +8,7 @@ of the event's own timeuuid, `ticks` its 100 ns since 1582, `time_bucket` epoch 
 
 from __future__ import annotations
 
+from tidemark.journal import shapes as journal
 from tidemark.spark.shapes import Shape
 
 ID: Shape = {"persistence_id": "string"}
@@ -25,7 +26,7 @@ KEYS: Shape = {
     "time_bucket": "bigint",
 }
 """Where an event lies and which number it has in its series."""
-PAYLOAD: Shape = {"ser_id": "int", "ser_manifest": "string", "event": "binary"}
+PAYLOAD: Shape = journal.EVENT_PAYLOAD
 EVENTS: Shape = {**KEYS, "ticks": "bigint", "tags": "array<string>", **PAYLOAD}
 """The rows of a source; `tags` may be null. An event of several tags has a row for each."""
 DISTINCT_EVENTS: Shape = {
@@ -126,12 +127,16 @@ DECODED: Shape = {
     "timestamp": "timestamp",
     "time_bucket": "bigint",
     "tags": "array<string>",
+    "serializer_id": "int",
+    "manifest": "string",
+    "event_manifest": "string",
+    "metadata": "struct<serializer_id:int,manifest:string,payload:binary>",
 }
 """Events with the fields of their payloads, and `_source`.
 
-`_source` has timeuuid, ser_id, ser_manifest, size (bytes of the payload), skipped (a decoder leaves
-the event out), and for an event whose payload cannot be read cause and event, which are null
-otherwise. entity_type and slice are not there yet: a slice costs more than a payload does.
+`_source` has timeuuid, size (bytes of the payload), skipped (a decoder leaves the event out), and
+for an event whose payload cannot be read cause and event, which are null otherwise. entity_type and
+slice are not there yet: a slice costs more than a payload does.
 """
 READABLE: Shape = {**DECODED, "entity_type": "string", "slice": "int"}
 """The table `events` of the definitions."""
@@ -139,7 +144,7 @@ UNREADABLE: Shape = {
     **EVENT,
     "timestamp": "string",
     "cause": "string",
-    **PAYLOAD,
+    **journal.PAYLOAD,
     "time_bucket": "bigint",
 }
 """Events that cannot be processed, as `ledger.quarantine.write` takes them."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, MESSAGES
+from tidemark.journal.shapes import EVENT_PAYLOAD, HAS_OLDER_PAYLOAD, MESSAGES
 from tidemark.journal.tables import OLDER_PAYLOAD, PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.spark.shapes import shaped
@@ -22,7 +22,7 @@ from tidemark.tagging import shapes
 from tidemark.tagging.rules import FAILED_RULE, TagRule, with_rule_tags
 from tidemark.window import to_millis
 
-READ = ("ser_id", "ser_manifest", "event_manifest", "event")
+READ = tuple(EVENT_PAYLOAD)
 """The payload columns that decide an event's tags and whether it can be written."""
 LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 """The limit from which a timestamp is held to be invalid. It is fixed, since whether an event takes

@@ -26,12 +26,12 @@ from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.form import Form, Text
 from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
-from tidemark.journal import tables
+from tidemark.journal import event_type, tables
 from tidemark.settings import Settings
 from tidemark.spark import json_values
 from tidemark.spark.bounded_json import is_unbounded
 from tidemark.spark.determinism import unrepeatable
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 from tidemark.tagging import shapes
 from tidemark.user_sql import allowed
 from tidemark.user_sql.ansi import ansi, attempted
@@ -41,9 +41,7 @@ COLUMNS = (
     "sequence_nr",
     "time_bucket",
     "tags",
-    "ser_id",
-    "ser_manifest",
-    "event_manifest",
+    *event_type.NAMES,
 )
 """The columns that a predicate may use beside the payload's fields; `tags` are the stored tags."""
 _EVENT, _FIELDS, _UNREADABLE = "_event", "_fields", "_unreadable"
@@ -116,10 +114,7 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
     """
     if not rules:
         return
-    schema = "persistence_id string, sequence_nr bigint, time_bucket bigint, tags array<string>,"
-    empty = spark.createDataFrame(
-        [], f"{schema} ser_id int, ser_manifest string, event_manifest string, event binary"
-    )
+    empty = spark.createDataFrame([], ddl(shapes.READ))
     for rule in rules:
         try:
             with allowed.flat():
@@ -251,7 +246,11 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
         raise _refused(rule, f"a field cannot be named {', '.join(clash)}")
     named = fields.select(
         F.struct(*messages.columns).alias(_EVENT),
-        *COLUMNS,
+        "persistence_id",
+        "sequence_nr",
+        "time_bucket",
+        "tags",
+        *event_type.columns(),
         *[F.col(f"{_FIELDS}.{name}").alias(name) for name in names],
     )
     spark = messages.sparkSession

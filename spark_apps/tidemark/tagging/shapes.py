@@ -6,7 +6,7 @@ A series is a persistence id and a tag. Frames that begin with messages have the
 
 from __future__ import annotations
 
-from tidemark.journal.shapes import EVENT, ID, MESSAGE_KEYS, MESSAGES
+from tidemark.journal.shapes import EVENT, EVENT_PAYLOAD, ID, MESSAGE_KEYS, MESSAGES
 from tidemark.numbering.shapes import ENTRIES as POINTS_ENTRIES
 from tidemark.numbering.shapes import NUMBERED as RULE_NUMBERED
 from tidemark.numbering.shapes import REACHED as RULE_REACHED
@@ -16,13 +16,7 @@ from tidemark.spark.shapes import Shape
 LONGEST_TAG = 65_521
 """Bytes (UTF-8) of the longest tag that can have a tag view: a partition key of Cassandra has at
 most 65,535 bytes, of which the time bucket and the lengths of both parts take 14."""
-READ: Shape = {
-    **MESSAGES,
-    "ser_id": "int",
-    "ser_manifest": "string",
-    "event_manifest": "string",
-    "event": "binary",
-}
+READ: Shape = {**MESSAGES, **EVENT_PAYLOAD}
 """Messages with the payload columns that decide an event's tags and whether it can be written."""
 INDEX: Shape = {**MESSAGES, "cause": "string", "unwritable_tags": "array<string>"}
 """Events to be tagged.

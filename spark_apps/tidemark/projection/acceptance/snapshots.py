@@ -15,6 +15,7 @@ from tidemark.context import RunContext
 from tidemark.journal import frames, snapshots
 from tidemark.journal.messages import increments
 from tidemark.journal.series import NO_TAG, SERIES
+from tidemark.journal.shapes import SNAPSHOT_PAYLOADS
 from tidemark.partitioning import columns
 from tidemark.projection import shapes
 from tidemark.projection.acceptance.candidates import Candidates
@@ -150,8 +151,13 @@ def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
     Columns: EVENTS, and is_snapshot.
     """
     keys = wanted.select("persistence_id", F.col("snapshot_nr").alias("sequence_nr"))
+    absent = {
+        name: F.lit(None).cast(kind)
+        for name, kind in shapes.PAYLOAD.items()
+        if name not in SNAPSHOT_PAYLOADS
+    }
     snapshot_rows = snapshots.payloads(keys.localCheckpoint(), settings).withColumns(
-        {"tags": F.array().cast("array<string>"), IS_SNAPSHOT: F.lit(True)}
+        {**absent, "tags": F.array().cast("array<string>"), IS_SNAPSHOT: F.lit(True)}
     )
     return (
         read.numbered(snapshot_rows)

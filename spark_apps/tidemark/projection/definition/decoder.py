@@ -75,10 +75,8 @@ class DecoderRule:
 
     def takes_all_of(self, other: DecoderRule) -> bool:
         """Return whether the rule leaves nothing for a rule after it."""
-        if self.serializer_id is None:
-            return True
-        same_id = self.serializer_id == other.serializer_id
-        return same_id and self.manifest in (None, other.manifest)
+        takes_id = self.serializer_id in (None, other.serializer_id)
+        return takes_id and self.manifest in (None, other.manifest)
 
     def error(self, what: str, do: str) -> DefinitionError:
         """Return an error at the place of this rule."""
@@ -87,4 +85,5 @@ class DecoderRule:
 
 def is_plain_json(rules: Sequence[DecoderRule]) -> bool:
     """Tell whether every event, whatever its serializer, is read as JSON."""
-    return rules[0].kind is Kind.JSON and rules[0].serializer_id is None
+    first = rules[0]
+    return first.kind is Kind.JSON and first.serializer_id is None and first.manifest is None

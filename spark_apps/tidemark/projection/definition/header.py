@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
@@ -64,14 +64,6 @@ class RuleForm(Form):
     manifest: str | SkipJsonSchema[None] = Field(
         None, description="the serializer's manifest; '' is that of events without one"
     )
-
-    @model_validator(mode="after")
-    def _require_serializer_id(self) -> Self:
-        if self.manifest is not None and self.serializer_id is None:
-            raise refusal(
-                "add its `serializer-id`", "a manifest is one of a serializer", "manifest"
-            )
-        return self
 
 
 class WholeRule(RuleForm):

@@ -27,12 +27,13 @@ from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.testing import evaluate
-from tidemark.projection.testing.events import COLUMNS, TIME_BUCKET, Event, rows_of
+from tidemark.projection.testing.events import COLUMNS, Event, rows_of
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.result_checks import Finding
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import target
 from tidemark.projection.writing.write import MODES
+from tidemark.spark.shapes import ddl
 from tidemark.spark_session import FETCHED_JARS, require_java
 from tidemark.text import counted
 
@@ -49,8 +50,9 @@ def run_projection(
     Args:
         definition: its file; or its text, which then cannot name files of its own.
         events: each has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
-            text); perhaps tags, ser_id and ser_manifest; and the payload, either as `event`
-            (bytes) or, for a payload in JSON, by its fields. In a definition that starts from
+            text); perhaps tags, serializer_id, manifest, event_manifest and metadata (a dict of
+            serializer_id, manifest and payload); and the payload, either as `event` (bytes) or,
+            for a payload in JSON, by its fields. In a definition that starts from
             snapshots perhaps is_snapshot; what the newest one stands for is left out.
         bucket_size: of the time buckets.
         spark: the session to use; by default the active one, else a small local one.
@@ -150,17 +152,17 @@ def _decoded(
     checked = analyze.analyze(session, _read(definition))
     result_checks.analyze(session, checked)
     size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
-    rows = [
+    rows: list[Any] = [
         row
         for number, event in enumerate(events)
         for row in rows_of(event, number, checked.definition, size)
     ]
-    frame = session.createDataFrame(rows, COLUMNS)
+    frame = session.createDataFrame(rows, ddl(COLUMNS))
     starts = checked.definition.starts_from_snapshots
     frame = _from_snapshots(frame) if starts else frame.drop(IS_SNAPSHOT)
     distinct = transform.distinct_events(frame)
     decoded = transform.decode(distinct, checked.event, checked.decoders)
-    return checked, decoded, sorted({row[TIME_BUCKET] for row in rows})
+    return checked, decoded, sorted({row["time_bucket"] for row in rows})
 
 
 def _from_snapshots(rows: DataFrame) -> DataFrame:

@@ -10,27 +10,30 @@ from typing import Any
 from tidemark.errors import InvalidInput
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
+from tidemark.projection import shapes
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.envelope import IS_SNAPSHOT
+from tidemark.spark.shapes import Shape
 from tidemark.window import EPOCH
 
 Event = Mapping[str, Any]
 
 _REQUIRED = ("persistence_id", "sequence_nr", "timestamp")
-_OPTIONAL = {"tags": (), "ser_id": 0, "ser_manifest": "", "event": None}
-COLUMNS = (
-    "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
-    " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
-    " is_snapshot boolean"
-)
-"""As `EventSource.rows` has them, and is_snapshot."""
-TIME_BUCKET = 4
-"""Its place in such a row."""
+_OPTIONAL = {
+    "tags": (),
+    "serializer_id": 0,
+    "manifest": "",
+    "event_manifest": "",
+    "metadata": None,
+    "event": None,
+}
+COLUMNS: Shape = {**shapes.DISTINCT_EVENTS, IS_SNAPSHOT: "boolean"}
+"""Of DISTINCT_EVENTS, and is_snapshot."""
 
 
 def rows_of(
     event: Event, number: int, definition: Definition, size: BucketSize
-) -> list[tuple[Any, ...]]:
+) -> list[dict[str, Any]]:
     """Return an event in the form of the projection's source: from tag views, once for each tag.
 
     Args:
@@ -58,26 +61,29 @@ def rows_of(
     microseconds = _microseconds(event["timestamp"], number)
     ticks = microseconds * 10 + keys.UUID_EPOCH_TICKS
     bucket = microseconds // 1000 // size.milliseconds * size.milliseconds
-    key = (
-        event["persistence_id"],
-        event["sequence_nr"],
-        keys.ticks_timeuuid(ticks, clock_sequence=0, node=1),
-        ticks,
-        bucket,
-    )
-    payload = (
-        optional_values["ser_id"],
-        optional_values["ser_manifest"],
-        _payload(event, number),
-        is_snapshot,
-    )
-    tags = sorted(optional_values["tags"])
+    metadata = optional_values["metadata"] or {}
+    row = {
+        "persistence_id": event["persistence_id"],
+        "sequence_nr": event["sequence_nr"],
+        "event_timeuuid": keys.ticks_timeuuid(ticks, clock_sequence=0, node=1),
+        "ticks": ticks,
+        "time_bucket": bucket,
+        "tags": sorted(optional_values["tags"]),
+        "ser_id": optional_values["serializer_id"],
+        "ser_manifest": optional_values["manifest"],
+        "event": _payload(event, number),
+        "event_manifest": optional_values["event_manifest"],
+        "meta_ser_id": metadata.get("serializer_id"),
+        "meta_ser_manifest": metadata.get("manifest"),
+        "meta": metadata.get("payload"),
+        IS_SNAPSHOT: is_snapshot,
+    }
     source = definition.source
     if not source.reads(event["persistence_id"]):
         return []
     if not source.reads_tag_views:
-        return [(*key, tags, *payload)]
-    return [(*key, [tag], *payload) for tag in tags if tag in source.series_tags]
+        return [row]
+    return [{**row, "tags": [tag]} for tag in row["tags"] if tag in source.series_tags]
 
 
 def _payload(event: Event, number: int) -> bytes:

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemark.journal import event_type
 from tidemark.partitioning import columns
 from tidemark.projection import shapes
 from tidemark.projection.decoding.decode import with_parsed
@@ -61,8 +62,6 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
         parsed = parsed.withColumn("cause", _cause_with_snapshots())
     source = F.struct(
         F.col("event_timeuuid").alias("timeuuid"),
-        "ser_id",
-        "ser_manifest",
         F.coalesce(F.length("event"), F.lit(0)).alias("size"),
         "skipped",
         "cause",
@@ -74,6 +73,7 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
         columns.ticks_timestamp(F.col("ticks")).alias("timestamp"),
         "time_bucket",
         "tags",
+        *event_type.columns(),
         *mark,
         *[F.col("parsed").getField(name).alias(name) for name in fields.names],
         source.alias(SOURCE_COLUMN),
@@ -104,7 +104,10 @@ def unreadable(decoded: DataFrame) -> DataFrame:
         "persistence_id",
         "sequence_nr",
         _source("timeuuid").alias("timestamp"),
-        *[_source(name).alias(name) for name in ("cause", "ser_id", "ser_manifest", "event")],
+        _source("cause").alias("cause"),
+        F.col("serializer_id").alias("ser_id"),
+        F.col("manifest").alias("ser_manifest"),
+        _source("event").alias("event"),
         "time_bucket",
     )
 
@@ -118,7 +121,7 @@ def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
     """Choose the events that the user's code raised for."""
     failed_events = events.join(failures, on=["persistence_id", "sequence_nr"])
     timed = failed_events.withColumnRenamed("event_timeuuid", "timestamp")
-    return timed.drop("ticks", "tags", IS_SNAPSHOT)
+    return timed.select(*shapes.UNREADABLE)
 
 
 @shaped(decoded=shapes.DECODED, returns=shapes.BUCKET_COUNTS)
