@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.integration.projections import (
     HOUR_MS,
+    LATEST,
+    LATEST_TABLE,
     START,
     START_MS,
     TOTALS,
@@ -102,6 +105,54 @@ def test_append_has_a_row_for_each_event_and_a_corrected_version_wins_in_every_c
     assert projections.run(0, 2).report["pieces"]["done"] == 2
     amounts = [row[-1] for row in logged(projections.journal.rows("log"))]
     assert amounts == [None, None, 2, 4]
+
+
+def test_a_row_of_upsert_that_is_deleted_goes_and_comes_back_with_a_newer_event(
+    projections: Projections,
+) -> None:
+    deleting = LATEST.replace("kind, amount FROM", "kind, amount, kind = 'gone' AS deleted FROM")
+    projections.define(deleting, LATEST_TABLE)
+    projections.insert_messages(
+        event("a|1", 1, 0.1, kind="in", amount=5), event("a|2", 1, 0.2, kind="in", amount=7)
+    )
+    projections.validated(0)
+    assert projections.run(0, 1).report["counts"]["rows_written"] == 2
+    projections.insert_messages(
+        event("a|1", 2, 1.1, kind="gone"), event("a|3", 1, 1.2, kind="gone")
+    )
+    projections.validated(1)
+    second = projections.run(1, 2)
+    assert second.report["counts"] == counts(events_read=2, accepted=2, rows_deleted=2)
+
+    def latest() -> list[Row]:
+        return sorted(
+            projections.journal.rows("latest"), key=lambda row: str(row["persistence_id"])
+        )
+
+    deadline = time.monotonic() + 60
+    while len(latest()) > 1 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [row["persistence_id"] for row in latest()] == ["a|2"]
+    # An older event that is processed again does not bring the row back; a newer one does.
+    assert projections.run(0, 1, "--force").status == 0
+    assert [row["persistence_id"] for row in latest()] == ["a|2"]
+    projections.insert_messages(event("a|1", 3, 2.1, kind="back", amount=9))
+    projections.validated(2)
+    assert projections.run(2, 3).report["counts"]["rows_written"] == 1
+    assert [(row["persistence_id"], row["kind"]) for row in latest()] == [
+        ("a|1", "back"), ("a|2", "in")
+    ]  # fmt: skip
+
+
+def test_a_table_must_not_have_the_column_that_says_which_rows_are_deleted(
+    projections: Projections,
+) -> None:
+    deleting = LATEST.replace("kind, amount FROM", "kind, amount, true AS deleted FROM")
+    projections.define(deleting, LATEST_TABLE.replace("note text", "deleted boolean"))
+    projections.insert_messages(event("a|1", 1, 0.1, kind="in"))
+    projections.validated(0)
+    (refusal,) = projections.run(0, 1).error_lines
+    assert "deleted says which rows are deleted, and the table has such a column" in refusal
 
 
 def test_export_replaces_a_bucket_and_leaves_nothing_of_a_dead_run(

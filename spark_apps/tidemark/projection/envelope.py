@@ -26,6 +26,9 @@ IS_SNAPSHOT = "is_snapshot"
 STATE_KEY = T.StructType(ENVELOPE.fields[:2])
 """What every row of mode fold has; the fields of its state come after it."""
 
+DELETED = "deleted"
+"""The column of a result of mode upsert that says whether the row is deleted."""
+
 SOURCE_COLUMN = "_source"
 
 UNREADABLE_COLUMN = "_unreadable"

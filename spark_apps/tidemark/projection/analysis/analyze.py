@@ -18,9 +18,10 @@ from tidemark.projection.analysis import user_code
 from tidemark.projection.analysis.combining import Combination, combinations, grouped_by
 from tidemark.projection.decoding.prepare import Decoders, prepare
 from tidemark.projection.definition.decoder import is_plain_json
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.definition.query import Function
 from tidemark.projection.envelope import (
+    DELETED,
     ENVELOPE,
     IS_SNAPSHOT,
     SOURCE_COLUMN,
@@ -59,6 +60,13 @@ class AnalyzedDefinition:
     decoders: Decoders | None
     combining: tuple[Combination, ...] = ()
     groups: Sequence[str] | None = None
+
+    @property
+    def stored(self) -> T.StructType:
+        """The columns of the result that the target has."""
+        if self.definition.mode is not Mode.UPSERT:
+            return self.result
+        return T.StructType([field for field in self.result if field.name != DELETED])
 
 
 def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:

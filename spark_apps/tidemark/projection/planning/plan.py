@@ -269,6 +269,7 @@ def _require_new_version(definition: Definition, standing: Standing) -> None:
     if is_changed:
         raise definition.error(
             f"{definition.name} has changed, but version {highest} was used before",
-            f"write version {highest + 1}, so that its rows replace those of the old definition",
+            f"write version {highest + 1}, so that its rows replace those of the old definition;"
+            " rows that it no longer has need `release: blue-green`",
             definition.header_lines["version"],
         )

@@ -11,7 +11,14 @@ from tidemark.projection.acceptance import accept
 from tidemark.projection.transformation.filled_fields import FilledFields
 from tidemark.projection.transformation.result_checks import Finding
 
-COUNTS = ("events_read", "rows_written", "quarantined", "check_warnings", *accept.COUNTS)
+COUNTS = (
+    "events_read",
+    "rows_written",
+    "rows_deleted",
+    "quarantined",
+    "check_warnings",
+    *accept.COUNTS,
+)
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,7 @@ def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> Batc
         "quarantined": counts.quarantined,
         **accepted.totals,
         "rows_written": stored.rows,
+        "rows_deleted": stored.deleted,
     }
     return BatchOutcome(
         counts.by_bucket,

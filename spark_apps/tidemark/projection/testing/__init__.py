@@ -121,7 +121,7 @@ def _result(
     mode = MODES[checked.definition.mode]
     rows = mode.rows_of(result, checked.definition)
     mode.count(rows, checked.definition, target.known_key(checked) or RowKey(), buckets)
-    return checked, rows, result.columns
+    return checked, transform.stored(rows), checked.stored.names
 
 
 def unreadable_events(

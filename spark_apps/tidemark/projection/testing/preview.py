@@ -108,7 +108,7 @@ def _failing(
         *(
             f"  {'check fails' if finding.check.is_blocking else 'warning'}: {finding}"
             for finding in result_checks.examine(
-                rows, definition.checks, key.columns or list(mode.required)
+                transform.stored(rows), definition.checks, key.columns or list(mode.required)
             )
         ),
     ]

@@ -18,6 +18,7 @@ from tidemark.projection.envelope import ENVELOPE, IS_SNAPSHOT, SOURCE_COLUMN
 from tidemark.spark.shapes import shaped
 
 WRITE_TIME = "tidemark_write_time"
+IS_DELETED = "tidemark_is_deleted"
 _RANK = "_rank"
 
 
@@ -157,6 +158,18 @@ def newest(result: DataFrame, version: int) -> DataFrame:
         .drop(_RANK)
         .withColumn(WRITE_TIME, write_time)
     )
+
+
+def stored(rows: DataFrame) -> DataFrame:
+    """Return the rows that a table gets: those with tidemark_is_deleted (boolean) delete one."""
+    if IS_DELETED not in rows.columns:
+        return rows
+    return rows.where(~F.col(IS_DELETED)).drop(IS_DELETED)
+
+
+def deletions(rows: DataFrame) -> DataFrame:
+    """Return the rows that delete one, without tidemark_is_deleted."""
+    return rows.where(IS_DELETED).drop(IS_DELETED)
 
 
 def versioned(result: DataFrame, version: int) -> DataFrame:

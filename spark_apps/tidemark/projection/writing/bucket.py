@@ -82,7 +82,7 @@ def count_by_bucket(
             do="select the events' own time_bucket and group by it",
         )
     of_key.checked()
-    return Counted(sum(by_bucket.values()), by_bucket)
+    return Counted(sum(by_bucket.values()), by_bucket=by_bucket)
 
 
 def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:

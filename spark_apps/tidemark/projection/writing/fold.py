@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tidemark.projection.transformation.fold import by_fold
 from tidemark.projection.writing import upsert
+from tidemark.projection.writing.mode import no_problems
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -25,5 +26,6 @@ MODE = replace(
     purpose="says which events are in the state",
     key_problem=key_problem,
     keeps_apart=(),
+    column_problems=no_problems,
     transform=by_fold,
 )

@@ -51,15 +51,28 @@ class WriteRequest:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many rows are stored, of each time bucket where the mode knows it, and what is odd."""
+    """How many rows are stored, of each time bucket where the mode knows it, and what is odd.
+
+    Attributes:
+        rows: of the target that are written.
+        deleted: those that are deleted, whether they are there or not.
+        by_bucket: rows by time bucket; None in modes that do not know it.
+        warnings: of checks.
+    """
 
     rows: int
+    deleted: int = 0
     by_bucket: Mapping[int, int] | None = None
     warnings: Sequence[Finding] = ()
 
 
 def any_place(run: RunContext, definition: Definition) -> None:
     """Refuse nothing: the `require_place` of a mode whose target is a table."""
+
+
+def no_problems(analyzed: AnalyzedDefinition) -> Iterable[str]:
+    """Find none: the `column_problems` of a mode that can hold any column."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +106,7 @@ class WriteMode:
     instead: str = ""
     transform: Transform = by_query
     has_table: bool = True
-    column_problems: Callable[[AnalyzedDefinition], Iterable[str]] = lambda analyzed: ()
+    column_problems: Callable[[AnalyzedDefinition], Iterable[str]] = no_problems
     require_place: Callable[[RunContext, Definition], None] = any_place
 
     def result_problems(self, analyzed: AnalyzedDefinition) -> Iterator[str]:

@@ -46,6 +46,22 @@ def write_newest(rows: DataFrame, definition: Definition) -> None:
     )
 
 
+def delete_newest(rows: DataFrame, definition: Definition) -> None:
+    """Delete the rows that `transform.deletions` names, if they are not newer.
+
+    The connector deletes at no write time but the present, which would delete what is written
+    later: write times are made of sequence nrs. A row of nulls that expires does the same.
+    """
+    connector.write(
+        rows,
+        definition.keyspace,
+        definition.table,
+        keep_nulls=True,
+        write_time=WRITE_TIME,
+        time_to_live=1,
+    )
+
+
 def write_events(rows: DataFrame, definition: Definition) -> None:
     """Write the rows of `transform.versioned`.
 

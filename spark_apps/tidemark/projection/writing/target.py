@@ -64,7 +64,8 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
             *([key_problem] if key_problem else []),
             *_missing(checked, [*partition_key, *clustering]),
             *mode.result_problems(checked),
-            *_type_differences(checked.result, columns),
+            *_hidden(checked, columns),
+            *_type_differences(checked.stored, columns),
         ],
         f"change {checked.definition.body} or the table",
     )
@@ -89,7 +90,7 @@ def create_statement(checked: AnalyzedDefinition) -> list[str]:
     require_columns(checked)
     proposed = proposed_key(checked)
     key = ", ".join([f"({', '.join(proposed.partition)})", *proposed.clustering])
-    columns = [f"    {field.name} {_proposed_type(field)}," for field in checked.result.fields]
+    columns = [f"    {field.name} {_proposed_type(field)}," for field in checked.stored]
     return [
         f"CREATE TABLE {definition.keyspace}.{definition.template} (",
         *columns,
@@ -175,6 +176,13 @@ def _missing(checked: AnalyzedDefinition, key: list[str]) -> Iterator[str]:
                     f"{name} is {kind.simpleString()} in the result,"
                     f" it must be the {wanted.simpleString()} of the event"
                 )
+
+
+def _hidden(checked: AnalyzedDefinition, columns: Mapping[str, str]) -> Iterator[str]:
+    """Name the columns that mean something else in the result than in the table."""
+    for name in set(checked.result.names) - set(checked.stored.names):
+        if name in columns:
+            yield f"{name} says which rows are deleted, and the table has such a column: rename it"
 
 
 def _type_differences(result: T.StructType, columns: Mapping[str, str]) -> Iterator[str]:

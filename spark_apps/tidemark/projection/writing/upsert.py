@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.envelope import DELETED
 from tidemark.projection.transformation import row_key, transform
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
@@ -22,8 +26,15 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
 
 
 def newest(result: DataFrame, definition: Definition) -> DataFrame:
-    """Return the newest row of each persistence id, see `transform.newest`."""
-    return transform.newest(result, definition.version)
+    """Return the newest row of each persistence id, see `transform.newest`.
+
+    Columns out: tidemark_is_deleted (boolean) in the place of `deleted`, if that is there.
+    """
+    rows = transform.newest(result, definition.version)
+    if DELETED not in result.columns:
+        return rows
+    is_deleted = F.coalesce(DELETED, F.lit(False))
+    return rows.withColumn(transform.IS_DELETED, is_deleted).drop(DELETED)
 
 
 def count(
@@ -36,13 +47,30 @@ def count(
     """
     event = list(EVENT_KEY)
     numbers = row_key.count(rows, definition, key, one_row_each=event[:1], filled=event)
-    return Counted(numbers.checked()[()])
+    named = numbers.checked()[()]
+    if transform.IS_DELETED not in rows.columns:
+        return Counted(named)
+    deleted = transform.deletions(rows).count()
+    return Counted(named - deleted, deleted=deleted)
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     if counted.rows:
         batch.claimed.check()
-        tables.write_newest(rows, batch.definition)
+        tables.write_newest(transform.stored(rows), batch.definition)
+    if counted.deleted:
+        batch.claimed.check()
+        tables.delete_newest(transform.deletions(rows), batch.definition)
+
+
+def _column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
+    if DELETED in analyzed.result.names:
+        kind = analyzed.result[DELETED].dataType
+        if kind != T.BooleanType():
+            yield (
+                f"{DELETED} is {kind.simpleString()} in the result, it must be boolean: where it is"
+                " true, the row is deleted"
+            )
 
 
 MODE = WriteMode(
@@ -53,5 +81,6 @@ MODE = WriteMode(
     count=count,
     store=_write,
     keeps_apart=BY_EVENT,
+    column_problems=_column_problems,
     instead="; the newest row of a persistence id stays anyway, and mode fold makes totals",
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from tidemark.projection.definition.model import Mode
-from tidemark.projection.transformation import result_checks
+from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import append, bucket, export, fold, upsert
 from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest
@@ -42,7 +42,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
         key = RowKey.of(batch.run.control, batch.definition)
         counted = mode.count(rows, batch.definition, key, batch.time_buckets)
         named = key.columns or list(mode.required)
-        findings = result_checks.examine(rows, batch.definition.checks, named)
+        findings = result_checks.examine(transform.stored(rows), batch.definition.checks, named)
         warnings = result_checks.require(batch.definition, findings)
         announce()
         mode.store(batch, rows, counted)
