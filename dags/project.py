@@ -1,7 +1,6 @@
-"""Brings the read models up to the validated window.
+"""Brings the read models up to the validated window, each projection by its own task.
 
-Starts when `validate` has passed, by hand with the form, or by
-`airflow backfill create --dag-id project`. It is never scheduled by time.
+Starts when `validate` has passed, by hand with the form, or by `airflow backfill create`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,8 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.assets import ALIAS, READ_MODELS, VALIDATED, UpdateAfterFailure
+from tidemark_airflow.assets import ALIAS, READ_MODELS, VALIDATED, UpdateAfterAll
+from tidemark_airflow.environment.pools import projections
 from tidemark_airflow.form import (
     ACCEPT_PURGED,
     FORCE,
@@ -20,7 +20,7 @@ from tidemark_airflow.form import (
     run_form,
 )
 from tidemark_airflow.operators import TidemarkOperator
-from tidemark_airflow.tasks import resolve_window
+from tidemark_airflow.tasks import list_projections, resolve_window
 from tidemark_airflow.timetables import started_by
 
 with DAG(
@@ -43,7 +43,8 @@ with DAG(
     doc_md=__doc__,
     **defaults(),
 ):
-    TidemarkOperator(
+    TidemarkOperator.for_each(
+        list_projections(),
         task_id="project",
         application_name="project",
         window=resolve_window(),
@@ -51,9 +52,8 @@ with DAG(
             "--strict": "strict",
             "--accept-purged": "accept_purged",
             "--accept-purged-id": "accept_purged_ids",
-            "--projection": "projections",
             "--slices": "slices",
             "--max-pieces": "max_pieces",
         },
-        outlets=[READ_MODELS, ALIAS],
-    ) >> UpdateAfterFailure(outlets=[READ_MODELS, ALIAS])
+        pool=projections(),
+    ) >> UpdateAfterAll(outlets=[READ_MODELS, ALIAS])

@@ -108,17 +108,28 @@ def wait_for_runs(
     return wait_until(f"{count} {run_type} runs of {dag_id} to be over", deadline_s, probe)
 
 
-def task_state(client: httpx.Client, dag_id: str, run_id: str, task_id: str) -> str | None:
-    """Return the state of a task in a run."""
+def task_state(
+    client: httpx.Client, dag_id: str, run_id: str, task_id: str, map_index: int = -1
+) -> str | None:
+    """Return the state of a task in a run; -1 is that of a task that is not mapped."""
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
-    state: str | None = call(client, "GET", path)["state"]
+    state: str | None = call(client, "GET", path if map_index < 0 else f"{path}/{map_index}")[
+        "state"
+    ]
     return state
 
 
-def task_log(client: httpx.Client, dag_id: str, run_id: str, task_id: str, attempt: int = 1) -> str:
+def task_log(
+    client: httpx.Client,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    attempt: int = 1,
+    map_index: int = -1,
+) -> str:
     """Return the log of one attempt of a task, one event a line, errors with their text."""
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{attempt}"
-    events = call(client, "GET", f"{path}?full_content=true")["content"]
+    events = call(client, "GET", f"{path}?full_content=true&map_index={map_index}")["content"]
     return "\n".join(
         " ".join([str(event.get("event", "")), *_error_texts(event)]) for event in events
     )
@@ -129,11 +140,16 @@ def _error_texts(event: dict[str, Any]) -> list[str]:
 
 
 def xcom(
-    client: httpx.Client, dag_id: str, run_id: str, task_id: str, key: str = "return_value"
+    client: httpx.Client,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    key: str = "return_value",
+    map_index: int = -1,
 ) -> Any:
     """Return the decoded value of an XCom."""
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
-    return call(client, "GET", f"{path}?deserialize=true")["value"]
+    return call(client, "GET", f"{path}?deserialize=true&map_index={map_index}")["value"]
 
 
 def backfill(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from embedded.machine import ports, processes, state_dir
 from embedded.progress import Progress
 
 PORT_VARIABLE = "TIDEMARK_AIRFLOW_PORT"
-POOLS = {"tidemark": 1}
+JOURNAL_VARIABLE = "TIDEMARK_JOURNAL_KEYSPACE"
 
 # No log servers: the API server reads the log files itself, and they would listen on all
 # interfaces.
@@ -44,7 +45,8 @@ class Airflow:
         home: Database, secrets, logs and pids.
         environment: Variables of the applications, such as `Endpoint.environment()`.
         port: The port of the UI and API; by default `TIDEMARK_AIRFLOW_PORT`, else a free one.
-        pools: Pools to make or resize at each start, name to slots; by default `POOLS`.
+        pools: Pools to make or resize at each start, name to slots; by default those that
+            the DAGs of the journal need.
         min_free_bytes: Free space on the disk of `home` below which Airflow is not started.
     """
 
@@ -62,7 +64,7 @@ class Airflow:
         self._ports_file = self._home / "ports.json"
         self._applications = dict(environment)
         self._port = port or ports.pinned(PORT_VARIABLE)
-        self._pools = dict(POOLS if pools is None else pools)
+        self._pools = dict(self._pools_of_journal() if pools is None else pools)
         self._min_free_bytes = min_free_bytes
 
     def start(self) -> str:
@@ -206,6 +208,12 @@ class Airflow:
             "its last lines are below",
             detail=processes.log_tail(log),
         )
+
+    def _pools_of_journal(self) -> dict[str, int]:
+        """Return the slots of the pools that the DAGs name; a run needs two cores to be of use."""
+        journal = self._applications.get(JOURNAL_VARIABLE) or os.environ.get(JOURNAL_VARIABLE)
+        name = f"tidemark_{journal or 'pekko'}"
+        return {name: 1, f"{name}_projections": max(1, (os.cpu_count() or 1) // 2)}
 
     def _make_pools(self) -> None:
         with self.client() as client:

@@ -5,7 +5,8 @@ Each asset event's extra holds window_start, window_end and run_id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from os.path import commonpath
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, TriggerRule
@@ -62,30 +63,66 @@ def update(context: Context, outlets: Iterable[Any], report: Mapping[str, Any]) 
             context["outlet_events"][outlet].extra.update(_extra(report, report))
 
 
-class UpdateAfterFailure(BaseOperator):
-    """Updates the assets of the application's task, its only upstream task, after a failure.
+class _UpdateBehind(BaseOperator):
+    """Updates the assets of the application's task, its only upstream task, by its reports.
+
+    The task is skipped if the runs have completed no time bucket. It is a teardown because Airflow
+    takes the state of a DAG run from its last tasks, and ignores teardowns: the run still ends as
+    failed if the application's task has failed.
+    """
+
+    def __init__(self, *, task_id: str, trigger_rule: TriggerRule, **kwargs: Any) -> None:
+        super().__init__(task_id=task_id, trigger_rule=trigger_rule, **kwargs)
+        self.is_teardown = True
+
+    def execute(self, context: Context) -> None:
+        """Update the assets with the reports of the last tries."""
+        [application] = self.upstream_task_ids
+        pulled = context["ti"].xcom_pull(task_ids=application, key="report")
+        reports = pulled if isinstance(pulled, list) else [pulled]
+        completed = [report for report in reports if report and report["done_start"]]
+        if not completed:
+            raise AirflowSkipException("the run has completed no time bucket")
+        report = together(completed)
+        self.log.info("completed: [%s, %s)", report["done_start"], report["done_end"])
+        update(context, self.outlets, report)
+
+
+class UpdateAfterFailure(_UpdateBehind):
+    """Updates the assets of an application's task that failed.
 
     Airflow drops the asset events of a task that fails, but time buckets that the run has completed
-    must not wait for those that cannot be completed. The task is skipped if the application's task
-    has not failed, or if the run has completed no time bucket.
-
-    The task is a teardown because Airflow takes the state of a DAG run from its last tasks, and
-    ignores teardowns: the run still ends as failed. Its trigger rule is not that of a teardown, so
-    that the scheduler skips it without starting a process.
+    must not wait for those that cannot be completed. The trigger rule is not that of a teardown, so
+    that the scheduler skips the task without starting a process.
     """
 
     def __init__(self, *, task_id: str = "update_after_failure", **kwargs: Any) -> None:
         super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_FAILED, **kwargs)
-        self.is_teardown = True
 
-    def execute(self, context: Context) -> None:
-        """Update the assets with the report of the last try."""
-        [application] = self.upstream_task_ids
-        report = context["ti"].xcom_pull(task_ids=application, key="report")
-        if report is None or report["done_start"] is None:
-            raise AirflowSkipException("the run has completed no time bucket")
-        self.log.info("completed: [%s, %s)", report["done_start"], report["done_end"])
-        update(context, self.outlets, report)
+
+class UpdateAfterAll(_UpdateBehind):
+    """Updates the assets of a mapped task once, when all of its runs have ended."""
+
+    def __init__(self, *, task_id: str = "update_after_all", **kwargs: Any) -> None:
+        super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_DONE, **kwargs)
+
+
+def together(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what runs side by side have completed: the hull, and the projections of all.
+
+    Its run_id is what those of all runs begin with.
+    """
+    if len(reports) == 1:
+        return reports[0]
+    moved: dict[str, Any] = {}
+    for report in reports:
+        moved |= report.get("details", {}).get("projections", {})
+    return {
+        "done_start": min(report["done_start"] for report in reports),
+        "done_end": max(report["done_end"] for report in reports),
+        "run_id": commonpath([report["run_id"] for report in reports]),
+        "details": {"projections": moved},
+    }
 
 
 def _extra(span: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
+from tidemark_airflow.environment.installation import home
 from tidemark_airflow.next_step import below_airflow
-from tidemark_airflow.operators import home
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

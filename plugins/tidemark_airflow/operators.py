@@ -22,16 +22,20 @@ from airflow.sdk.exceptions import (
 
 from tidemark_airflow import telemetry
 from tidemark_airflow.assets import update
+from tidemark_airflow.environment import pools
 from tidemark_airflow.environment.connections import (
     cassandra_environment,
     kafka_environment,
 )
 from tidemark_airflow.environment.drivers import Driver, report_of, sendable, write_private
+from tidemark_airflow.environment.installation import home, spark_jars
 from tidemark_airflow.next_step import NextStepLink, RunAgainLink, Step, applied, remedy_of
 from tidemark_airflow.operations import Operation, filled_in, refuse_other_fields
 from tidemark_airflow.telemetry import read_report, summary
 
-POOL = "tidemark"
+_RETRIES = 1
+SPARK = "spark_default"
+"""The connection of Spark."""
 _BY_ITSELF = ("scheduled", "asset_triggered")
 # 2: the input is refused; 3: the data must be put right first (tidemark.errors).
 _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
@@ -82,6 +86,7 @@ class TidemarkOperator(SparkSubmitOperator):
         "command",
         "options",
     )
+    operator_extra_links: tuple[BaseOperatorLink, ...] = (NextStepLink(), RunAgainLink())
 
     def __init__(
         self,
@@ -99,12 +104,12 @@ class TidemarkOperator(SparkSubmitOperator):
         option_without_params: str | None = None,
         operations: Mapping[str, Operation] | None = None,
         links: Sequence[BaseOperatorLink] = (),
-        conn_id: str = "spark_default",
+        conn_id: str = SPARK,
         cassandra_conn_id: str = "cassandra_default",
         kafka_conn_id: str | None = None,
         more_connections: Mapping[str, Callable[[Connection], dict[str, str]]] | None = None,
-        pool: str = POOL,
-        retries: int = 1,
+        pool: str | None = None,
+        retries: int = _RETRIES,
         retry_delay: timedelta | None = None,
         **kwargs: Any,
     ) -> None:
@@ -114,7 +119,7 @@ class TidemarkOperator(SparkSubmitOperator):
             name=f"tidemark-{application_name}",
             conn_id=conn_id,
             conf={"spark.log.level": "WARN"},
-            pool=pool,
+            pool=pool or pools.journal(),
             retries=retries,
             retry_delay=retry_delay or default_retry_delay(),
             **kwargs,
@@ -131,13 +136,28 @@ class TidemarkOperator(SparkSubmitOperator):
         self.always_applies = always_applies
         self.option_without_params = option_without_params
         self.operations = operations
-        self.operator_extra_links = (*links, NextStepLink(), RunAgainLink())
+        self.operator_extra_links = (*links, *TidemarkOperator.operator_extra_links)
         self.next_step: Step | None = None
         self.run_again: Step | None = None
         self.report: Mapping[str, Any] | None = None
         self.cassandra_conn_id = cassandra_conn_id
         self.kafka_conn_id = kafka_conn_id
         self.more_connections = more_connections or {}
+
+    @classmethod
+    def for_each(cls, options: Any, **kwargs: Any) -> Any:
+        """Return a mapped task: a run of the application with each of the `options`.
+
+        Each is named by the first of its values. `kwargs` are those of the operator.
+        """
+        partial = cls.partial(
+            # Airflow would fill in its own defaults.
+            retries=_RETRIES,
+            retry_delay=default_retry_delay(),
+            map_index_template="{{ task.options.values() | first | default('all of them') }}",
+            **kwargs,
+        )
+        return partial.expand(options=options)
 
     def execute(self, context: Context) -> None:
         """Submit the application, report, and end as success, skipped or failed."""
@@ -154,7 +174,7 @@ class TidemarkOperator(SparkSubmitOperator):
                 f"{self._conn_id} runs drivers in the cluster, where the form's text is not;"
                 " submit it by a topic, or use a connection whose driver runs here"
             )
-        run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
+        run_id = _run_id(ti)
         self.application = self.driver.place(self._file, home())
         self.jars = self._jars_of("spark", "TIDEMARK_SPARK_JARS")
         environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
@@ -213,7 +233,7 @@ class TidemarkOperator(SparkSubmitOperator):
 
     def _publish(self, ti: Any, report: Mapping[str, Any]) -> None:
         ti.xcom_push(key="report", value=report)
-        telemetry.send_metrics(report)
+        telemetry.send_metrics(report, self.options.get("--projection"))
         self.report = report
 
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
@@ -269,26 +289,17 @@ def _as_option(option: str, value: object) -> list[str]:
     return [word for part in values for word in (option, str(part))]
 
 
+def _run_id(ti: Any) -> str:
+    """Return what no other try of a task has, nor another task that is mapped beside it."""
+    mapped = f"/{ti.map_index}" if ti.map_index >= 0 else ""
+    return f"{ti.dag_id}/{ti.run_id}/{ti.try_number}{mapped}"
+
+
 def default_retry_delay() -> timedelta:
     """Return 15 s more than TIDEMARK_LOCK_TTL: by then the locks of a dead run have expired."""
     ttl = os.environ.get("TIDEMARK_LOCK_TTL", "")
     # What is no number is refused by the application, and not tried again.
     return timedelta(seconds=15 + (int(ttl) if ttl.isdecimal() else 60))
-
-
-def home() -> Path:
-    """Return the directory that holds `spark_apps`: TIDEMARK_HOME, else the one of this plugin."""
-    named = os.environ.get("TIDEMARK_HOME")
-    return Path(named) if named else Path(__file__).resolve().parents[2]
-
-
-def spark_jars(group: str, variable: str) -> str:
-    """Return a group of jars, comma-separated: those the variable names, else the fetched ones."""
-    named = os.environ.get(variable)
-    if named:
-        return named
-    fetched = home() / ".tidemark" / "jars" / group
-    return ",".join(str(jar) for jar in sorted(fetched.glob("*.jar")))
 
 
 def _explained(

@@ -1,13 +1,16 @@
-"""The first task of every DAG."""
+"""The tasks before those of the applications."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from airflow.sdk import Context, get_current_context, task
+from airflow.sdk import BaseHook, Context, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
+from tidemark_airflow.environment.drivers import Driver, projection_names
+from tidemark_airflow.environment.installation import home
+from tidemark_airflow.operators import SPARK
 from tidemark_airflow.window import RunFacts, WindowRefused, resolve
 
 _log = logging.getLogger(__name__)
@@ -42,6 +45,21 @@ def resolve_window_if_given() -> dict[str, str] | None:
         return _resolved(context)
     _log.info("no window was given")
     return None
+
+
+@task
+def list_projections() -> list[dict[str, str]]:
+    """Return the options of the run of each projection: of those in the form, or of all.
+
+    A driver in the cluster reads definitions that are there: one run brings all of them up to date.
+
+    Raises:
+        AirflowFailException: there is no directory of definitions.
+    """
+    names = get_current_context()["params"]["projections"]
+    if not names and Driver.of(BaseHook.get_connection(SPARK)).home is not None:
+        return [{}]
+    return [{"--projection": name} for name in names or projection_names(home())]
 
 
 def _resolved(context: Context) -> dict[str, str]:

@@ -36,14 +36,15 @@ def summary(report: Mapping[str, Any]) -> str:
     )
 
 
-def send_metrics(report: Mapping[str, Any]) -> None:
+def send_metrics(report: Mapping[str, Any], projection: str | None = None) -> None:
     """Send the seconds, the pieces and the counts of a report as gauges of Airflow.
 
     Airflow passes them on to StatsD or OpenTelemetry; without a receiver nothing is sent. Their
-    names are `tidemark.<application>.<figure>`, such as `tidemark.project.quarantined` or
-    `tidemark.validate.findings`.
+    names are `tidemark.<application>.<figure>`, such as `tidemark.validate.findings`; of the run of
+    one projection `tidemark.project.<projection>.<figure>`.
     """
-    prefix = f"tidemark.{report['application'].replace('-', '_')}"
+    application = report["application"].replace("-", "_")
+    prefix = ".".join(["tidemark", application, *([projection] if projection else [])])
     figures = {
         "seconds": report.get("seconds", 0),
         "failed": int(report["state"] == "failed"),

@@ -45,6 +45,17 @@ def page(context):
         print(json.dumps([run_id, "deadline" in context]), file=pages)
 """
 """A notifier, which keeps of each call the run and whether it was for a deadline."""
+_DEFINITION = """\
+/*---
+name: totals
+version: 1
+source: messages
+mode: bucket
+target: t.totals
+event: amount INT
+---*/
+SELECT time_bucket, sum(amount) AS total FROM events GROUP BY time_bucket
+"""
 PATIENCE_S = 300.0
 """How long a test waits for what must come, in seconds: a bound for what hangs, not for speed."""
 PARSED_RARELY = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": str(round(PATIENCE_S / 3))}
@@ -130,8 +141,12 @@ def doors(state: Path) -> Iterator[Doors]:
     home.mkdir(parents=True)
     # Airflow's processes start in its home, so that a module there is one that they can import.
     (home / "on_call.py").write_text(_ON_CALL)
+    definition = home / "projections" / "totals.sql"
+    definition.parent.mkdir()
+    definition.write_text(_DEFINITION)
     environment = {
         **PARSED_RARELY,
+        "TIDEMARK_PROJECTIONS_DIR": str(definition.parent),
         "SPARK_HOME": str(_spark_home(state / "doors-spark")),
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.observability import stats
 
-from tidemark_airflow import alerts, operators, telemetry
+from tidemark_airflow import alerts, assets, operators, telemetry
 from tidemark_airflow.assets import ALIAS, READ_MODELS
 
 HERE = f"{__name__}:told"
@@ -86,6 +86,32 @@ def test_figures_of_a_run_are_sent_as_gauges(monkeypatch: pytest.MonkeyPatch) ->
         "tidemark.tag_write.tag_rows_written": 7,
     }
     assert callable(stats.gauge)
+
+
+def test_figures_of_one_projection_have_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(telemetry, "gauge", lambda name, value: sent.append(name))
+    report = {"application": "project", "state": "done", "pieces": {}, "counts": {"quarantined": 1}}
+    telemetry.send_metrics(report, "totals")
+    assert "tidemark.project.totals.quarantined" in sent
+
+
+def test_runs_side_by_side_tell_an_asset_together_what_they_have_completed() -> None:
+    reports = [
+        {
+            "done_start": f"2026-11-0{day}T00:00:00Z",
+            "done_end": f"2026-11-0{day + 1}T00:00:00Z",
+            "run_id": f"project/r/1/{day}",
+            "details": {"projections": {name: day}},
+        }
+        for day, name in ((2, "totals"), (1, "latest"))
+    ]
+    assert assets.together(reports) == {
+        "done_start": "2026-11-01T00:00:00Z",
+        "done_end": "2026-11-03T00:00:00Z",
+        "run_id": "project/r/1",
+        "details": {"projections": {"totals": 2, "latest": 1}},
+    }
 
 
 def test_each_projection_that_moved_has_an_asset_of_its_own() -> None:

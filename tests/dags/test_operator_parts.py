@@ -22,13 +22,14 @@ from markdown_it import MarkdownIt
 
 import tidemark_plugin
 from embedded.airflow import configuration
+from embedded.airflow.server import Airflow
 from embedded.errors import EmbeddedError
 from tests.dags.fake_application import HOSTILE_ID
 from tidemark.settings import REPOSITORY, Settings
 from tidemark.text import harmless
 from tidemark_airflow import data_docs, operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
-from tidemark_airflow.environment import connections, drivers
+from tidemark_airflow.environment import connections, drivers, installation, pools
 from tidemark_airflow.environment.drivers import Driver
 
 
@@ -78,8 +79,14 @@ def submitted(
     task.env_vars = task.driver.environment(WANTED)
     task.application_args = task._arguments({}, "run", directory / "report.json")
     hook = task._get_hook()
-    application = task.driver.place(Path(task.application), operators.home())
+    application = task.driver.place(Path(task.application), installation.home())
     return hook._build_spark_submit_command(application), {**os.environ, **(hook._env or {})}
+
+
+def test_the_embedded_airflow_has_the_pools_that_dags_name(tmp_path: Path) -> None:
+    slots = Airflow(tmp_path, {})._pools
+    assert set(slots) == {pools.journal(), pools.projections()}
+    assert slots[pools.journal()] == 1
 
 
 @pytest.mark.parametrize("master", MASTERS)
@@ -211,9 +218,9 @@ def test_jars_are_the_fetched_ones_unless_named(
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))
     monkeypatch.delenv("TIDEMARK_SPARK_JARS", raising=False)
     own = ("spark", "TIDEMARK_SPARK_JARS")
-    assert operators.spark_jars(*own) == f"{fetched / 'a.jar'},{fetched / 'b.jar'}"
+    assert installation.spark_jars(*own) == f"{fetched / 'a.jar'},{fetched / 'b.jar'}"
     monkeypatch.setenv("TIDEMARK_SPARK_JARS", "x.jar,y.jar")
-    assert operators.spark_jars(*own) == "x.jar,y.jar"
+    assert installation.spark_jars(*own) == "x.jar,y.jar"
 
 
 def test_params_become_options_by_their_type(tmp_path: Path) -> None:

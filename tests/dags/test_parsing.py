@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+POOLS = {"project": "tidemark_pekko_projections"}
 WINDOWED = ["project", "purge", "tag_write", "validate"]
 BY_THEMSELVES = [
     *("cleanup", "event_groups", "manage_projections", "reconcile", "replicate"),
@@ -130,6 +131,13 @@ def test_window_is_resolved_before_the_application_starts(
             "approve": ["purge"],
             "purge": [],
         }
+    elif dag_id == "project":
+        after = {
+            "resolve_window": ["project"],
+            "list_projections": ["project"],
+            "project": ["update_after_all"],
+            "update_after_all": [],
+        }
     else:
         after = {
             "resolve_window": [dag_id],
@@ -139,7 +147,7 @@ def test_window_is_resolved_before_the_application_starts(
     assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == after
 
 
-@pytest.mark.parametrize("dag_id", ["tag_write", "validate", "project"])
+@pytest.mark.parametrize("dag_id", ["tag_write", "validate"])
 def test_assets_of_an_application_are_also_updated_after_its_failure(
     parsed: dict[str, Any], dag_id: str
 ) -> None:
@@ -149,8 +157,17 @@ def test_assets_of_an_application_are_also_updated_after_its_failure(
     assert tasks["update_after_failure"]["is_teardown"] is True
 
 
+def test_assets_of_projections_are_updated_once_when_all_tasks_have_ended(
+    parsed: dict[str, Any],
+) -> None:
+    tasks = tasks_of(parsed, "project")
+    assert tasks["update_after_all"]["trigger_rule"] == "all_done"
+    assert tasks["update_after_all"]["is_teardown"] is True
+    assert "outlets" not in tasks["project"]["partial_kwargs"]
+
+
 @pytest.mark.parametrize("dag_id", DAG_IDS)
-def test_each_application_runs_once_at_a_time_and_in_the_one_pool(
+def test_each_application_runs_once_at_a_time_and_in_a_pool_of_its_journal(
     parsed: dict[str, Any], dag_id: str
 ) -> None:
     dag = parsed["dags"][dag_id]
@@ -158,7 +175,9 @@ def test_each_application_runs_once_at_a_time_and_in_the_one_pool(
     assert dag["catchup"] is False
     assert dag["is_paused_upon_creation"] is True
     application = tasks_of(parsed, dag_id)[dag_id]
-    assert application["pool"] == "tidemark"
+    if dag_id == "project":
+        application = application["partial_kwargs"]
+    assert application["pool"] == POOLS.get(dag_id, "tidemark_pekko")
     assert application["retries"] == 1
     assert application["owner"] == "tidemark"
     assert dag["description"]

@@ -89,8 +89,29 @@ def own_python() -> str:
 
 def report_of(run_id: str, environment: Mapping[str, str], home: Path) -> dict[str, Any] | None:
     """Return the report of a run from the table `run`; None if it is not there."""
-    ended = subprocess.run(  # noqa: S603  our own module
-        [own_python(), "-m", "tidemark.application.report", run_id],
+    ended = _library(home, environment, "tidemark.application.report", run_id)
+    report: dict[str, Any] | None = json.loads(ended.stdout) if ended.stdout.strip() else None
+    return report
+
+
+def projection_names(home: Path) -> list[str]:
+    """Return the names of all projections on this machine.
+
+    Raises:
+        AirflowFailException: there is no directory of definitions.
+    """
+    ended = _library(home, {}, "tidemark.projection.definition.names")
+    if ended.returncode:
+        raise AirflowFailException(ended.stderr.strip().splitlines()[-1])
+    names: list[str] = json.loads(ended.stdout)
+    return names
+
+
+def _library(
+    home: Path, environment: Mapping[str, str], module: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603  our own module
+        [own_python(), "-m", module, *arguments],
         # There Python finds the library, whether it is installed or not.
         cwd=home / "spark_apps",
         env={**os.environ, **environment},
@@ -98,8 +119,6 @@ def report_of(run_id: str, environment: Mapping[str, str], home: Path) -> dict[s
         text=True,
         check=False,
     )
-    report: dict[str, Any] | None = json.loads(ended.stdout) if ended.stdout.strip() else None
-    return report
 
 
 def write_private(file: Path, text: str) -> None:

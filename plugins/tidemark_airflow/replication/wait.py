@@ -16,7 +16,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from tidemark_airflow.environment.connections import cassandra_environment, kafka_environment
 from tidemark_airflow.environment.drivers import own_python
-from tidemark_airflow.operators import home
+from tidemark_airflow.environment.installation import home
 
 POLL = timedelta(seconds=30)
 

@@ -26,7 +26,7 @@ class Unusable:
 
     Attributes:
         file: where it is.
-        name: the projection's name; a guess if the header cannot be read, "" if there is none.
+        name: the projection's name; a guess if the header cannot be read.
         error: why it cannot be used.
     """
 
@@ -74,10 +74,12 @@ def read_all(directory: Path) -> Catalog:
             definition = read(file)
         except DefinitionError as error:
             named = _NAME.search(content)
-            unusable.append(Unusable(file, named[1].decode() if named else "", error))
+            unusable.append(Unusable(file, named[1].decode() if named else file.stem, error))
         except OSError as error:
             what, do = f"the file cannot be read: {error.strerror}", "correct it, or remove it"
-            unusable.append(Unusable(file, "", DefinitionError(what, where=str(file), do=do)))
+            unusable.append(
+                Unusable(file, file.stem, DefinitionError(what, where=str(file), do=do))
+            )
         else:
             by_name.setdefault(definition.name, []).append(definition)
     for same in by_name.values():

@@ -1,0 +1,32 @@
+"""Prints the names of all projections, for callers that start a run for each.
+
+`python -m tidemark.projection.definition.names`: a line of JSON, a sorted list. Definitions that
+cannot be used are among them: their runs fail and say why.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tidemark.errors import TidemarkError
+from tidemark.projection.definition.catalog import read_all
+from tidemark.settings import Settings
+from tidemark.text import harmless
+
+
+def main() -> int:
+    """Print the names and return the exit status."""
+    try:
+        catalog = read_all(Settings.load().projections_dir)
+    except TidemarkError as error:
+        print(f"names: error: {harmless(str(error))}", file=sys.stderr)
+        return error.exit_status
+    names = {definition.name for definition in catalog.definitions}
+    names |= {broken.name for broken in catalog.unusable}
+    print(json.dumps(sorted(names)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
