@@ -316,6 +316,7 @@ def spark(
             .config("spark.locality.wait", "0s")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
             .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.legacy.timeParserPolicy", "CORRECTED")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .config("spark.ui.enabled", "false")
             .config(map={**SMALL, "spark.default.parallelism": "1"})

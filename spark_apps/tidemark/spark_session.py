@@ -43,6 +43,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         SparkSession.builder.appName(f"tidemark {application}")
         .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
         .config("spark.sql.session.timeZone", "UTC")
+        # Else a text that is no time would raise an error about Spark 2 and not be null.
+        .config("spark.sql.legacy.timeParserPolicy", "CORRECTED")
         .config("spark.ui.showConsoleProgress", "false")
     )
     if "PYSPARK_GATEWAY_PORT" in os.environ:

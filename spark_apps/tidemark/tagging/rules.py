@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.journal import event_type, tables
 from tidemark.settings import Settings
-from tidemark.spark import json_values
+from tidemark.spark import json_values, time_formats
 from tidemark.spark.bounded_json import is_unbounded
 from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.shapes import ddl, shaped
@@ -55,6 +55,11 @@ class RuleHeader(Form):
     event: Text = Field(
         description="the payload's fields as Spark DDL", examples=["kind STRING, dep_delay INT"]
     )
+    formats: dict[str, Text] = Field(
+        {},
+        description="of TIMESTAMP fields, as in a projection",
+        examples=[{"departed": "epoch-millis"}],
+    )
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class TagRule:
         file: the file that defines the rule.
         tag: the tag that the rule adds.
         event: Spark DDL of the payload's fields.
+        formats: of its TIMESTAMP fields, see `time_formats.with_formats`.
         predicate: Spark SQL of type boolean.
         fingerprint: changes with the file's meaning.
     """
@@ -72,6 +78,7 @@ class TagRule:
     file: Path
     tag: str
     event: str
+    formats: Mapping[str, str]
     predicate: str
     fingerprint: str
 
@@ -225,9 +232,10 @@ def _read(file: Path) -> TagRule:
         raise error_in(
             file, "there is not one predicate", "write one condition, without a semicolon", line
         )
-    meaning = "\n".join([header.tag, header.event, predicate])
+    formats = [f"{name}: {header.formats[name]}" for name in sorted(header.formats)]
+    meaning = "\n".join([header.tag, header.event, *formats, predicate])
     fingerprint = hashlib.sha256(meaning.encode()).hexdigest()[:12]
-    return TagRule(file, header.tag, header.event, predicate, fingerprint)
+    return TagRule(file, header.tag, header.event, header.formats, predicate, fingerprint)
 
 
 def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
@@ -237,8 +245,15 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     names = parsed.names if isinstance(parsed, T.StructType) else []
     fields = messages
     if isinstance(parsed, T.StructType):
-        text = F.when(~is_unbounded(text, parsed), text)
-        fields = json_values.with_values(messages, _FIELDS, text, parsed, _UNREADABLE)
+        try:
+            parsed = time_formats.with_formats(messages.sparkSession, parsed, rule.formats)
+        except time_formats.BadFormat as error:
+            raise _refused(rule, str(error)) from None
+        read = time_formats.as_read(parsed)
+        text = F.when(~is_unbounded(text, read), text)
+        fields = json_values.with_values(messages, _FIELDS, text, read, _UNREADABLE)
+        times = time_formats.converted(F.col(_FIELDS), parsed, _UNREADABLE)
+        fields = fields.withColumn(_FIELDS, times)
         is_read = F.col(f"{_FIELDS}.{_UNREADABLE}").isNull()
         fields = fields.withColumn(_FIELDS, F.when(is_read, F.col(_FIELDS)))
     clash = sorted(set(map(str.lower, names)) & {*COLUMNS})

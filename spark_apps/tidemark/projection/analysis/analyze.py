@@ -28,7 +28,7 @@ from tidemark.projection.envelope import (
     STATE_KEY,
     UNREADABLE_COLUMN,
 )
-from tidemark.spark import gateway
+from tidemark.spark import gateway, time_formats
 from tidemark.spark.determinism import unrepeatable
 from tidemark.user_sql import allowed
 from tidemark.user_sql.ansi import ansi
@@ -79,10 +79,15 @@ def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
     own = [T.StructField(IS_SNAPSHOT, T.BooleanType())] if definition.starts_from_snapshots else []
     reserved = {*_RESERVED, *(field.name for field in own)}
     event = _fields(spark, definition, "event", definition.event, reserved)
+    try:
+        event = time_formats.with_formats(spark, event, definition.formats)
+    except time_formats.BadFormat as error:
+        line = definition.header_lines["formats"]
+        raise definition.error(str(error), "correct its format", line) from None
     rules = definition.decoders
     decoders = None
     if not is_plain_json(rules):
-        decoders = prepare(spark, rules, event, definition.on_error)
+        decoders = prepare(spark, rules, time_formats.as_read(event), definition.on_error)
     if definition.state:
         state = _fields(spark, definition, "state", definition.state, set(STATE_KEY.names))
         user_code.require_loadable(spark, definition)

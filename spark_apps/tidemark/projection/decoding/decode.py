@@ -16,7 +16,7 @@ from tidemark.projection.decoding.json_text import Translation, Translator
 from tidemark.projection.decoding.prepare import Decoders
 from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.envelope import UNREADABLE_COLUMN
-from tidemark.spark import json_values
+from tidemark.spark import json_values, time_formats
 from tidemark.spark.bounded_json import UNBOUNDED, is_unbounded
 
 PARSED = "parsed"
@@ -49,11 +49,12 @@ def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | No
     all payloads are JSON.
     """
     if decoders is None:
-        text = F.decode("event", "UTF-8")
-        frame = events.withColumn(_UNBOUNDED, is_unbounded(text, fields))
+        text, read = F.decode("event", "UTF-8"), time_formats.as_read(fields)
+        frame = events.withColumn(_UNBOUNDED, is_unbounded(text, read))
         bounded = F.when(~F.col(_UNBOUNDED), text)
-        frame = json_values.with_values(frame, PARSED, bounded, fields, UNREADABLE_COLUMN)
-        return frame.withColumns({CAUSE: _json_cause(text, fields), SKIPPED: F.lit(False)})
+        frame = json_values.with_values(frame, PARSED, bounded, read, UNREADABLE_COLUMN)
+        frame = _with_times(frame, fields)
+        return frame.withColumns({CAUSE: _json_cause(text, read), SKIPPED: F.lit(False)})
     return _Decoding(fields, decoders).applied_to(events)
 
 
@@ -61,7 +62,8 @@ class _Decoding:
     """The columns of one definition's decoders."""
 
     def __init__(self, fields: T.StructType, decoders: Decoders) -> None:
-        self._fields, self._decoders = fields, decoders
+        self._declared, self._decoders = fields, decoders
+        self._fields = time_formats.as_read(fields)
 
     def applied_to(self, events: DataFrame) -> DataFrame:
         frame = events.withColumn(_RULE, _first_match(self._decoders.rules))
@@ -78,7 +80,7 @@ class _Decoding:
         frame = frame.withColumn(_UNBOUNDED, F.coalesce(is_far, F.lit(False)))
         text = F.when(self._is(*_MISMATCH) & ~F.col(_UNBOUNDED), self._text())
         frame = json_values.with_values(frame, _OF_JSON, text, self._fields, UNREADABLE_COLUMN)
-        frame = frame.withColumn(PARSED, self._parsed())
+        frame = _with_times(frame.withColumn(PARSED, self._parsed()), self._declared)
         return frame.withColumns({CAUSE: self._cause(), SKIPPED: self._is(Kind.SKIP)})
 
     def _is(self, *kinds: Kind) -> Column:
@@ -146,6 +148,14 @@ class _Decoding:
             is_wrong = _takes(index) & _is_unreadable()
             cause = cause.when(is_wrong, F.lit(f"not Avro of {schema}"))
         return cause
+
+
+def _with_times(frame: DataFrame, fields: T.StructType) -> DataFrame:
+    if time_formats.as_read(fields) == fields:
+        return frame
+    parsed = time_formats.converted(F.col(PARSED), fields, UNREADABLE_COLUMN)
+    # Else Spark would put all that makes the struct into each place of it.
+    return frame.withColumn(PARSED, F.explode(F.array(PARSED))).withColumn(PARSED, parsed)
 
 
 def _first_match(rules: tuple[DecoderRule, ...]) -> Column:

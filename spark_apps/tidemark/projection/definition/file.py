@@ -77,6 +77,7 @@ def read(file: Path) -> Definition:
         is_blue_green=form.release is Release.BLUE_GREEN,
         path=path,
         event=header.node("event").padded,
+        formats=form.formats,
         reset_after=_reset_after(form.accept_sequence_number_reset_after),
         look_back=form.look_back,
         decoders=decoders,

@@ -148,6 +148,12 @@ class ProjectionHeader(Form):
     event: Text = Field(
         description="the payload's fields as Spark DDL", examples=["kind STRING, dep_delay INT"]
     )
+    formats: dict[str, Text] = Field(
+        {},
+        description="of TIMESTAMP fields that are numbers or have a pattern of their own:"
+        " epoch-seconds, epoch-millis, epoch-micros, or a datetime pattern of Spark",
+        examples=[{"departed": "epoch-millis", "booked": "dd.MM.yyyy HH:mm"}],
+    )
     start: Start = Field(
         Start.FIRST_EVENT, description="what a persistence id begins with", examples=["snapshot"]
     )

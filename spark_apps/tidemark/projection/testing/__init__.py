@@ -149,6 +149,7 @@ def _decoded(
     """Return the definition, the events as `transform.decode` makes them, their time buckets."""
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.legacy.timeParserPolicy", "CORRECTED")
     checked = analyze.analyze(session, _read(definition))
     result_checks.analyze(session, checked)
     size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
