@@ -41,7 +41,7 @@ FROM events;
 
 KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
 KNOWN = (
-    "known are name, version, source, mode, target, event, start, from, decoders, on-error,"
+    "known are name, version, source, mode, target, event, formats, start, from, decoders, on-error,"
     " deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after, look-back,"
     " checks, release, key"
 )
@@ -542,7 +542,7 @@ def test_select_hides_no_definition_behind_one_that_cannot_be_used(tmp_path: Pat
     assert [definition.name for definition in everything.definitions] == ["punctuality"]
     assert [(broken.file.name, broken.name) for broken in everything.unusable] == [
         ("broken.sql", "other"),
-        ("dangling.sql", ""),
+        ("dangling.sql", "dangling"),
         ("twin.sql", "twin"),
         ("twin_too.sql", "twin"),
     ]
