@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from pyspark.sql import DataFrame
 
 from tests.integration.projections import (
     HOUR_MS,
+    START,
     START_MS,
     Projections,
     counts,
+    event,
     totals,
 )
 from tests.integration.support import Journal
@@ -28,6 +31,7 @@ from tests.integration.tags_and_messages import (
 )
 from tidemark.journal import frames
 from tidemark.projection.sources.messages import MessagesSource
+from tidemark.retention.table_ttl import change_time_to_live
 
 
 @pytest.fixture
@@ -274,7 +278,9 @@ def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_ther
     assert "gap: p|1 red 1 missing" in strict.error_lines[0]
     projections.purged(0)
     result = projections.run(1, 2, *only, "--strict")
-    assert result.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
+    assert result.report["counts"] == counts(
+        events_read=2, rows_written=1, accepted=2, first_encounters=1
+    )
     assert projections.journal.rows("totals") == totals(left)
 
 
@@ -342,3 +348,36 @@ def test_a_persistence_id_that_was_cleaned_up_for_good_causes_no_scan(
     projections.list_persistence_ids()
     monkeypatch.setattr(frames, "message_index", None)
     assert projections.run(1, 2, *only).report["counts"]["accepted"] == 1
+
+
+def test_where_events_expire_a_projection_begins_with_what_is_left(
+    projections: Projections,
+) -> None:
+    """What comes after the TTL has a beginning that expired; what is older never had a TTL."""
+    left, waiting = [red("a|1", 3, 2.1), red("a|1", 4, 3.1)], [red("c|1", 3, 4.1)]
+    unexplained = [red("b|1", 2, 1.1), red("b|1", 3, 3.2), red("d|1", 6, 3.5)]
+    projections.insert(*left, *waiting, *unexplained, red("c|1", 4, 3.3), red("d|1", 4, 2.5))
+    # By a clock that is ahead, event 3 lies behind event 4; there are too many to read all.
+    projections.insert(red("e|1", 3, 5.1), red("e|1", 4, 4.2))
+    many = [event("e|1", number, 5.2, "red", kind="in", amount=1) for number in range(5, 45)]
+    projections.insert(*many)
+    projections.list_persistence_ids()
+    projections.validated(1, 2, 3)
+    only = ("--projection", "every")
+    journal = projections.journal
+
+    young = projections.run(1, 4, *only)
+    assert young.report["counts"]["accepted"] == 0
+    # As if written before the table had a TTL; its rows expire by the clock of today.
+    age = datetime.now(UTC) - (START + timedelta(hours=2, minutes=30))
+    change_time_to_live(journal.control, journal.keyspace, "messages", int(age.total_seconds()))
+    begun = projections.run(1, 4, *only)
+    assert begun.status == 0, begun.stderr
+    assert begun.report["counts"]["accepted"] == 3
+    assert begun.report["counts"]["first_encounters"] == 2
+    assert [state for _, _, state, _ in projections.states()] == ["held", "done", "held"]
+    assert projections.states()[2][3] == "gap: b|1 1 missing, c|1 3 held, d|1 5 missing"
+    projections.validated(4)
+    assert projections.run(4, 5, *only).report["counts"]["accepted"] == 2
+    projections.validated(5)
+    assert projections.run(5, 6, *only).report["counts"]["accepted"] == 42

@@ -267,7 +267,7 @@ class Acceptance:
             seen.rows,
             given_up.drop("last_number"),
             self.source.deleted(),
-            is_truncated=batch.plan.is_truncated,
+            truncated_from=batch.plan.truncated_from,
         )
         reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
         marked = resets.with_restart_marks(reached, seen.restarted)

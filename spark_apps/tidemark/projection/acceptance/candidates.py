@@ -99,7 +99,12 @@ def by_sequence_nr(
         rows = resets.of_present_life(rows, restarted).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
-    reached = rule.advance_frontiers(rows, resets.with_restarts(stored, restarted), deleted)
+    reached = rule.advance_frontiers(
+        rows,
+        resets.with_restarts(stored, restarted),
+        deleted,
+        truncated_from=batch.plan.truncated_from,
+    )
     marked = resets.with_restart_marks(reached, restarted).localCheckpoint()
     return Candidates(rows, marked, restarted)
 
@@ -136,7 +141,7 @@ class _Search:
 
     def look_further(self) -> None:
         """Search where the progress points, then back from the window's end, in doubling steps."""
-        if self._batch.plan.is_truncated:
+        if self._batch.plan.truncated_from is not None:
             self._look_where_events_wait()
         if self._is_complete():
             return
@@ -180,7 +185,7 @@ class _Search:
 
     def _judge(self) -> None:
         reached = rule.advance_frontiers(
-            self.rows, self._stored, self._deleted, is_truncated=self._batch.plan.is_truncated
+            self.rows, self._stored, self._deleted, truncated_from=self._batch.plan.truncated_from
         )
         self.reached = reached.localCheckpoint()
 

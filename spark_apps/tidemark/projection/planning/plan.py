@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from tidemark import clock
+from tidemark.cassandra.schema import default_time_to_live
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.purged import emptied_buckets, removed
-from tidemark.partitioning import slice_ranges
+from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
@@ -39,7 +40,9 @@ class ProjectionPlan:
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
         first: the projection's first time bucket; it does not process older events.
-        is_truncated: whether tag views older than `first` may have been purged or have expired.
+        truncated_from: a series that is met for the first time, and whose first event is in this
+            time bucket or a later one, may have lost all events before it to purge or a TTL; None
+            if no series can have.
         end: the end of the window; like the others epoch milliseconds.
         slicing: the slices to process; None for whole time buckets.
         postponed: what is to do, but is left to later runs.
@@ -51,7 +54,7 @@ class ProjectionPlan:
     held: frozenset[int]
     done: Set[int]
     first: int
-    is_truncated: bool
+    truncated_from: int | None
     end: int
     slicing: Slicing | None = None
     postponed: Sequence[Piece] = ()
@@ -134,7 +137,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     in_window = [bucket for bucket in window.buckets(settings.bucket_size) if bucket >= begin]
     end = to_millis(window.end)
     if not in_window:
-        return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, False, end)
+        return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, None, end)
     known = standing.known.within(history.ALL, end)
     former = live_release.inherited(run.control, settings, definition)
     older = () if former else history.find(run, definition, standing, in_window[0])
@@ -156,7 +159,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         held=frozenset(bucket for bucket in buckets if bucket not in ready),
         done=standing.done.within(history.ALL, end),
         first=first,
-        is_truncated=definition.source.reads_tag_views and _is_truncated(run, first),
+        truncated_from=_truncated_from(run, definition, first, passed_by),
         end=end,
         postponed=scheduled.postponed,
         purged=purged_buckets(
@@ -167,9 +170,26 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     )
 
 
-def _is_truncated(run: RunContext, first: int) -> bool:
-    span = removed(run.control, run.settings, to_millis(clock.now())).span()
-    return span is not None and span[0] < first
+def _truncated_from(
+    run: RunContext, definition: Definition, first: int, ready: TimeBuckets
+) -> int | None:
+    """Return `ProjectionPlan.truncated_from`.
+
+    Where events expire, those that are there and older than the TTL were written without one, and
+    so was what came before them. Nothing has expired of a journal whose oldest time bucket is
+    younger than the TTL.
+    """
+    settings, now = run.settings, to_millis(clock.now())
+    if definition.source.reads_tag_views:
+        span = removed(run.control, settings, now).span()
+        return history.ALL if span is not None and span[0] < first else None
+    keyspace, _, name = definition.source.table(settings).partition(".")
+    ttl = default_time_to_live(run.control, keyspace, name)
+    if not ttl:
+        return None
+    expired_before = keys.time_bucket(now - ttl * 1000, settings.bucket_size)
+    oldest = first if ready.first is None else min(first, ready.first)
+    return expired_before if oldest < expired_before else None
 
 
 def purged_buckets(
