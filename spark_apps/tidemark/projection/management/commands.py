@@ -13,6 +13,7 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Command, Job
+from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.partitioning.slice_ranges import BLOCK
 from tidemark.projection.definition.model import Mode
@@ -23,10 +24,11 @@ from tidemark.projection.management.releases import drop, run_releases
 from tidemark.projection.management.set_offset import set_offset as move_offset
 from tidemark.projection.management.set_offset import skip as skip_next
 from tidemark.projection.management.show_plan import run_plan
+from tidemark.projection.management.skip_gaps import skip_gaps as skip_recorded
 from tidemark.projection.management.status import run_status
 from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.testing.new import write as write_new
-from tidemark.window import Window
+from tidemark.window import Window, parse_moment
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
@@ -186,15 +188,45 @@ def set_offset(
 
 def skip(
     projection: Name,
-    persistence_id: PersistenceId,
+    persistence_id: Annotated[
+        str | None,
+        typer.Option("--persistence-id", metavar="ID", help="The series' persistence id."),
+    ] = None,
     tag: Tag = None,
+    gaps: Annotated[
+        bool,
+        typer.Option(
+            "--gaps",
+            help="Skip the missing numbers of all series for which runs have recorded some,"
+            " instead of one number of one series.",
+        ),
+    ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --gaps: only of series that hold back a time bucket before this time, ISO"
+            " 8601 in UTC.",
+        ),
+    ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Skip the next number of a series, whether its event is there or missing.
+    """Skip the next number of a series, whether its event is there or missing; or recorded gaps.
 
-    The event, if it is there, goes to quarantine and is in no result. Refused while a run works
-    on the projection.
+    The event, if it is there, goes to quarantine and is in no result. With --gaps only numbers
+    that are still missing are skipped. Refused while a run works on the projection.
     """
+    if gaps == (persistence_id is not None) or (gaps and tag) or (before and not gaps):
+        raise InvalidInput(
+            "one series, or all recorded gaps",
+            where="--persistence-id, --gaps",
+            do="give --persistence-id, with --tag if need be; or --gaps, with --before if you like",
+        )
+    if persistence_id is None:
+        until = None if before is None else parse_moment(before, "--before")
+        return Job(
+            lambda run: skip_recorded(run, projection, until, apply=apply), dry_run=not apply
+        )
     return Job(
         lambda run: skip_next(run, projection, persistence_id, tag, apply=apply),
         dry_run=not apply,
@@ -282,7 +314,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "resume": ["daily_punctuality"],
     "get-offset": ["aircraft_state", "aircraft_state --persistence-id 'aircraft|N14228'"],
     "set-offset": ["aircraft_state --persistence-id 'aircraft|N14228' --to 7 --apply"],
-    "skip": ["aircraft_state --persistence-id 'aircraft|N14228'"],
+    "skip": [
+        "aircraft_state --persistence-id 'aircraft|N14228'",
+        "aircraft_state --gaps --before 2026-11-20 --apply",
+    ],
     "clear": ["daily_punctuality", "daily_punctuality --apply"],
     "releases": ["", "daily_punctuality"],
     "drop-release": ["daily_punctuality --version 1 --apply"],
