@@ -13,6 +13,7 @@ from tests.integration.projections import (
     HOUR_MS,
     START,
     START_MS,
+    TOTALS_TABLE,
     Projections,
     counts,
     event,
@@ -174,14 +175,18 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     assert results(projections) == both([*before, old[1]])
     projections.validated(-2, 1, 2, 3)
     # The event follows consumed ones, by a clock behind by more than the projection's age.
-    projections.insert(red("z|1", 3, -1.5))
+    behind = red("z|1", 3, -1.5)
+    projections.insert(behind)
     healed = projections.run(3, 4)
-    for name in BOTH:
-        assert f"{name}: warning: 1 series have events before" in healed.stdout
-    assert healed.report["pieces"] == {"planned": 8, "done": 8, "held": 0, "failed": 0}
-    assert results(projections) == both([*events, old[1]])
+    assert "totals: warning: 1 series have events before" in healed.stdout
+    assert "every: warning" not in healed.stdout
+    assert healed.report["pieces"] == {"planned": 9, "done": 9, "held": 0, "failed": 0}
+    assert projections.journal.rows("totals") == totals([*events, old[1]])
+    # A time bucket with a late event is processed as a whole.
+    assert projections.journal.rows("every") == totals([*events, *old, behind])
     assert pieces(projections)["every", 2] == ("done", "missed", 1)
-    assert ("every", -2) not in pieces(projections)
+    assert pieces(projections)["every", -2] == ("done", "late", 1)
+    assert ("totals", -2) not in pieces(projections)
 
 
 def test_events_deleted_before_they_were_consumed_hold_their_persistence_id_alone(
@@ -381,3 +386,29 @@ def test_where_events_expire_a_projection_begins_with_what_is_left(
     assert projections.run(4, 5, *only).report["counts"]["accepted"] == 2
     projections.validated(5)
     assert projections.run(5, 6, *only).report["counts"]["accepted"] == 42
+
+
+def test_a_new_persistence_id_before_the_first_time_bucket_is_processed_or_named(
+    projections: Projections,
+) -> None:
+    """Events of another system are imported with their old times."""
+    since = EVERY.replace("every", "since").replace("mode:", "from: 2024-03-01\nmode:")
+    projections.define(since, TOTALS_TABLE.replace("totals", "since"), file="one.sql")
+    old, first, new = red("o|1", 1, -3.5), red("a|1", 1, 0.1), red("b|1", 1, 1.1)
+    projections.insert(old, first)
+    projections.list_persistence_ids()
+    projections.validated(0, 1)
+    begun = projections.run(0, 1)
+    assert "warning: " not in begun.stdout
+    imported = [red("n|1", 1, -5.2), red("n|1", 2, -5.1), red("n|1", 3, 1.2)]
+    late = red("a|1", 2, -4.5)
+    projections.insert(*imported, late, new)
+    projections.list_persistence_ids()
+    result = projections.run(1, 2)
+    assert result.status == 0, result.stderr
+    assert "since: warning: 2 series have events before" in result.stdout
+    assert "every: warning" not in result.stdout
+    assert projections.journal.rows("since") == totals([first, imported[2], new])
+    assert projections.journal.rows("every") == totals([first, *imported, late, new])
+    assert pieces(projections)["every", -6] == ("done", "late", 1)
+    assert projections.run(1, 2).report["state"] == "nothing-to-do"

@@ -37,16 +37,24 @@ class Candidates:
         rows: CANDIDATES.
         reached: FRONTIERS, with the mark of `resets.with_restart_marks`.
         restarted: RESTARTED; None if the projection does not ask.
+        has_met_all: whether runs before this batch have seen all persistence ids that there were:
+            one without an offset is new.
     """
 
     rows: DataFrame
     reached: DataFrame
     restarted: DataFrame | None = None
+    has_met_all: bool = False
 
 
 @shaped(planned=shapes.KEYS, stored=shapes.STORED)
 def find_candidates(
-    source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
+    source: EventSource,
+    batch: Batch,
+    planned: DataFrame,
+    stored: DataFrame,
+    *,
+    has_offsets: bool,
 ) -> Candidates:
     """Find the candidates of each series, wherever they lie.
 
@@ -54,13 +62,21 @@ def find_candidates(
         source: the events of the projection.
         batch: what is processed.
         planned: the rows of the buckets to process.
-        stored: of all series.
+        stored: of all series; what begins with a snapshot now is among them.
+        has_offsets: whether runs before have stored an offset.
     """
     if isinstance(source, TagsSource):
         return _by_tag_pid_sequence_nr(source, batch, planned, stored)
     unread = source.unread(batch, planned, stored)
     return by_sequence_nr(
-        source.run, batch, planned, stored, unread, source.deleted(), source.written()
+        source.run,
+        batch,
+        planned,
+        stored,
+        unread,
+        source.deleted(),
+        source.written(),
+        has_met_all=has_offsets or bool(batch.done),
     )
 
 
@@ -79,6 +95,8 @@ def by_sequence_nr(
     unread: DataFrame,
     deleted: DataFrame,
     written: DataFrame | None = None,
+    *,
+    has_met_all: bool,
 ) -> Candidates:
     """Place the planned rows and what else is unread, each persistence id being a series.
 
@@ -91,8 +109,10 @@ def by_sequence_nr(
         deleted: of all persistence ids.
         written: how far each series was written, if numbers may be left out; a number up to
             there that is absent was never given to an event. None if every number is given.
+        has_met_all: as in `Candidates`.
     """
-    rows = _placed(run, batch, planned, read.numbered(unread).select(*KEYS))
+    elsewhere = read.numbered(unread).select(*KEYS)
+    rows = _placed(run, batch, planned, elsewhere, takes_older=has_met_all and batch.takes_older)
     after, restarted = batch.definition.reset_after, None
     if after is not None:
         restarted = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()
@@ -106,7 +126,7 @@ def by_sequence_nr(
         truncated_from=batch.plan.truncated_from,
     )
     marked = resets.with_restart_marks(reached, restarted).localCheckpoint()
-    return Candidates(rows, marked, restarted)
+    return Candidates(rows, marked, restarted, has_met_all)
 
 
 def _by_tag_pid_sequence_nr(
@@ -241,27 +261,37 @@ def _is_gone() -> Column:
 
 
 @shaped(planned=shapes.KEYS, elsewhere=shapes.KEYS, returns=shapes.CANDIDATES)
-def _placed(run: RunContext, batch: Batch, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
+def _placed(
+    run: RunContext,
+    batch: Batch,
+    planned: DataFrame,
+    elsewhere: DataFrame,
+    *,
+    takes_older: bool = False,
+) -> DataFrame:
     """Join planned and other keys; of planned buckets only keys that are to be processed."""
-    others = _with_place(run, batch, elsewhere).where(~F.col("is_planned"))
-    rows = _with_place(run, batch, planned).unionByName(others)
+    others = _with_place(run, batch, elsewhere, takes_older).where(~F.col("is_planned"))
+    rows = _with_place(run, batch, planned, takes_older).unionByName(others)
     return rows.drop("is_planned").localCheckpoint(eager=False)
 
 
-def _with_place(run: RunContext, batch: Batch, rows: DataFrame) -> DataFrame:
+def _with_place(
+    run: RunContext, batch: Batch, rows: DataFrame, takes_older: bool = False
+) -> DataFrame:
     planned, plan = batch.planned, batch.plan
     places = local_rows(
         run.spark,
         [(bucket, bucket in planned) for bucket in sorted(planned | batch.done)],
         "time_bucket bigint, is_planned boolean",
     )
-    is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < plan.first)
+    is_older = F.col("time_bucket") < plan.first
+    is_done = F.col("is_planned").isNotNull() | (is_older & F.lit(takes_older))
     is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
     return rows.join(F.broadcast(places), on="time_bucket", how="left").withColumns(
         {
-            "is_there": is_there & (F.col("time_bucket") < plan.end),
-            "is_before": F.col("time_bucket") < plan.first,
-            "is_late": F.col("is_planned").isNotNull() & ~is_planned,
+            "is_there": (is_done | is_older) & (F.col("time_bucket") < plan.end),
+            "is_before": is_older & ~F.lit(takes_older),
+            "is_late": is_done & ~is_planned,
             "is_planned": is_planned,
         }
     )

@@ -43,12 +43,14 @@ def count_encounters(seen: Candidates) -> Encounters:
         F.col("reached_sequence_nr")
     )
     is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
+    # Before all were met, those events are older than the projection.
+    is_met = F.col("stored_number").isNotNull() | F.lit(seen.has_met_all)
     is_unprocessed = F.col("first_before") <= F.col("reached_number")
     counts = seen.reached.agg(
         F.count_if(is_new & is_behind).alias("first"),
         F.count_if(is_suspect).alias("suspects"),
         F.count_if("is_repeated").alias("repeated"),
-        F.count_if(F.col("stored_number").isNotNull() & is_unprocessed).alias("unprocessed"),
+        F.count_if(is_met & is_unprocessed).alias("unprocessed"),
     ).collect()[0]
     return Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
 
