@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 
 from tidemark import clock
 from tidemark.cassandra.schema import default_time_to_live
@@ -47,6 +48,7 @@ class ProjectionPlan:
         slicing: the slices to process; None for whole time buckets.
         postponed: what is to do, but is left to later runs.
         purged: the errors of time buckets to process whose tag views purge has deleted.
+        changed: time buckets that another definition has done, and that this one replaces.
     """
 
     definition: Definition
@@ -59,6 +61,7 @@ class ProjectionPlan:
     slicing: Slicing | None = None
     postponed: Sequence[Piece] = ()
     purged: Mapping[int, HistoryPurged] = field(default_factory=dict)
+    changed: Set[int] = frozenset()
 
     @property
     def slices(self) -> SliceRange:
@@ -117,6 +120,9 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     window: their schedule was missed. A projection that has not begun begins with all the history
     that there is before the window (`history`); a blue/green version begins where the live one did.
 
+    If a definition was changed whose mode replaces time buckets, all that are done are done again,
+    the oldest first.
+
     A piece is held until its time bucket is ready. `force` runs the pieces of the window before
     they are ready, and again if they are done.
 
@@ -143,6 +149,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     older = () if former else history.find(run, definition, standing, in_window[0])
     first = (known | in_window | older | former.within(history.ALL, end)).ranges[0][0]
     passed_by = ready_buckets(run, definition, first, end)
+    changed = _changed(run, definition, standing, begin, end)
     scheduled = pieces_ledger.schedule(
         Window(from_millis(in_window[0]), window.end),
         most=settings.catch_up_buckets,
@@ -150,6 +157,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         since=former,
         ready=passed_by,
         history=[bucket for bucket in older if bucket not in known],
+        changed=list(islice(changed, settings.catch_up_buckets)),
     )
     ready = passed_by | (set(in_window) if force else set())
     buckets = [piece.time_bucket for piece in scheduled.pieces]
@@ -167,7 +175,22 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
             definition,
             [planned_bucket for planned_bucket in buckets if planned_bucket in ready],
         ),
+        changed=changed,
     )
+
+
+def _changed(
+    run: RunContext, definition: Definition, standing: Standing, begin: int, end: int
+) -> TimeBuckets:
+    """Find the time buckets of a changed definition that have to be made again.
+
+    Other modes have a version in each row: what no run processes keeps its old rows. What purge
+    has deleted of the tag views cannot be made again.
+    """
+    if not definition.mode.replaces_buckets:
+        return TimeBuckets([], run.settings.bucket_size.milliseconds)
+    changed = standing.done.within(begin, end) - standing.done_by(definition.fingerprint)
+    return changed - purged_buckets(run, definition, changed).keys()
 
 
 def _truncated_from(
