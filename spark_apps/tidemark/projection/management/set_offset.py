@@ -90,19 +90,15 @@ def series_of(definition: Definition, persistence_id: str, tag: str | None) -> S
     """Return the series of a projection's source.
 
     Raises:
-        InvalidInput: the source has no such tag or persistence id, the tag is missing, or the
-            source is not a Pekko journal.
+        InvalidInput: the source has no such tag or persistence id, or the tag is missing.
     """
     source = definition.source
-    if not source.reads_journal:
-        what = f"{definition.name} reads kafka-journal, whose series are not looked up by hand"
-        raise InvalidInput(what, where=str(definition.file), do="clear the projection instead")
     if not source.reads(persistence_id):
         what = f"{definition.name} does not read the persistence id {persistence_id}"
         raise InvalidInput(what, where="--persistence-id", do="name one of the header `source`")
     if not source.reads_tag_views:
         if tag is not None:
-            what = f"{definition.name} reads messages, whose series have no tag"
+            what = f"{definition.name} does not read tag views: its series have no tag"
             raise InvalidInput(what, where="--tag", do="leave it out")
         return Series(persistence_id)
     if tag is None and len(source.series_tags) == 1:
