@@ -33,7 +33,7 @@ class JournalReader:
 
     def deleted_to(self) -> int:
         """Read the highest deleted seq_nr; 0 for none."""
-        return (self._head or {}).get("delete_to") or 0
+        return int(self._head["delete_to"] or 0) if self._head is not None else 0
 
     def known_highest(self, at_least: int) -> int:
         """Read the highest seq_nr that was written or deleted; 0 for none.
