@@ -48,7 +48,8 @@ class JournalReader:
         last_rows = partitions.rows_from(
             self._segment(max(at_least, written, 1)), self._last_of_segment
         )
-        return max([written, *(row["seq_nr"] for row in last_rows)])
+        highest: int = max([written, *(row["seq_nr"] for row in last_rows)])
+        return highest
 
     def event_refs(
         self, first: int, last: int = END, *, after: int = 0, until: int = END
