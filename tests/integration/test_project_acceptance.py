@@ -412,3 +412,22 @@ def test_a_new_persistence_id_before_the_first_time_bucket_is_processed_or_named
     assert projections.journal.rows("every") == totals([first, *imported, late, new])
     assert pieces(projections)["every", -6] == ("done", "late", 1)
     assert projections.run(1, 2).report["state"] == "nothing-to-do"
+
+
+def test_a_number_that_is_nowhere_is_searched_once_in_a_run(
+    make_journal: Callable[..., Journal], tmp_path: Path
+) -> None:
+    projections = both_sources(make_journal, tmp_path, PROJECT_MAX_ROWS="2")
+    projections.history.add(red("a|1", 2, 0.2))
+    held, later = red("a|1", 3, 0.3), [red("b|1", hour + 1, hour + 0.5) for hour in range(4)]
+    projections.insert(red("a|1", 1, 0.1), held, *later)
+    projections.validated(0, 1, 2, 3)
+    result = projections.run(0, 4, "--projection", "totals")
+    assert result.report["pieces"] == {"planned": 4, "done": 3, "held": 1, "failed": 0}
+    first_batch, later_batches = result.stderr.split("batch 2,")
+    assert "for missing numbers" in first_batch
+    assert "for missing numbers" not in later_batches
+    missing = red("a|1", 2, 0.2)
+    projections.insert(missing)
+    assert projections.run(0, 4, "--projection", "totals").report["pieces"]["done"] == 1
+    assert projections.journal.rows("totals") == totals([red("a|1", 1, 0.1), missing, held, *later])

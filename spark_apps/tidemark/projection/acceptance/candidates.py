@@ -175,6 +175,15 @@ class _Search:
             start = max(first, end - width)
             self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
             end, width = start, 2 * width
+        if end <= first:
+            self._remember(self._lacking())
+
+    def _remember(self, lacking: DataFrame) -> None:
+        """Leave out of the searches of later batches what was searched everywhere in vain."""
+        missing = lacking.select(*SERIES, "next_number")
+        before = self._source.searched
+        searched = missing if before is None else before.unionByName(missing)
+        self._source.searched = searched.localCheckpoint()
 
     def _look_where_events_wait(self) -> None:
         """Search for events that seem purged in time buckets that may not be processed yet."""
@@ -225,7 +234,8 @@ class _Search:
     def _lacking(self) -> DataFrame:
         """Return the series whose next number is not found, though there are higher numbers.
 
-        Columns: SERIES, progress_bucket (of the last event by the progress; may be null).
+        Columns: SERIES, progress_bucket (of the last event by the progress; may be null),
+        next_number.
         """
         limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
         beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
@@ -234,14 +244,20 @@ class _Search:
         present = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
         bucket = F.col("time_bucket").alias("progress_bucket")
         nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
-        return (
+        next_numbers = self.reached.select(*SERIES, _next().alias("next_number"))
+        lacking = (
             lost.select(*SERIES, bucket)
             .unionByName(holes.select(*SERIES, nowhere))
             .groupBy(*SERIES)
             .agg(F.max("progress_bucket").alias("progress_bucket"))
             .join(present, on=[*SERIES], how="left_anti")
-            .localCheckpoint()
+            .join(next_numbers, on=[*SERIES], how="left")
+            .fillna(1, ["next_number"])
         )
+        if self._source.searched is not None:
+            known = [*SERIES, "next_number"]
+            lacking = lacking.join(self._source.searched, on=known, how="left_anti")
+        return lacking.localCheckpoint()
 
 
 def _next() -> Column:
