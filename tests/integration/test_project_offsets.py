@@ -262,7 +262,7 @@ def test_forward_skips_and_what_cannot_be_is_refused_in_one_line(projections: Pr
         2, *by_tag, "--tag", "green", "--to", "1"
     )
     assert "choose one of red, blue" in refusal(2, *by_tag, "--to", "1")
-    assert "whose series have no tag" in refusal(2, *every, "--tag", "red", "--to", "1")
+    assert "its series have no tag" in refusal(2, *every, "--tag", "red", "--to", "1")
     assert "no projection is named none" in refusal(2, "clear", "none")
     assert "the offset of p|1 is 2, not 5" in refusal(1, *every, "--to", "3", "--expected", "5")
     control, keyspace = projections.journal.control, projections.journal.keyspace
