@@ -185,6 +185,17 @@ def test_recorded_gaps_are_skipped_together_and_what_has_come_since_is_not(
     assert projections.journal.rows("every") == totals([*done, held[3], young])
     nothing = projections.manage("skip", "every", "--gaps")
     assert "every: no gap to skip is recorded" in nothing.stdout
+    for wrong in (
+        (),
+        (*ID, "--gaps"),
+        (*ID, "--before", "2024-03-01"),
+        ("--gaps", "--tag", "red"),
+    ):
+        refused = projections.manage("skip", "every", *wrong)
+        assert refused.status == 2
+        assert "one series, or all recorded gaps" in refused.error_lines[0]
+    refused = projections.manage("skip", "every", "--gaps", "--before", "then")
+    assert (refused.status, "not an ISO 8601 time" in refused.error_lines[0]) == (2, True)
 
 
 @pytest.mark.long

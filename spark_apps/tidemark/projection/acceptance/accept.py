@@ -161,15 +161,12 @@ class Acceptance:
         if self._definition.starts_from_snapshots:
             begin = snapshots.find_starts(self.source, batch, rows, stored)
             consumed = snapshots.begun(stored, begin)
+        keys, has_offsets = rows.select(*KEYS), not stored.isEmpty()
         seen = candidates.find_candidates(
-            self.source,
-            batch,
-            rows.select(*KEYS),
-            consumed,
-            has_offsets=not stored.isEmpty(),
+            self.source, batch, keys, consumed, has_offsets=has_offsets
         )
         met = encounters.count_encounters(seen)
-        warnings = _warnings(met.unprocessed)
+        warnings = met.warnings
         if met.suspects:
             seen, more = self._without_purged(batch, seen, consumed)
             warnings += more
@@ -333,12 +330,3 @@ def _require_no_gap(definition: Definition, gaps_of: Mapping[int, str]) -> None:
             where=definition.name,
             do="run again when the missing events are there, or without --strict",
         )
-
-
-def _warnings(unprocessed: int) -> list[str]:
-    if not unprocessed:
-        return []
-    return [
-        f"warning: {unprocessed:,} series have events before the projection's first time"
-        " bucket that came after it had begun: they are consumed, and in no result"
-    ]

@@ -32,6 +32,16 @@ class Encounters:
     repeated: int
     unprocessed: int
 
+    @property
+    def warnings(self) -> list[str]:
+        """Lines for people on the series in `unprocessed`."""
+        if not self.unprocessed:
+            return []
+        return [
+            f"warning: {self.unprocessed:,} series have events before the projection's first time"
+            " bucket that came after it had begun: they are consumed, and in no result"
+        ]
+
 
 def count_encounters(seen: Candidates) -> Encounters:
     """Count the series that need a closer look."""

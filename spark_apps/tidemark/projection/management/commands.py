@@ -13,7 +13,6 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Command, Job
-from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.partitioning.slice_ranges import BLOCK
 from tidemark.projection.definition.model import Mode
@@ -22,13 +21,12 @@ from tidemark.projection.management.get_offset import get_offset as show_offset
 from tidemark.projection.management.pause import set_paused
 from tidemark.projection.management.releases import drop, run_releases
 from tidemark.projection.management.set_offset import set_offset as move_offset
-from tidemark.projection.management.set_offset import skip as skip_next
+from tidemark.projection.management.set_offset import skip as skip_numbers
 from tidemark.projection.management.show_plan import run_plan
-from tidemark.projection.management.skip_gaps import skip_gaps as skip_recorded
 from tidemark.projection.management.status import run_status
 from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.testing.new import write as write_new
-from tidemark.window import Window, parse_moment
+from tidemark.window import Window
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
@@ -216,19 +214,10 @@ def skip(
     The event, if it is there, goes to quarantine and is in no result. With --gaps only numbers
     that are still missing are skipped. Refused while a run works on the projection.
     """
-    if gaps == (persistence_id is not None) or (gaps and tag) or (before and not gaps):
-        raise InvalidInput(
-            "one series, or all recorded gaps",
-            where="--persistence-id, --gaps",
-            do="give --persistence-id, with --tag if need be; or --gaps, with --before if you like",
-        )
-    if persistence_id is None:
-        until = None if before is None else parse_moment(before, "--before")
-        return Job(
-            lambda run: skip_recorded(run, projection, until, apply=apply), dry_run=not apply
-        )
     return Job(
-        lambda run: skip_next(run, projection, persistence_id, tag, apply=apply),
+        lambda run: skip_numbers(
+            run, projection, persistence_id, tag, gaps=gaps, before=before, apply=apply
+        ),
         dry_run=not apply,
     )
 
