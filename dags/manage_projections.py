@@ -17,6 +17,7 @@ from tidemark_airflow.operators import TidemarkOperator
 
 OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "exact", "verify"]
 OPTIONS += ["apply", "version", "window_start", "window_end", "all", "force", "ranges"]
+OPTIONS += ["gaps", "before"]
 
 with DAG(
     dag_id="manage_projections",

@@ -104,7 +104,7 @@ MANAGE_PROJECTIONS = {
         ("projections", "persistence_id", "to"),
         ("projections",),
     ),
-    "skip": Operation((*_SERIES, "apply"), ("projections", "persistence_id"), ("projections",)),
+    "skip": Operation((*_SERIES, "gaps", "before", "apply"), ("projections",), ("projections",)),
     "clear": Operation(("projections", "apply"), ("projections",), ("projections",)),
     "drop-release": Operation(
         ("projections", "version", "apply"), ("projections", "version"), ("projections",)
@@ -193,6 +193,12 @@ MANAGE_FORM = with_owners(
         "window_end": moment_param("Window end", "Exclusive."),
         "persistence_id": text_param("Persistence id"),
         "tag": text_param("Tag", "Of the series, if the source has several."),
+        "gaps": flag_param(
+            "Gaps", "The missing numbers of all series for which runs have recorded some."
+        ),
+        "before": moment_param(
+            "Before", "With Gaps: only of series that hold back a time bucket before this."
+        ),
         "to": number_param("To", 0, description="Everything up to it counts as consumed."),
         "expected": number_param("Expected", 0, description="Refuse it unless the offset is this."),
         "slice": number_param("Slice", 0, 1023, "Only this slice."),

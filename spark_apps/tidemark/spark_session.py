@@ -24,6 +24,8 @@ from tidemark.spark.python_workers import UNPACKED
 _EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
 """Spark puts them before `spark.executor.extraJavaOptions`, which stay the user's."""
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars"
+_READING_TWICE = ("spark.speculation", "spark.shuffle.service.enabled")
+"""Options by which a row can be read by two tasks whose results are both used."""
 _READING_KAFKA = ("replicate",)
 """The applications that need Spark's Kafka source; the class path of the others stays as it is."""
 
@@ -36,7 +38,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
 
     Raises:
         InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
-            there is no Java; or the archive of the workers' packages is not there.
+            there is no Java; the archive of the workers' packages is not there; or Spark is
+            configured as `require_one_read` refuses it.
     """
     given = SparkConf(loadDefaults=False)
     builder = (
@@ -83,6 +86,12 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     for key, value in {**conf, **connection.conf(settings)}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    try:
+        # The configuration of this session has Spark's own files too.
+        require_one_read(spark.sparkContext.getConf())
+    except InvalidInput:
+        spark.stop()
+        raise
     spark.sparkContext.setLogLevel("ERROR")
     if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
         partitions = spark.sparkContext.defaultParallelism * 4
@@ -119,6 +128,26 @@ def _without_secrets() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
+
+
+def require_one_read(conf: SparkConf) -> None:
+    """Refuse options on a cluster by which rows are read twice, between which the journal changes.
+
+    A speculative task reads what another is reading. An external shuffle service keeps the results
+    of an executor that has died, while the rows that it had read are read again.
+
+    Raises:
+        InvalidInput: the master is not local, and one of the options is on.
+    """
+    if is_local(conf.get("spark.master") or "local"):
+        return
+    for option in _READING_TWICE:
+        if (conf.get(option) or "").lower() == "true":
+            raise InvalidInput(
+                f"{option}=true makes Spark read rows twice, and they may have changed in between",
+                where="Spark's configuration",
+                do=f"set {option}=false",
+            )
 
 
 def submission(settings: Settings) -> dict[str, str]:

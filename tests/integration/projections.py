@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class Event:
 
     @property
     def time_bucket(self) -> int:
-        return START_MS + int(self.hours) * HOUR_MS
+        return START_MS + math.floor(self.hours) * HOUR_MS
 
 
 def event(pid: str, number: int, hours: float, *tags: str, **fields: Any) -> Event:

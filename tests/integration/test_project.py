@@ -133,6 +133,33 @@ def test_upsert_keeps_the_newest_sequence_nr_whatever_comes_late_or_twice(
     assert projections.journal.rows("latest") == expected
 
 
+def test_a_definition_changed_in_place_makes_every_time_bucket_again(
+    projections: Projections,
+) -> None:
+    hours = [event("a|1", hour + 1, hour + 0.1, "red", kind="in", amount=hour) for hour in range(5)]
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(*hours)
+    projections.validated(0, 1, 2, 3)
+    only = ("--projection", "totals")
+    assert projections.run(0, 4, *only).report["pieces"]["done"] == 4
+    projections.define(TOTALS.replace("sum(amount)", "sum(amount + 1)"))
+    projections.validated(4)
+    older = "time buckets still of an older definition"
+    first = projections.run(4, 5, *only, "--max-pieces", "3")
+    assert first.report["pieces"] == {"planned": 5, "done": 3, "held": 0, "failed": 0}
+    assert f"totals: 2 {older}" in first.stdout
+    totals_by_hour = [0 + 1, 1 + 1, 2, 3, 4 + 1]
+    assert [row["total"] for row in by_bucket(projections)] == totals_by_hour
+    assert "totals version 1: 2 changed, 3 done" in projections.manage("status").stdout
+    assert older not in projections.run(4, 5, *only).stdout
+    assert [row["total"] for row in by_bucket(projections)] == [1, 2, 3, 4, 5]
+    assert projections.run(4, 5, *only).report["state"] == "nothing-to-do"
+
+
+def by_bucket(projections: Projections) -> list[dict[str, object]]:
+    return sorted(projections.journal.rows("totals"), key=lambda row: row["time_bucket"])
+
+
 def test_changed_upsert_needs_a_new_version_and_then_replaces_its_rows(
     projections: Projections,
 ) -> None:

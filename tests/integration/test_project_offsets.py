@@ -139,6 +139,65 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     ]
 
 
+def test_recorded_gaps_are_skipped_together_and_what_has_come_since_is_not(
+    projections: Projections,
+) -> None:
+    missing, later = red("b|1", 1, 0.2), red("e|1", 1, 2.1)
+    held = [red("a|1", 3, 0.1), red("b|1", 2, 1.1), red("c|1", 2, 1.2), red("c|1", 4, 1.3)]
+    young, other = red("d|1", 3, 2.2), red("f|1", 1, 0.3)
+    projections.history.update({red(pid, 1, 0.0) for pid in ("a|1", "c|1", "d|1")})
+    projections.history.update({red("a|1", 2, 0.0), red("c|1", 3, 0.0), red("d|1", 2, 0.0)})
+    projections.history.add(missing)
+    projections.insert(*held, young, other)
+    projections.validated(0, 1, 2)
+    assert projections.run(0, 3).report["pieces"]["held"] == 6
+    projections.insert(missing, later)
+
+    for name, series in (("every", ""), ("totals", " red")):
+        command = ("skip", name, "--gaps", "--before", "2024-03-01T02:00Z")
+        dry = projections.manage(*command)
+        assert dry.status == 0, dry.stderr
+        assert "starting Spark" not in dry.stderr
+        lines = [line.strip() for line in dry.stdout.splitlines()]
+        said = "3 missing numbers of 2 series count as consumed, and will be in no result"
+        assert f"{name}: {said}" in lines
+        assert {f"a|1{series} 1..2", f"c|1{series} 1"} <= set(lines)
+        assert not [line for line in lines if line.startswith("d|1")]
+        assert [line for line in lines if line.startswith("1 gap left: the numbers are there")]
+        applied = projections.manage(*command, "--apply")
+        assert applied.report["counts"] == {"series_skipped": 2, "numbers_missing": 3}
+    assert [
+        (row["persistence_id"], row["first_number"], row["last_number"])
+        for row in sorted(
+            projections.journal.own_rows("projection_skipped"),
+            key=lambda row: (row["tag"], row["persistence_id"]),
+        )
+    ] == [("a|1", 1, 2), ("c|1", 1, 1)] * 2
+    assert audited(projections)[-1][0] == "skip-gaps"
+
+    healed = projections.run(0, 3, "--projection", "every")
+    assert healed.status == 0, healed.stderr
+    done = [held[0], missing, held[1], held[2], later, other]
+    assert projections.journal.rows("every") == totals(done)
+    rest = projections.manage("skip", "every", "--gaps", "--apply")
+    assert rest.report["counts"] == {"series_skipped": 2, "numbers_missing": 3}
+    assert projections.run(0, 3, "--projection", "every").report["pieces"]["held"] == 0
+    assert projections.journal.rows("every") == totals([*done, held[3], young])
+    nothing = projections.manage("skip", "every", "--gaps")
+    assert "every: no gap to skip is recorded" in nothing.stdout
+    for wrong in (
+        (),
+        (*ID, "--gaps"),
+        (*ID, "--before", "2024-03-01"),
+        ("--gaps", "--tag", "red"),
+    ):
+        refused = projections.manage("skip", "every", *wrong)
+        assert refused.status == 2
+        assert "one series, or all recorded gaps" in refused.error_lines[0]
+    refused = projections.manage("skip", "every", "--gaps", "--before", "then")
+    assert (refused.status, "not an ISO 8601 time" in refused.error_lines[0]) == (2, True)
+
+
 @pytest.mark.long
 def test_skip_heals_a_gap_and_keeps_a_poison_event_out_of_every_result(
     projections: Projections,
@@ -214,7 +273,7 @@ def test_forward_skips_and_what_cannot_be_is_refused_in_one_line(projections: Pr
         2, *by_tag, "--tag", "green", "--to", "1"
     )
     assert "choose one of red, blue" in refusal(2, *by_tag, "--to", "1")
-    assert "whose series have no tag" in refusal(2, *every, "--tag", "red", "--to", "1")
+    assert "its series have no tag" in refusal(2, *every, "--tag", "red", "--to", "1")
     assert "no projection is named none" in refusal(2, "clear", "none")
     assert "the offset of p|1 is 2, not 5" in refusal(1, *every, "--to", "3", "--expected", "5")
     control, keyspace = projections.journal.control, projections.journal.keyspace

@@ -296,10 +296,6 @@ def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
         result = projections.manage(*command)
         assert (result.status, expected in result.stdout) == (0, True), result.stderr
     assert projections.offsets() == {}
-    for operation in ("skip", "set-offset"):
-        to = ("--to", "0") if operation == "set-offset" else ()
-        refused = projections.manage(operation, "log", "--persistence-id", "a", *to)
-        assert "whose series are not looked up by hand" in refused.error_lines[0]
     dropped = projections.manage("drop-release", "log", "--version", "2")
     assert "log has no version 2 of its own" in dropped.error_lines[0]
 
@@ -344,6 +340,41 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
         "b": [1, 60, 61, 1000],
         "c": [1, 5, 9],
     }
+
+
+def test_a_gap_of_kafka_journal_is_passed_by_hand(orders: tuple[Projections, Orders]) -> None:
+    projections, topic = orders
+    projections.define(LOG, LOG_TABLE)
+    projections.journal.environment = {
+        **projections.journal.environment,
+        "TIDEMARK_JOURNAL_KEYSPACE": "absent",
+        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": projections.journal.keyspace,
+    }
+    for number in (1, 4, 5, 6):
+        topic.append("a", number, 0.1 * number)
+    topic.append("b", 3, 0.2)
+    topic.head("a", 1)
+    topic.head("b", 1, segments=100)
+    assert projections.run(0, 1).report["pieces"]["held"] == 1
+
+    manage, of_a = projections.manage, ("log", "--persistence-id", "a")
+    gaps = manage("skip", "log", "--gaps", "--apply")
+    assert gaps.report["counts"] == {"series_skipped": 2, "numbers_missing": 4}, gaps.stderr
+    poison = manage("skip", *of_a, "--apply")
+    assert "a: skips 4, the event with sequence nr 4 of 2024-03-01 00:00" in poison.stdout
+    [dead] = projections.journal.own_rows("quarantine")
+    assert json.loads(dead["event"]) == {"kind": "k4", "amount": 4}
+    forward = manage("set-offset", *of_a, "--to", "5", "--apply")
+    assert "a: from 4 forward to 5: 1 events and 0 missing numbers" in forward.stdout
+    beyond = manage("set-offset", *of_a, "--to", "7")
+    assert "7 lies in the future of a: its highest number is 6" in beyond.error_lines[0]
+    assert projections.run(0, 1).report["pieces"]["done"] == 1
+    assert shown(projections) == {"a": {1: "k1", 6: "k6"}, "b": {3: "k3"}}
+
+    back = manage("set-offset", *of_a, "--to", "4", "--apply")
+    assert "a: from 6 back to 4: 2 events in 1 time buckets" in back.stdout
+    assert projections.run(0, 1).report["pieces"]["done"] == 1
+    assert shown(projections)["a"] == {1: "k1", 5: "k5", 6: "k6"}
 
 
 def shown(projections: Projections) -> dict[str, dict[int, str]]:

@@ -10,25 +10,29 @@ from tidemark.projection.acceptance.rule import Validation
 
 @dataclass(frozen=True)
 class Seen:
-    """An event of a series; `there`: it may be consumed; `back`: in a time bucket read before."""
+    """An event of a series; `there`: it may be consumed; `back`: in a time bucket read before.
+
+    `bucket`: when it happened.
+    """
 
     number: int
     there: bool = True
     before: bool = False
     back: bool = False
+    bucket: int = 0
 
 
 @dataclass(frozen=True)
 class Series:
     """A series: its stored frontier, its deletions, and the events that a run sees.
 
-    `beheaded`: older events may have been purged.
+    `truncated_from`: if its first event is in this bucket or later, older ones may be gone.
     """
 
     stored: int | None
     deleted_to: int
     events: tuple[Seen, ...]
-    beheaded: bool = False
+    truncated_from: int | None = None
 
 
 def reached(series: Series) -> int:
@@ -57,9 +61,9 @@ def _base(series: Series) -> int:
     if inside and min(inside) - 1 in before:
         return min(inside) - 1
     lowest = min(inside | before, default=series.deleted_to + 1)
-    if series.beheaded:
-        waiting = {event.number for event in series.events if not event.there}
-        return min(waiting | {lowest}) - 1
+    first = min(((event.number, event.bucket) for event in series.events), default=(lowest, 0))
+    if series.truncated_from is not None and first[1] >= series.truncated_from:
+        return min(first[0], lowest) - 1
     return min(series.deleted_to, lowest - 1)
 
 
@@ -71,9 +75,9 @@ def _result(event: Seen, base: int, end: int) -> Validation:
     return Validation.REJECTED_BACKTRACKING if event.back else Validation.REJECTED
 
 
-def seen(numbers: Iterable[int], **options: bool) -> tuple[Seen, ...]:
+def seen(numbers: Iterable[int], *, bucket: int = 0, **options: bool) -> tuple[Seen, ...]:
     """Return events with these numbers and the same options."""
-    return tuple(Seen(number, **options) for number in numbers)
+    return tuple(Seen(number, bucket=bucket, **options) for number in numbers)
 
 
 @dataclass(frozen=True)

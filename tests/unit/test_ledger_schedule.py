@@ -31,6 +31,7 @@ def of_hours(
     most: int = 100,
     force: bool = False,
     history: Sequence[int] = (),
+    changed: Sequence[int] = (),
 ) -> Schedule:
     return scheduled(
         [hour * HOUR for hour in window],
@@ -40,6 +41,7 @@ def of_hours(
         most=most,
         force=force,
         history=[hour * HOUR for hour in history],
+        changed=[hour * HOUR for hour in changed],
     )
 
 
@@ -180,3 +182,15 @@ def test_days_between_the_old_ledger_and_the_first_window_of_the_new_size_are_mi
         Piece(3 * DAY, Reason.MISSED),
         Piece(4 * DAY, Reason.NEW),
     ]
+
+
+def test_what_another_version_has_done_is_done_again_behind_what_no_run_has_begun() -> None:
+    entries = [entry(hour * HOUR) for hour in range(4)]
+    planned = of_hours(range(4, 6), entries, changed=(0, 1, 2), most=4)
+    assert reasons(planned) == {
+        0: Reason.CHANGED,
+        1: Reason.CHANGED,
+        4: Reason.NEW,
+        5: Reason.NEW,
+    }
+    assert planned.postponed == [Piece(2 * HOUR, Reason.CHANGED, 1)]

@@ -76,19 +76,36 @@ CASES: dict[str, tuple[Series, Sequence[Validation]]] = {
     "late ones close the gap": (Series(2, 0, (*seen([5, 6]), *seen([3, 4], back=True))), [A] * 4),
 }  # fmt: skip
 PURGED: dict[str, tuple[Series, Sequence[Validation]]] = {
-    "begins with what is left": (Series(None, 0, seen([3, 4]), True), [A, A]),
+    "begins with what is left": (Series(None, 0, seen([3, 4]), 0), [A, A]),
     "the first one is in a bucket that must wait": (
-        Series(None, 0, (*seen([2, 3]), *seen([1], there=False)), True),
+        Series(None, 0, (*seen([2, 3]), *seen([1], there=False)), 0),
         [R, R],
     ),
     "a later one is in a bucket that must wait": (
-        Series(None, 0, (*seen([2, 4]), *seen([3], there=False)), True),
+        Series(None, 0, (*seen([2, 4]), *seen([3], there=False)), 0),
         [A, R],
     ),
 }
+EXPIRED: dict[str, tuple[Series, Sequence[Validation]]] = {
+    "begins with what has not expired": (Series(None, 0, seen([3, 4], bucket=5), 5), [A, A]),
+    "older than the TTL, so what was before it had none": (
+        Series(None, 0, (*seen([3], bucket=4), *seen([4], bucket=5)), 5),
+        [R, R],
+    ),
+    "the first one waits": (
+        Series(None, 0, (*seen([3], bucket=6, there=False), *seen([4], bucket=5)), 5),
+        [R],
+    ),
+    "a hole between two that are there": (
+        Series(None, 0, (*seen([3], bucket=5), *seen([5], bucket=6)), 5),
+        [A, R],
+    ),
+    "deleted, then expired": (Series(None, 2, seen([5], bucket=5), 5), [A]),
+    "known, and the next ones have expired": (Series(3, 0, seen([6], bucket=5), 5), [R]),
+}
 
 
-@pytest.mark.parametrize("cases", [CASES, PURGED], ids=["whole", "purged"])
+@pytest.mark.parametrize("cases", [CASES, PURGED, EXPIRED], ids=["whole", "purged", "expired"])
 def test_named_cases(
     spark: SparkSession, cases: Mapping[str, tuple[Series, Sequence[Validation]]]
 ) -> None:
@@ -99,7 +116,7 @@ def test_named_cases(
         assert verdicts[name] == sorted(zip(numbers, expected, strict=True)), name
 
 
-def history(random: Random, beheaded: bool) -> Series:
+def history(random: Random, truncated_from: int | None) -> Series:
     """Return late, repeated, skewed and deleted events of a series, in any order."""
     events = [
         Seen(
@@ -107,11 +124,12 @@ def history(random: Random, beheaded: bool) -> Series:
             there=random.random() < 0.75,
             before=random.random() < 0.25,
             back=random.random() < 0.5,
+            bucket=random.randint(0, 3),
         )
         for _ in range(random.randint(0, 14))
     ]
     stored = random.choice([None, random.randint(1, 8)])
-    return Series(stored, random.choice([0, 0, 1, 3, 6]), tuple(events), beheaded)
+    return Series(stored, random.choice([0, 0, 1, 3, 6]), tuple(events), truncated_from)
 
 
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
@@ -119,8 +137,8 @@ def history(random: Random, beheaded: bool) -> Series:
 def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: int) -> None:
     """One frame has many histories, each a persistence id; one by one they would take a minute."""
     random = Random(seed)
-    beheaded = random.random() < 0.5
-    histories = [history(random, beheaded) for _ in range(2000)]
+    truncated_from = random.choice([None, 0, 1, 2])
+    histories = [history(random, truncated_from) for _ in range(2000)]
     named = {f"p|{number}": series for number, series in enumerate(histories)}
     verdicts = judged(spark, named)
     for name, series in named.items():
@@ -231,11 +249,20 @@ def test_what_was_deleted_before_it_was_consumed(
 def judged(
     spark: SparkSession, histories: Mapping[str, Series]
 ) -> dict[str, list[tuple[int, Validation]]]:
-    """Return Spark's result for each event that is `there`; all histories are beheaded or none."""
+    """Return Spark's result for each event that is `there`; all have the same `truncated_from`."""
     rows = local_rows(
         spark,
         [
-            _row(name, "", event.number, event.number, event.there, event.before, event.back)
+            _row(
+                name,
+                "",
+                event.number,
+                event.number,
+                event.there,
+                event.before,
+                event.back,
+                event.bucket,
+            )
             for name, series in histories.items()
             for event in series.events
         ],
@@ -255,8 +282,8 @@ def judged(
         [(name, series.deleted_to) for name, series in histories.items() if series.deleted_to],
         DELETED,
     )
-    is_truncated = next(iter(histories.values())).beheaded
-    reached = rule.advance_frontiers(rows, stored, deleted, is_truncated=is_truncated)
+    truncated_from = next(iter(histories.values())).truncated_from
+    reached = rule.advance_frontiers(rows, stored, deleted, truncated_from=truncated_from)
     marked = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
     verdicts: dict[str, list[tuple[int, Validation]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():

@@ -30,7 +30,7 @@ def batch_of(planned: Iterable[int], done: Iterable[int] = (), held: Iterable[in
             frozenset(held),
             frozenset(done),
             first=0,
-            is_truncated=False,
+            truncated_from=None,
             end=100,
             slicing=Slicing(),
         )

@@ -112,12 +112,13 @@ def judged(
     rows = local_rows(
         spark,
         [
-            (name, "", number, number, timeuuid(at), ticks(at), True, False, at)
+            (name, "", number, number, timeuuid(at), ticks(at), True, False, 0, at)
             for name, life in lives.items()
             for number, at in life.events
         ],
         "persistence_id string, tag string, number bigint, sequence_nr bigint,"
-        " event_timeuuid string, ticks bigint, is_there boolean, is_before boolean, at bigint",
+        " event_timeuuid string, ticks bigint, is_there boolean, is_before boolean,"
+        " time_bucket bigint, at bigint",
     )
     stored = local_rows(
         spark,

@@ -40,7 +40,7 @@ STORED = (
 )
 ROW = (
     "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
-    " is_there boolean, is_before boolean"
+    " is_there boolean, is_before boolean, time_bucket bigint"
 )
 
 
@@ -174,7 +174,7 @@ def _one_run(
     rows = local_rows(
         spark,
         [
-            (name, "", number, number, f"t-{number}", True, False)
+            (name, "", number, number, f"t-{number}", True, False, 0)
             for name, run in runs.items()
             for number in run.events
         ],

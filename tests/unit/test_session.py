@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark import SparkConf
 
+from tidemark.errors import InvalidInput
 from tidemark.settings import Settings
-from tidemark.spark_session import submission, ui
+from tidemark.spark_session import require_one_read, submission, ui
 
 ADDRESSES = {"spark.driver.bindAddress", "spark.driver.host"}
 
@@ -47,3 +48,20 @@ def test_ui_is_off_unless_somebody_wants_it_and_kills_nothing(
         "spark.ui.enabled": is_on,
         "spark.ui.killEnabled": kills,
     }
+
+
+@pytest.mark.parametrize("option", ["spark.speculation", "spark.shuffle.service.enabled"])
+@pytest.mark.parametrize(("master", "is_refused"), [("spark://host:7077", True), ("local", False)])
+def test_options_by_which_rows_are_read_twice_are_refused_on_a_cluster(
+    option: str, master: str, is_refused: bool
+) -> None:
+    harmless = SparkConf(loadDefaults=False).set("spark.master", master).set(option, "false")
+    require_one_read(harmless)
+    conf = SparkConf(loadDefaults=False).set("spark.master", master).set(option, "TRUE")
+    if not is_refused:
+        require_one_read(conf)
+        return
+    with pytest.raises(InvalidInput) as refused:
+        require_one_read(conf)
+    assert f"{option}=true" in str(refused.value)
+    assert f"set {option}=false" in str(refused.value)

@@ -40,7 +40,7 @@ SIGHTING = re.compile(
 )
 SEEN = (
     "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
-    " is_there boolean, is_before boolean, is_back boolean, row int"
+    " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint, row int"
 )
 STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"
 DELETED = "persistence_id string, deleted_to bigint"
@@ -314,7 +314,7 @@ def _row(name: str, sighting: Sighting, place: int) -> tuple[object, ...]:
     is_there = sighting.flag != "later"
     return (
         f"{name}/{sighting.pid}", NO_TAG, sighting.number, sighting.number, f"second {sighting.at}",
-        is_there, sighting.flag == "old", sighting.flag == "BT", place,
+        is_there, sighting.flag == "old", sighting.flag == "BT", 0, place,
     )  # fmt: skip
 
 

@@ -222,6 +222,16 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
             )
 
 
+def default_time_to_live(control: Control, keyspace: str, name: str) -> int | None:
+    """Read a table's default TTL in seconds, 0 for none; None if there is no such table."""
+    rows = control.execute(
+        "SELECT default_time_to_live FROM system_schema.tables"
+        " WHERE keyspace_name = ? AND table_name = ?",
+        (keyspace, name),
+    )
+    return rows[0]["default_time_to_live"] if rows else None
+
+
 def require_tables(
     control: Control,
     keyspace: str,

@@ -156,6 +156,7 @@ class Pieces:
         since: Iterable[int] = (),
         ready: Collection[int] | None = None,
         history: Collection[int] = (),
+        changed: Collection[int] = (),
     ) -> Schedule:
         """Return the pieces of `plan` and the missed pieces, up to a bound.
 
@@ -176,8 +177,10 @@ class Pieces:
             ready: time buckets (epoch ms) that may count as missed; None for all.
             history: time buckets (epoch ms) before the window that the ledger does not hold, and
                 that the application begins with.
+            changed: time buckets (epoch ms) that another version has done, to do again.
         """
         known, entries = self._around(to_millis(window.start), to_millis(window.end))
+        entries += self.entries_of(changed)
         return schedule.scheduled(
             list(window.buckets(self._size)),
             entries,
@@ -189,6 +192,7 @@ class Pieces:
             since=since,
             ready=ready,
             history=history,
+            changed=changed,
         )
 
     def note(self, pieces: Iterable[Piece]) -> None:

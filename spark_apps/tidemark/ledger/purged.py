@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import default_time_to_live
 from tidemark.ledger import applications
 from tidemark.ledger.frontier import rewritten
 from tidemark.ledger.pieces import Pieces
@@ -78,12 +79,10 @@ def time_to_live(control: Control, settings: Settings) -> int:
     rows that tag-write writes. The lower of the two counts, because the writer of a row that is
     gone is unknown.
     """
-    rows = control.execute(
-        "SELECT default_time_to_live FROM system_schema.tables"
-        " WHERE keyspace_name = ? AND table_name = ?",
-        (settings.journal_keyspace, settings.events_by_tag_table),
+    of_table = default_time_to_live(
+        control, settings.journal_keyspace, settings.events_by_tag_table
     )
-    ttls = [settings.events_by_tag_time_to_live, *(row["default_time_to_live"] for row in rows)]
+    ttls = [settings.events_by_tag_time_to_live, of_table]
     return min((ttl for ttl in ttls if ttl), default=0)
 
 

@@ -73,10 +73,13 @@ def planned(
     version: str,
     missed: Iterable[int] = (),
     history: Iterable[int] = (),
+    changed: Iterable[int] = (),
     *,
     force: bool = False,
 ) -> list[Piece]:
-    """Return wanted time buckets that are not done, older open pieces and missed ones; ascending.
+    """Return wanted time buckets that are not done, and those beside them that are due; ascending.
+
+    Due are older open pieces, and what the last three arguments name.
 
     Args:
         wanted: time buckets of the window, epoch ms; a collection with a fast `in`.
@@ -84,6 +87,7 @@ def planned(
         version: version of the definition; pieces that another version has done are done again.
         missed: time buckets (epoch ms) outside of the window that the ledger does not hold.
         history: further such time buckets, that the application begins with.
+        changed: time buckets (epoch ms) in `entries` that another version has done, to do again.
         force: whether to do pieces of the window again that are done.
     """
     rows_by_bucket = {entry.time_bucket: entry for entry in entries}
@@ -99,7 +103,12 @@ def planned(
     ]
     never_begun = [Piece(bucket, Reason.MISSED) for bucket in missed]
     never_begun += [Piece(bucket, Reason.HISTORY) for bucket in history]
-    return sorted([*plan, *unfinished, *never_begun], key=lambda piece: piece.time_bucket)
+    again = [
+        Piece(bucket, Reason.CHANGED, rows_by_bucket[bucket].attempt)
+        for bucket in changed
+        if bucket not in wanted
+    ]
+    return sorted([*plan, *unfinished, *never_begun, *again], key=lambda piece: piece.time_bucket)
 
 
 def scheduled(
@@ -114,6 +123,7 @@ def scheduled(
     since: Iterable[int] = (),
     ready: Collection[int] | None = None,
     history: Collection[int] = (),
+    changed: Collection[int] = (),
 ) -> Schedule:
     """Return the schedule of a run, by the rules of `Pieces.schedule`.
 
@@ -132,6 +142,7 @@ def scheduled(
         ready: time buckets (epoch ms) that may count as missed; None for all.
         history: time buckets (epoch ms) before the window that the ledger does not hold, and that
             the application begins with.
+        changed: time buckets (epoch ms) in `entries` that another version has done, to do again.
     """
     wanted = set(window)
     begun = TimeBuckets.of(known, bucket_ms) | (entry.time_bucket for entry in entries)
@@ -140,7 +151,7 @@ def scheduled(
     missed = missed - wanted - history
     if ready is not None:
         missed &= ready
-    pieces = planned(wanted, entries, version, missed, history, force=force)
+    pieces = planned(wanted, entries, version, missed, history, changed, force=force)
     if len(pieces) <= most:
         return Schedule(pieces)
     turns = sorted(pieces, key=lambda piece: (piece.attempt, piece.time_bucket))

@@ -61,9 +61,7 @@ CANDIDATES: Shape = {**KEYS, "is_there": "boolean", "is_before": "boolean", "is_
 `is_there`: it may be consumed now. `is_before`: it lies before the projection's first time bucket.
 `is_late`: it lies in a time bucket that is done and not planned.
 """
-SIGHTINGS: Shape = {
-    name: kind for name, kind in CANDIDATES.items() if name not in {"time_bucket", "is_late"}
-}
+SIGHTINGS: Shape = {name: kind for name, kind in CANDIDATES.items() if name != "is_late"}
 """CANDIDATES as far as frontiers depend on them."""
 FRONTIERS: Shape = {
     **SERIES,
@@ -82,9 +80,9 @@ FRONTIERS: Shape = {
 `stored_number`: null at the first encounter. `base`: the number it begins behind.
 `reached_sequence_nr`: null if it is not known. `reached_timeuuid`: null unless something is
 accepted. `deleted_to`: 0 if nothing is deleted. `highest_number`: of what is there and not before,
-accepted or not; null if nothing is. `first_before`: the lowest number above the stored one that
-lies before the projection's first time bucket, null if there is none. `is_repeated`: a number is
-there twice, or an event has two of them.
+accepted or not; null if nothing is. `first_before`: the lowest number above the stored one, if
+there is one, that lies before the projection's first time bucket; null if none does.
+`is_repeated`: a number is there twice, or an event has two of them.
 """
 VALIDATED: Shape = {**IN_SERIES, "time_bucket": "bigint", "result": "string"}
 """Events with what becomes of them, see `rule.Validation`."""

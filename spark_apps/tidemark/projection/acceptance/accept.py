@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -161,13 +161,17 @@ class Acceptance:
         if self._definition.starts_from_snapshots:
             begin = snapshots.find_starts(self.source, batch, rows, stored)
             consumed = snapshots.begun(stored, begin)
-        seen = candidates.find_candidates(self.source, batch, rows.select(*KEYS), consumed)
+        keys, has_offsets = rows.select(*KEYS), not stored.isEmpty()
+        seen = candidates.find_candidates(
+            self.source, batch, keys, consumed, has_offsets=has_offsets
+        )
         met = encounters.count_encounters(seen)
-        warnings = _warnings(met.unprocessed)
+        warnings = met.warnings
         if met.suspects:
             seen, more = self._without_purged(batch, seen, consumed)
             warnings += more
-        late, beyond = encounters.find_late(seen) if batch.done - batch.planned else ([], {})
+        may_be_late = seen.has_met_all or batch.done - batch.planned
+        late, beyond = encounters.find_late(seen) if may_be_late else ([], {})
         if late:
             self._require_unpurged(late)
             late_rows = _kept(self.source.rows(late), in_memory)
@@ -267,18 +271,21 @@ class Acceptance:
             seen.rows,
             given_up.drop("last_number"),
             self.source.deleted(),
-            is_truncated=batch.plan.is_truncated,
+            truncated_from=batch.plan.truncated_from,
         )
         reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
         marked = resets.with_restart_marks(reached, seen.restarted)
-        return Candidates(seen.rows, marked, seen.restarted), warnings
+        return replace(seen, reached=marked), warnings
 
 
 def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) -> list[Piece]:
-    """Return the pieces of time buckets that are done, to be done again with their late events."""
+    """Return the pieces of time buckets with late events.
+
+    They are done, or lie before the projection's first one.
+    """
     entries = ledger(run, definition).entries_of(late)
     attempts = {entry.time_bucket: entry.attempt for entry in entries}
-    return [Piece(bucket, Reason.LATE, attempts[bucket]) for bucket in late]
+    return [Piece(bucket, Reason.LATE, attempts.get(bucket, 0)) for bucket in late]
 
 
 def _kept(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
@@ -323,12 +330,3 @@ def _require_no_gap(definition: Definition, gaps_of: Mapping[int, str]) -> None:
             where=definition.name,
             do="run again when the missing events are there, or without --strict",
         )
-
-
-def _warnings(unprocessed: int) -> list[str]:
-    if not unprocessed:
-        return []
-    return [
-        f"warning: {unprocessed:,} series have events before the projection's first time"
-        " bucket that came after it had begun: they are consumed, and in no result"
-    ]

@@ -37,16 +37,24 @@ class Candidates:
         rows: CANDIDATES.
         reached: FRONTIERS, with the mark of `resets.with_restart_marks`.
         restarted: RESTARTED; None if the projection does not ask.
+        has_met_all: whether runs before this batch have seen all persistence ids that there were:
+            one without an offset is new.
     """
 
     rows: DataFrame
     reached: DataFrame
     restarted: DataFrame | None = None
+    has_met_all: bool = False
 
 
 @shaped(planned=shapes.KEYS, stored=shapes.STORED)
 def find_candidates(
-    source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
+    source: EventSource,
+    batch: Batch,
+    planned: DataFrame,
+    stored: DataFrame,
+    *,
+    has_offsets: bool,
 ) -> Candidates:
     """Find the candidates of each series, wherever they lie.
 
@@ -54,13 +62,21 @@ def find_candidates(
         source: the events of the projection.
         batch: what is processed.
         planned: the rows of the buckets to process.
-        stored: of all series.
+        stored: of all series; what begins with a snapshot now is among them.
+        has_offsets: whether runs before have stored an offset.
     """
     if isinstance(source, TagsSource):
         return _by_tag_pid_sequence_nr(source, batch, planned, stored)
     unread = source.unread(batch, planned, stored)
     return by_sequence_nr(
-        source.run, batch, planned, stored, unread, source.deleted(), source.written()
+        source.run,
+        batch,
+        planned,
+        stored,
+        unread,
+        source.deleted(),
+        source.written(),
+        has_met_all=has_offsets or bool(batch.done),
     )
 
 
@@ -79,6 +95,8 @@ def by_sequence_nr(
     unread: DataFrame,
     deleted: DataFrame,
     written: DataFrame | None = None,
+    *,
+    has_met_all: bool,
 ) -> Candidates:
     """Place the planned rows and what else is unread, each persistence id being a series.
 
@@ -91,17 +109,24 @@ def by_sequence_nr(
         deleted: of all persistence ids.
         written: how far each series was written, if numbers may be left out; a number up to
             there that is absent was never given to an event. None if every number is given.
+        has_met_all: as in `Candidates`.
     """
-    rows = _placed(run, batch, planned, read.numbered(unread).select(*KEYS))
+    elsewhere = read.numbered(unread).select(*KEYS)
+    rows = _placed(run, batch, planned, elsewhere, takes_older=has_met_all and batch.takes_older)
     after, restarted = batch.definition.reset_after, None
     if after is not None:
         restarted = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()
         rows = resets.of_present_life(rows, restarted).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
-    reached = rule.advance_frontiers(rows, resets.with_restarts(stored, restarted), deleted)
+    reached = rule.advance_frontiers(
+        rows,
+        resets.with_restarts(stored, restarted),
+        deleted,
+        truncated_from=batch.plan.truncated_from,
+    )
     marked = resets.with_restart_marks(reached, restarted).localCheckpoint()
-    return Candidates(rows, marked, restarted)
+    return Candidates(rows, marked, restarted, has_met_all)
 
 
 def _by_tag_pid_sequence_nr(
@@ -136,7 +161,7 @@ class _Search:
 
     def look_further(self) -> None:
         """Search where the progress points, then back from the window's end, in doubling steps."""
-        if self._batch.plan.is_truncated:
+        if self._batch.plan.truncated_from is not None:
             self._look_where_events_wait()
         if self._is_complete():
             return
@@ -150,6 +175,15 @@ class _Search:
             start = max(first, end - width)
             self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
             end, width = start, 2 * width
+        if end <= first:
+            self._remember(self._lacking())
+
+    def _remember(self, lacking: DataFrame) -> None:
+        """Leave out of the searches of later batches what was searched everywhere in vain."""
+        missing = lacking.select(*SERIES, "next_number")
+        before = self._source.searched
+        searched = missing if before is None else before.unionByName(missing)
+        self._source.searched = searched.localCheckpoint()
 
     def _look_where_events_wait(self) -> None:
         """Search for events that seem purged in time buckets that may not be processed yet."""
@@ -180,7 +214,7 @@ class _Search:
 
     def _judge(self) -> None:
         reached = rule.advance_frontiers(
-            self.rows, self._stored, self._deleted, is_truncated=self._batch.plan.is_truncated
+            self.rows, self._stored, self._deleted, truncated_from=self._batch.plan.truncated_from
         )
         self.reached = reached.localCheckpoint()
 
@@ -200,7 +234,8 @@ class _Search:
     def _lacking(self) -> DataFrame:
         """Return the series whose next number is not found, though there are higher numbers.
 
-        Columns: SERIES, progress_bucket (of the last event by the progress; may be null).
+        Columns: SERIES, progress_bucket (of the last event by the progress; may be null),
+        next_number.
         """
         limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
         beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
@@ -209,14 +244,20 @@ class _Search:
         present = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
         bucket = F.col("time_bucket").alias("progress_bucket")
         nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
-        return (
+        next_numbers = self.reached.select(*SERIES, _next().alias("next_number"))
+        lacking = (
             lost.select(*SERIES, bucket)
             .unionByName(holes.select(*SERIES, nowhere))
             .groupBy(*SERIES)
             .agg(F.max("progress_bucket").alias("progress_bucket"))
             .join(present, on=[*SERIES], how="left_anti")
-            .localCheckpoint()
+            .join(next_numbers, on=[*SERIES], how="left")
+            .fillna(1, ["next_number"])
         )
+        if self._source.searched is not None:
+            known = [*SERIES, "next_number"]
+            lacking = lacking.join(self._source.searched, on=known, how="left_anti")
+        return lacking.localCheckpoint()
 
 
 def _next() -> Column:
@@ -236,27 +277,37 @@ def _is_gone() -> Column:
 
 
 @shaped(planned=shapes.KEYS, elsewhere=shapes.KEYS, returns=shapes.CANDIDATES)
-def _placed(run: RunContext, batch: Batch, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
+def _placed(
+    run: RunContext,
+    batch: Batch,
+    planned: DataFrame,
+    elsewhere: DataFrame,
+    *,
+    takes_older: bool = False,
+) -> DataFrame:
     """Join planned and other keys; of planned buckets only keys that are to be processed."""
-    others = _with_place(run, batch, elsewhere).where(~F.col("is_planned"))
-    rows = _with_place(run, batch, planned).unionByName(others)
+    others = _with_place(run, batch, elsewhere, takes_older).where(~F.col("is_planned"))
+    rows = _with_place(run, batch, planned, takes_older).unionByName(others)
     return rows.drop("is_planned").localCheckpoint(eager=False)
 
 
-def _with_place(run: RunContext, batch: Batch, rows: DataFrame) -> DataFrame:
+def _with_place(
+    run: RunContext, batch: Batch, rows: DataFrame, takes_older: bool = False
+) -> DataFrame:
     planned, plan = batch.planned, batch.plan
     places = local_rows(
         run.spark,
         [(bucket, bucket in planned) for bucket in sorted(planned | batch.done)],
         "time_bucket bigint, is_planned boolean",
     )
-    is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < plan.first)
+    is_older = F.col("time_bucket") < plan.first
+    is_done = F.col("is_planned").isNotNull() | (is_older & F.lit(takes_older))
     is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
     return rows.join(F.broadcast(places), on="time_bucket", how="left").withColumns(
         {
-            "is_there": is_there & (F.col("time_bucket") < plan.end),
-            "is_before": F.col("time_bucket") < plan.first,
-            "is_late": F.col("is_planned").isNotNull() & ~is_planned,
+            "is_there": (is_done | is_older) & (F.col("time_bucket") < plan.end),
+            "is_before": is_older & ~F.lit(takes_older),
+            "is_late": is_done & ~is_planned,
             "is_planned": is_planned,
         }
     )

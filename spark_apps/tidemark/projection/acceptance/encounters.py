@@ -21,7 +21,7 @@ class Encounters:
     """How many series need a closer look.
 
     Attributes:
-        first: series that begin behind deleted events.
+        first: series that begin behind events that were deleted or purged, or have expired.
         suspects: series that may have lost events since they were consumed last.
         repeated: series in which a number is there twice.
         unprocessed: series that are consumed over events before the projection's first time bucket.
@@ -32,20 +32,35 @@ class Encounters:
     repeated: int
     unprocessed: int
 
+    @property
+    def warnings(self) -> list[str]:
+        """Lines for people on the series in `unprocessed`."""
+        if not self.unprocessed:
+            return []
+        return [
+            f"warning: {self.unprocessed:,} series have events before the projection's first time"
+            " bucket that came after it had begun: they are consumed, and in no result"
+        ]
+
 
 def count_encounters(seen: Candidates) -> Encounters:
     """Count the series that need a closer look."""
     is_new = F.col("stored_number").isNull() & F.col("reached_timeuuid").isNotNull()
-    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
+    is_behind = (F.col("base") > 0) & ~F.coalesce(
+        F.col("first_before") <= F.col("base"), F.lit(False)
+    )
     consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
         F.col("reached_sequence_nr")
     )
     is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
+    # Before all were met, those events are older than the projection.
+    is_met = F.col("stored_number").isNotNull() | F.lit(seen.has_met_all)
+    is_unprocessed = F.col("first_before") <= F.col("reached_number")
     counts = seen.reached.agg(
-        F.count_if(is_new & is_deleted).alias("first"),
+        F.count_if(is_new & is_behind).alias("first"),
         F.count_if(is_suspect).alias("suspects"),
         F.count_if("is_repeated").alias("repeated"),
-        F.count_if(F.col("first_before") <= F.col("reached_number")).alias("unprocessed"),
+        F.count_if(is_met & is_unprocessed).alias("unprocessed"),
     ).collect()[0]
     return Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
 

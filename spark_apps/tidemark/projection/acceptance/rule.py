@@ -42,23 +42,28 @@ REJECTIONS = (Validation.REJECTED, Validation.REJECTED_BACKTRACKING)
     returns=shapes.FRONTIERS,
 )
 def advance_frontiers(
-    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, *, is_truncated: bool = False
+    sightings: DataFrame,
+    stored: DataFrame,
+    deleted: DataFrame,
+    *,
+    truncated_from: int | None = None,
 ) -> DataFrame:
     """Find how far each series can be consumed.
 
     A series that nothing is stored of begins with its first number in the projection's time buckets
     if that is 1, if the event before it lies in an older bucket, or if all before it can have been
-    deleted or purged. Otherwise the earlier events come first; an event in a bucket that may not be
-    consumed yet was not purged.
+    deleted or purged, or can have expired. Otherwise the earlier events come first; an event in a
+    bucket that may not be consumed yet was not purged.
 
     Args:
         sightings: rows may repeat. With the column of `jumping` a number may follow one that is
             not the next lower.
         stored: unique.
         deleted: unique.
-        is_truncated: whether the rows of older buckets may have been purged.
+        truncated_from: a series whose first event is in this time bucket (epoch ms) or a later one
+            may have lost all events before it to purge or a TTL; None if no series can have.
     """
-    numbered = _numbered(sightings, stored, deleted, is_truncated)
+    numbered = _numbered(sightings, stored, deleted, truncated_from)
     number, base = F.col("event.number"), F.col("base")
     is_new = number > base
     # What a series ends with if this event cannot follow it.
@@ -70,14 +75,14 @@ def advance_frontiers(
     is_repeated = (number == F.col("former.number")) | (
         F.col("event.sequence_nr") <= F.col("former.sequence_nr")
     )
-    is_known = F.col("stored_number").isNotNull()
+    is_above_stored = F.coalesce(number > F.col("stored_number"), F.lit(True))
     constants = ["stored_number", "base", "stored_sequence_nr", "deleted_to"]
     totals = numbered.groupBy(*SERIES).agg(
         *[F.first(name).alias(name) for name in constants],
         F.min(F.when(is_hole, F.struct(number, former.alias("last")))).alias("hole"),
         F.max(F.when(is_new, F.col("event"))).alias("newest"),
         F.max(F.when(~F.col("is_before"), number)).alias("highest_number"),
-        F.min(F.when(is_known & is_new & F.col("is_before"), number)).alias("first_before"),
+        F.min(F.when(is_above_stored & F.col("is_before"), number)).alias("first_before"),
         F.coalesce(F.bool_or(is_repeated), F.lit(False)).alias("is_repeated"),
     )
     last = F.when(F.col("hole").isNull(), F.col("newest")).otherwise(F.col("hole.last"))
@@ -117,7 +122,7 @@ def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
 
 
 def _numbered(
-    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, is_truncated: bool
+    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, truncated_from: int | None
 ) -> DataFrame:
     """Give each event that is there the event before it (former) and the base of its series.
 
@@ -126,10 +131,10 @@ def _numbered(
     """
     follows = [FOLLOWS] if FOLLOWS in sightings.columns else []
     event = F.struct("number", "event_timeuuid", "sequence_nr", *follows).alias("event")
-    there = sightings.where("is_there").select(*SERIES, event, "is_before")
+    there = sightings.where("is_there").select(*SERIES, event, "is_before", "time_bucket")
     known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
-    waiting = sightings.where(~F.col("is_there") & F.lit(is_truncated))
-    waiting = waiting.select(*SERIES, F.col("number").alias("waiting"))
+    waiting = sightings.where(~F.col("is_there") & F.lit(truncated_from is not None))
+    waiting = waiting.select(*SERIES, F.col("number").alias("waiting"), "time_bucket")
     rows = (
         there.unionByName(known, allowMissingColumns=True)
         .unionByName(waiting, allowMissingColumns=True)
@@ -138,10 +143,13 @@ def _numbered(
     in_order = Window.partitionBy(*SERIES).orderBy("event.number", "is_before", "event")
     by_series = Window.partitionBy(*SERIES)
     deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
-    before_all = F.min("event.number").over(by_series) - 1
-    # Where one is null the other counts.
-    unpurged = F.least(before_all, F.min("waiting").over(by_series) - 1)
-    undeleted = unpurged if is_truncated else F.least(F.col("deleted_to"), before_all)
+    undeleted = F.least(F.col("deleted_to"), F.min("event.number").over(by_series) - 1)
+    if truncated_from is not None:
+        place = F.struct(F.coalesce("event.number", "waiting").alias("number"), "time_bucket")
+        lowest = F.min(F.when(F.col("time_bucket").isNotNull(), place)).over(by_series)
+        unpurged = lowest["number"] - 1
+        is_truncated = lowest["time_bucket"] >= truncated_from
+        undeleted = F.when(is_truncated, unpurged).otherwise(undeleted)
     begins = F.struct("event.number", F.col("former.number").alias("predecessor"))
     first = F.min(F.when(~F.col("is_before"), begins)).over(by_series)
     is_old = F.col("first.predecessor") == F.col("first.number") - 1

@@ -21,7 +21,7 @@ from tidemark.projection.management.get_offset import get_offset as show_offset
 from tidemark.projection.management.pause import set_paused
 from tidemark.projection.management.releases import drop, run_releases
 from tidemark.projection.management.set_offset import set_offset as move_offset
-from tidemark.projection.management.set_offset import skip as skip_next
+from tidemark.projection.management.set_offset import skip as skip_numbers
 from tidemark.projection.management.show_plan import run_plan
 from tidemark.projection.management.status import run_status
 from tidemark.projection.planning.build import PlanOptions
@@ -186,17 +186,38 @@ def set_offset(
 
 def skip(
     projection: Name,
-    persistence_id: PersistenceId,
+    persistence_id: Annotated[
+        str | None,
+        typer.Option("--persistence-id", metavar="ID", help="The series' persistence id."),
+    ] = None,
     tag: Tag = None,
+    gaps: Annotated[
+        bool,
+        typer.Option(
+            "--gaps",
+            help="Skip the missing numbers of all series for which runs have recorded some,"
+            " instead of one number of one series.",
+        ),
+    ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --gaps: only of series that hold back a time bucket before this time, ISO"
+            " 8601 in UTC.",
+        ),
+    ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Skip the next number of a series, whether its event is there or missing.
+    """Skip the next number of a series, whether its event is there or missing; or recorded gaps.
 
-    The event, if it is there, goes to quarantine and is in no result. Refused while a run works
-    on the projection.
+    The event, if it is there, goes to quarantine and is in no result. With --gaps only numbers
+    that are still missing are skipped. Refused while a run works on the projection.
     """
     return Job(
-        lambda run: skip_next(run, projection, persistence_id, tag, apply=apply),
+        lambda run: skip_numbers(
+            run, projection, persistence_id, tag, gaps=gaps, before=before, apply=apply
+        ),
         dry_run=not apply,
     )
 
@@ -282,7 +303,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "resume": ["daily_punctuality"],
     "get-offset": ["aircraft_state", "aircraft_state --persistence-id 'aircraft|N14228'"],
     "set-offset": ["aircraft_state --persistence-id 'aircraft|N14228' --to 7 --apply"],
-    "skip": ["aircraft_state --persistence-id 'aircraft|N14228'"],
+    "skip": [
+        "aircraft_state --persistence-id 'aircraft|N14228'",
+        "aircraft_state --gaps --before 2026-11-20 --apply",
+    ],
     "clear": ["daily_punctuality", "daily_punctuality --apply"],
     "releases": ["", "daily_punctuality"],
     "drop-release": ["daily_punctuality --version 1 --apply"],

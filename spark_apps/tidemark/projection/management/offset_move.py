@@ -14,10 +14,12 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.journal.series import NO_TAG, EventRef, Series, SeriesReader, numbers
+from tidemark.kafka_journal.series import JournalReader
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.source import KafkaJournal
 from tidemark.projection.offset_store import made_from, skips, slice_records
 from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.projection.offset_store.skips import Skip
@@ -34,14 +36,13 @@ class OffsetMove:
     definition: Definition
     series: Series
     stored: Offset | None
-    reader: SeriesReader
+    reader: SeriesReader | JournalReader
 
     @classmethod
     def read(cls, run: RunContext, definition: Definition, series: Series) -> OffsetMove:
         """Read the present offset of a series."""
         stored = OffsetStore.of(run, definition).offset(series)
-        reader = SeriesReader(run.control, run.settings, series)
-        return cls(run, definition, series, stored, reader)
+        return cls(run, definition, series, stored, _reader(run, definition, series))
 
     @property
     def store(self) -> OffsetStore:
@@ -52,6 +53,11 @@ class OffsetMove:
     def number(self) -> int:
         """The frontier; 0 if nothing was consumed."""
         return self.stored.number if self.stored else 0
+
+    @property
+    def _keyspace(self) -> str:
+        """The keyspace of the events, for people."""
+        return self.definition.source.table(self.run.settings).partition(".")[0]
 
     @property
     def _sequence_nr(self) -> int:
@@ -80,13 +86,13 @@ class OffsetMove:
         if highest == 0:
             raise InvalidInput(
                 f"the journal has no event of {self.series}",
-                where=self.run.settings.journal_keyspace,
+                where=self._keyspace,
                 do="look at `project.py get-offset` for those that it has",
             )
         if to > highest:
             raise InvalidInput(
                 f"{to} lies in the future of {self.series}: its highest number is {highest}",
-                where=self.run.settings.journal_keyspace,
+                where=self._keyspace,
                 do=f"{self.definition.name} is at {self.number}; wait for the event",
             )
 
@@ -143,7 +149,7 @@ class OffsetMove:
             raise HistoryPurged(
                 f"{self.series} {numbers(to + 1, min(deleted_to, self.number))} would be new again,"
                 " but were deleted",
-                where=self.run.settings.journal_keyspace,
+                where=self._keyspace,
                 do=f"go back to {deleted_to} at most",
             )
         at_number, buckets, restated_events = None, set(), 0
@@ -218,6 +224,15 @@ class OffsetMove:
             **self.reader.payload(event),
         }
         quarantine.write_one(run.control, run.settings, record, run_id=run.run_id)
+
+
+def _reader(
+    run: RunContext, definition: Definition, series: Series
+) -> SeriesReader | JournalReader:
+    source = definition.source
+    if isinstance(source, KafkaJournal):
+        return JournalReader(run.control, run.settings, source.topic, series)
+    return SeriesReader(run.control, run.settings, series)
 
 
 def restated(pieces_ledger: Pieces, time_buckets: Collection[int] | None = None) -> list[Piece]:

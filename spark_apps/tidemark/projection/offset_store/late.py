@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 
 from tidemark.cassandra.schema import table
 from tidemark.journal.series import Series
 from tidemark.projection.offset_store.offsets import OffsetStore
 
 _TABLE = "late_tag_rows"
+_AT_ONCE = 10_000
+"""Offsets that are read before the first of them is compared."""
 
 
 def unconsumed(store: OffsetStore, done: Collection[int]) -> set[int]:
@@ -44,8 +47,10 @@ def _is_behind(store: OffsetStore, tag: str, time_bucket: int) -> bool:
     ):
         number = max(highest.get(row["persistence_id"], 0), row["tag_pid_sequence_nr"])
         highest[row["persistence_id"]] = number
-    for persistence_id, number in highest.items():
-        reached = store.offset(Series(persistence_id, tag))
-        if reached is None or reached.number < number:
-            return True
+    ids = iter(highest.items())
+    while part := list(islice(ids, _AT_ONCE)):
+        offsets = store.offsets_of([Series(persistence_id, tag) for persistence_id, _ in part])
+        for (_, number), reached in zip(part, offsets, strict=True):
+            if reached is None or reached.number < number:
+                return True
     return False

@@ -26,7 +26,7 @@ class Skip:
 
 
 def stored(store: OffsetStore) -> list[Skip]:
-    """Read the skips of a projection; people have typed each of them."""
+    """Read the skips of a projection: of single series, and of the gaps that some runs recorded."""
     rows = store.control.execute(
         "SELECT persistence_id, tag, first_number, last_number"
         f" FROM {store.table(TABLE)} WHERE projection = ?",

@@ -51,6 +51,18 @@ class Batch:
         return [piece.time_bucket for piece in self.pieces]
 
     @property
+    def takes_older(self) -> bool:
+        """Whether events before the projection's first time bucket are late once it has begun.
+
+        Without `from` it began with all the history that there was. Of tag views a run reads only a
+        part, and kafka-journal's time buckets are ready by their time alone: one event with a wrong
+        time would make pieces of all time buckets since then. Of other slices nothing may be known.
+        """
+        source = self.definition.source
+        has_all = source.reads_journal and not source.reads_tag_views
+        return has_all and self.definition.begin is None and self.plan.slicing is None
+
+    @property
     def planned(self) -> frozenset[int]:
         """The time buckets to process."""
         return frozenset(self.time_buckets)

@@ -11,8 +11,9 @@ from tidemark.projection.planning.plan import ProjectionPlan
 def limit_pieces(plan: ProjectionPlan, most: int) -> ProjectionPlan:
     """Keep the oldest pieces, at most `most`; those that wait for validate are not counted.
 
-    Pieces with a gap come after the others, those tried least first: should the gap never close,
-    they must not keep a run from what is new. No I/O.
+    Pieces of a changed definition come after the others, and behind them those with a gap, those
+    tried least first: should the gap never close, they must not keep a run from what is new. No
+    I/O.
     """
     ready = plan.ready
     if len(ready) <= most:
@@ -37,10 +38,17 @@ def postpone(plan: ProjectionPlan, pieces_ledger: Pieces, owner: str) -> None:
     """
     never_begun = (Reason.NEW, Reason.HISTORY)
     pieces_ledger.note(piece for piece in plan.postponed if piece.reason in never_begun)
-    again = (Reason.CHANGED, Reason.FORCED)
-    pieces_ledger.restate([piece for piece in plan.postponed if piece.reason in again], owner=owner)
+    # The next plan finds those of `changed` anew.
+    again = [
+        piece
+        for piece in plan.postponed
+        if piece.reason is Reason.FORCED
+        or (piece.reason is Reason.CHANGED and piece.time_bucket not in plan.changed)
+    ]
+    pieces_ledger.restate(again, owner=owner)
 
 
-def _turn(piece: Piece) -> tuple[bool, int, int]:
+def _turn(piece: Piece) -> tuple[bool, bool, int, int]:
     has_gap = piece.reason is Reason.GAP
-    return has_gap, piece.attempt if has_gap else 0, piece.time_bucket
+    is_changed = piece.reason is Reason.CHANGED
+    return has_gap, is_changed, piece.attempt if has_gap else 0, piece.time_bucket

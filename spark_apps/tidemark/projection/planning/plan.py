@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 
 from tidemark import clock
+from tidemark.cassandra.schema import default_time_to_live
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.purged import emptied_buckets, removed
-from tidemark.partitioning import slice_ranges
+from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
@@ -39,11 +41,14 @@ class ProjectionPlan:
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
         first: the projection's first time bucket; it does not process older events.
-        is_truncated: whether tag views older than `first` may have been purged or have expired.
+        truncated_from: a series that is met for the first time, and whose first event is in this
+            time bucket or a later one, may have lost all events before it to purge or a TTL; None
+            if no series can have.
         end: the end of the window; like the others epoch milliseconds.
         slicing: the slices to process; None for whole time buckets.
         postponed: what is to do, but is left to later runs.
         purged: the errors of time buckets to process whose tag views purge has deleted.
+        changed: time buckets that another definition has done, and that this one replaces.
     """
 
     definition: Definition
@@ -51,11 +56,12 @@ class ProjectionPlan:
     held: frozenset[int]
     done: Set[int]
     first: int
-    is_truncated: bool
+    truncated_from: int | None
     end: int
     slicing: Slicing | None = None
     postponed: Sequence[Piece] = ()
     purged: Mapping[int, HistoryPurged] = field(default_factory=dict)
+    changed: Set[int] = frozenset()
 
     @property
     def slices(self) -> SliceRange:
@@ -114,6 +120,9 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     window: their schedule was missed. A projection that has not begun begins with all the history
     that there is before the window (`history`); a blue/green version begins where the live one did.
 
+    If a definition was changed whose mode replaces time buckets, all that are done are done again,
+    the oldest first.
+
     A piece is held until its time bucket is ready. `force` runs the pieces of the window before
     they are ready, and again if they are done.
 
@@ -134,12 +143,13 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     in_window = [bucket for bucket in window.buckets(settings.bucket_size) if bucket >= begin]
     end = to_millis(window.end)
     if not in_window:
-        return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, False, end)
+        return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, None, end)
     known = standing.known.within(history.ALL, end)
     former = live_release.inherited(run.control, settings, definition)
     older = () if former else history.find(run, definition, standing, in_window[0])
     first = (known | in_window | older | former.within(history.ALL, end)).ranges[0][0]
     passed_by = ready_buckets(run, definition, first, end)
+    changed = _changed(run, definition, standing, begin, end)
     scheduled = pieces_ledger.schedule(
         Window(from_millis(in_window[0]), window.end),
         most=settings.catch_up_buckets,
@@ -147,6 +157,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         since=former,
         ready=passed_by,
         history=[bucket for bucket in older if bucket not in known],
+        changed=list(islice(changed, settings.catch_up_buckets)),
     )
     ready = passed_by | (set(in_window) if force else set())
     buckets = [piece.time_bucket for piece in scheduled.pieces]
@@ -156,7 +167,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         held=frozenset(bucket for bucket in buckets if bucket not in ready),
         done=standing.done.within(history.ALL, end),
         first=first,
-        is_truncated=definition.source.reads_tag_views and _is_truncated(run, first),
+        truncated_from=_truncated_from(run, definition, first, passed_by),
         end=end,
         postponed=scheduled.postponed,
         purged=purged_buckets(
@@ -164,12 +175,44 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
             definition,
             [planned_bucket for planned_bucket in buckets if planned_bucket in ready],
         ),
+        changed=changed,
     )
 
 
-def _is_truncated(run: RunContext, first: int) -> bool:
-    span = removed(run.control, run.settings, to_millis(clock.now())).span()
-    return span is not None and span[0] < first
+def _changed(
+    run: RunContext, definition: Definition, standing: Standing, begin: int, end: int
+) -> TimeBuckets:
+    """Find the time buckets of a changed definition that have to be made again.
+
+    Other modes have a version in each row: what no run processes keeps its old rows. What purge
+    has deleted of the tag views cannot be made again.
+    """
+    if not definition.mode.replaces_buckets:
+        return TimeBuckets([], run.settings.bucket_size.milliseconds)
+    changed = standing.done.within(begin, end) - standing.done_by(definition.fingerprint)
+    return changed - purged_buckets(run, definition, changed).keys()
+
+
+def _truncated_from(
+    run: RunContext, definition: Definition, first: int, ready: TimeBuckets
+) -> int | None:
+    """Return `ProjectionPlan.truncated_from`.
+
+    Where events expire, those that are there and older than the TTL were written without one, and
+    so was what came before them. Nothing has expired of a journal whose oldest time bucket is
+    younger than the TTL.
+    """
+    settings, now = run.settings, to_millis(clock.now())
+    if definition.source.reads_tag_views:
+        span = removed(run.control, settings, now).span()
+        return history.ALL if span is not None and span[0] < first else None
+    keyspace, _, name = definition.source.table(settings).partition(".")
+    ttl = default_time_to_live(run.control, keyspace, name)
+    if not ttl:
+        return None
+    expired_before = keys.time_bucket(now - ttl * 1000, settings.bucket_size)
+    oldest = first if ready.first is None else min(first, ready.first)
+    return expired_before if oldest < expired_before else None
 
 
 def purged_buckets(

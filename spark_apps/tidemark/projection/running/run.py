@@ -11,6 +11,7 @@ from tidemark import termination
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of, outage_of, root_cause
 from tidemark.ledger.pieces import Reason
+from tidemark.ledger.schedule import time_buckets
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.analysis import analyze
@@ -234,13 +235,15 @@ def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
     older = sum(piece.reason is Reason.HISTORY for piece in plan.pieces)
     made_good += f", {older:,} of its history" if older else ""
     summary = f"{name}: {counted(done.buckets, 'bucket')}{made_good}, {numbers}{held}{later}"
+    older = len(plan.changed) - sum(bucket in plan.changed for bucket in done.counts)
+    still = [f"{name}: {time_buckets(older)} still of an older definition"] if older else []
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
     doubts = done.fields.doubts(f"all {done.fields.events:,} events of this run")
     warnings = [*done.warnings, *(f"warning: {doubt}" for doubt in doubts)]
     lines += [f"{name}: {warning}" for warning in warnings]
-    return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
+    return [summary, *still, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
 def _failed(plan: ProjectionPlan, done: ProjectionOutcome, tally: _Tally) -> None:

@@ -76,7 +76,7 @@ class EventSource(ABC):
     def numbers(self) -> DataFrame:
         """Read the numbers of every series, wherever they lie; rows may repeat."""
 
-    @shaped(planned=shapes.ID, stored=shapes.STORED, returns=shapes.UNREAD)
+    @shaped(planned=shapes.EVENT, stored=shapes.STORED, returns=shapes.UNREAD)
     def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
         """Read the keys behind the stored number of each persistence id, or of everything.
 

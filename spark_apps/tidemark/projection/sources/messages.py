@@ -37,11 +37,15 @@ class MessagesSource(EventSource):
         if not self._is_listed(stored):
             return self.only_ours(frames.message_index(spark, settings).select(*_INDEX))
         known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-        ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
+        lowest = planned.groupBy("persistence_id").agg(F.min("sequence_nr").alias("named_nr"))
+        ids = lowest.select("persistence_id", F.lit(0).alias("known_to"))
         known = known.unionByName(ids).groupBy("persistence_id").agg(
             F.max("known_to").alias("known_to")
         )  # fmt: skip
         starts = self.only_ours(increments.start_positions(spark, settings, known))
+        if batch.plan.truncated_from is not None:
+            # What is there before a planned event, wherever it lies, must not count as expired.
+            starts = starts.join(lowest, on="persistence_id", how="left")
         after = self.definition.reset_after
         if after is not None:
 

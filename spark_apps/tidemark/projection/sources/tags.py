@@ -15,7 +15,15 @@ from tidemark.projection.sources.base import EventSource
 
 
 class TagsSource(EventSource):
-    """The tag views of the definition's tags."""
+    """The tag views of the definition's tags.
+
+    Attributes:
+        searched: SERIES and next_number, the numbers that an earlier batch of the run has found in
+            no time bucket; None if there are none. The next run searches them again: Pekko may
+            write a row into any time bucket.
+    """
+
+    searched: DataFrame | None = None
 
     @property
     def table(self) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.cassandra import connector
+from tidemark.cassandra.schema import default_time_to_live
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError, WrongData
 from tidemark.ledger.pieces import PieceRow
@@ -120,14 +121,10 @@ def why_not_compared(run: RunContext, definition: Definition) -> str:
     """Return why rows cannot be compared with what was written; "" if they can."""
     if definition.mode is not Mode.BUCKET:
         return f"in mode {definition.mode} a row does not belong to one time bucket"
-    rows = run.control.execute(
-        "SELECT default_time_to_live FROM system_schema.tables"
-        " WHERE keyspace_name = ? AND table_name = ?",
-        (definition.keyspace, definition.table),
-    )
-    if not rows:
+    ttl = default_time_to_live(run.control, definition.keyspace, definition.table)
+    if ttl is None:
         return f"there is no table {definition.target}"
-    return f"rows of {definition.target} expire" if rows[0]["default_time_to_live"] else ""
+    return f"rows of {definition.target} expire" if ttl else ""
 
 
 def require_rows(run: RunContext, definition: Definition) -> str:
