@@ -12,7 +12,7 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.projection.acceptance.accept import Policy
-from tidemark.projection.management.commands import COMMANDS, EXAMPLES, TOOLS
+from tidemark.projection.management.commands import COMMANDS, EXAMPLES, GROUPS, TOOLS
 from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.projection.planning.saved_plan import SavedPlan
@@ -123,4 +123,4 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.group(APPLICATION, COMMANDS, examples=EXAMPLES, tools=TOOLS, default=main)
+    cli.group(APPLICATION, COMMANDS, examples=EXAMPLES, groups=GROUPS, tools=TOOLS, default=main)

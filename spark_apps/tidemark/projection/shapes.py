@@ -143,6 +143,8 @@ UNREADABLE: Shape = {
     "time_bucket": "bigint",
 }
 """Events that cannot be processed, as `ledger.quarantine.write` takes them."""
+PROCESSED: Shape = {**EVENT, "time_bucket": "bigint"}
+"""Events that are in a result, or were left out of it on purpose."""
 BUCKET_COUNTS: Shape = {
     "time_bucket": "bigint",
     "events_read": "bigint",

@@ -32,9 +32,7 @@ def folded(
     def fold_one(key: tuple[str], events: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
         return fold(key[0], events, stored)
 
-    known = states.select(_PERSISTENCE_ID, F.col(_SEQUENCE_NR).alias(_FOLDED_TO))
-    is_new = F.col(_FOLDED_TO).isNull() | (F.col(_SEQUENCE_NR) > F.col(_FOLDED_TO))
-    later = events.join(known, on=_PERSISTENCE_ID, how="left").where(is_new).drop(_FOLDED_TO)
+    later = unfolded(events, states)
     if IS_SNAPSHOT in later.columns:
         # A run that died may have stored a state that is older than the snapshot of this one.
         anew = later.where(IS_SNAPSHOT).select(_PERSISTENCE_ID)
@@ -45,6 +43,13 @@ def folded(
         .cogroup(states.groupBy(_PERSISTENCE_ID))
         .applyInPandas(fold_one, schema)
     )
+
+
+def unfolded(events: DataFrame, states: DataFrame) -> DataFrame:
+    """Return the events above the sequence nr of their persistence id's state."""
+    known = states.select(_PERSISTENCE_ID, F.col(_SEQUENCE_NR).alias(_FOLDED_TO))
+    is_new = F.col(_FOLDED_TO).isNull() | (F.col(_SEQUENCE_NR) > F.col(_FOLDED_TO))
+    return events.join(known, on=_PERSISTENCE_ID, how="left").where(is_new).drop(_FOLDED_TO)
 
 
 def no_states(events: DataFrame, checked: AnalyzedDefinition) -> DataFrame:

@@ -12,13 +12,21 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.claim import Claim
+from tidemark.ledger.quarantine import Place
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.sources import event_source
 from tidemark.text import counted
 from tidemark.window import from_millis
 
 _EVENT = ("persistence_id", "sequence_nr")
 _EXAMPLES = 3
+
+
+def place_of(run: RunContext, definition: Definition) -> Place:
+    """Return where the quarantined events of a projection are, those of all versions."""
+    return Place(event_source(run, definition).table, f"{PROJECT}/{definition.name}")
 
 
 def quarantine_events(
@@ -31,14 +39,40 @@ def quarantine_events(
     Raises:
         LockLost: our lock ran out while we worked.
     """
+    place = place_of(run, definition)
+    claimed.check()
+    management_state.note_quarantined(OffsetStore.of(run, definition))
     claimed.check()
     quarantine.write(
         letters,
         run.settings,
-        source=event_source(run, definition).table,
-        application=f"{PROJECT}/{definition.name}",
+        source=place.source,
+        application=place.application,
         run_id=run.run_id,
+        definition_version=definition.fingerprint,
     )
+
+
+def release_processed(
+    processed: DataFrame, run: RunContext, claimed: Claim, definition: Definition
+) -> None:
+    """Let events leave quarantine that have been processed; those of any other stay.
+
+    Args:
+        processed: of shape PROCESSED.
+        run: the context of the run.
+        claimed: its pieces.
+        definition: the projection.
+
+    Raises:
+        LockLost: our lock ran out while we worked.
+    """
+    if not management_state.has_quarantined(OffsetStore.of(run, definition)):
+        return
+    leaving = quarantine.stored(processed, run.settings, place_of(run, definition))
+    if not leaving.isEmpty():
+        claimed.check()
+        quarantine.release(leaving, run.settings)
 
 
 def require_allowed(
