@@ -207,7 +207,9 @@ MANAGE_FORM = with_owners(
         "persistence_id": text_param("Persistence id"),
         "sequence_nr": number_param("Sequence nr", 1, description="Only this event of the id."),
         "reason": text_param("Reason", "Why the events are given up; it is kept."),
-        "limit": number_param("Most events", 1, 10_000, "Of each projection. Empty: 100."),
+        "limit": number_param(
+            "Most events", 1, 1000, description="Of each projection. Empty: 100."
+        ),
         "tag": text_param("Tag", "Of the series, if the source has several."),
         "to": number_param("To", 0, description="Everything up to it counts as consumed."),
         "expected": number_param("Expected", 0, description="Refuse it unless the offset is this."),

@@ -16,7 +16,6 @@ from tidemark.application.cli import Command, Job
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.partitioning.slice_ranges import BLOCK
 from tidemark.projection.definition.model import Mode
-from tidemark.projection.management import quarantine
 from tidemark.projection.management.clear import clear as clear_projection
 from tidemark.projection.management.get_offset import get_offset as show_offset
 from tidemark.projection.management.pause import set_paused
@@ -34,16 +33,6 @@ Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
 Name = Annotated[str, typer.Argument(metavar="PROJECTION")]
 PersistenceId = Annotated[
     str, typer.Option("--persistence-id", metavar="ID", help="The series' persistence id.")
-]
-OnlyPersistenceId = Annotated[
-    str | None,
-    typer.Option("--persistence-id", metavar="ID", help="Only events of this persistence id."),
-]
-SequenceNr = Annotated[
-    int | None,
-    typer.Option(
-        "--sequence-nr", min=1, metavar="N", help="Only the event of the id with this number."
-    ),
 ]
 Tag = Annotated[
     str | None,
@@ -262,60 +251,6 @@ def drop_release(
     return Job(lambda run: drop(run, projection, version, apply=apply), dry_run=not apply)
 
 
-def list_quarantine(
-    projection: Names = None,
-    persistence_id: OnlyPersistenceId = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=10_000, metavar="N", help="Events shown of each projection.")
-    ] = 100,
-) -> Job:
-    """List events that projections could not process: which, when, why, and by which version."""
-    return Job(
-        lambda run: quarantine.list_events(
-            run, projection or [], persistence_id=persistence_id, limit=limit
-        )
-    )
-
-
-def retry_quarantine(
-    projection: Name,
-    persistence_id: OnlyPersistenceId = None,
-    sequence_nr: SequenceNr = None,
-    apply: cli.Apply = False,
-) -> Job:
-    """Let the next run process quarantined events again, once their cause is corrected.
-
-    The time buckets of the events are planned again; of mode fold the states of their persistence
-    ids are computed again. What can be processed then leaves quarantine. Refused while a run works
-    on the projection.
-    """
-    choice = quarantine.Choice(persistence_id, sequence_nr)
-    return Job(
-        lambda run: quarantine.retry(run, projection, choice, apply=apply), dry_run=not apply
-    )
-
-
-def discard_quarantine(
-    projection: Name,
-    reason: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="Why; kept in the table audit.", show_default=False),
-    ],
-    persistence_id: OnlyPersistenceId = None,
-    sequence_nr: SequenceNr = None,
-    apply: cli.Apply = False,
-) -> Job:
-    """Delete quarantined events that nobody will process; the journal keeps them.
-
-    They stay consumed and in no result. Refused while a run works on the projection.
-    """
-    choice = quarantine.Choice(persistence_id, sequence_nr)
-    return Job(
-        lambda run: quarantine.discard(run, projection, choice, reason, apply=apply),
-        dry_run=not apply,
-    )
-
-
 COMMANDS: Mapping[str, Command] = {
     "plan": plan,
     "status": status,
@@ -327,16 +262,8 @@ COMMANDS: Mapping[str, Command] = {
     "clear": clear,
     "releases": releases,
     "drop-release": drop_release,
-    "quarantine list": list_quarantine,
-    "quarantine retry": retry_quarantine,
-    "quarantine discard": discard_quarantine,
 }
 """By the name on the command line."""
-
-GROUPS: Mapping[str, str] = {
-    "quarantine": "Events that projections could not process: list, retry or discard them."
-}
-"""Texts for the help of the first words of commands of two words."""
 
 TOOLS: Mapping[str, Callable[..., None]] = {"new": new}
 """By the name on the command line."""
@@ -359,12 +286,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "clear": ["daily_punctuality", "daily_punctuality --apply"],
     "releases": ["", "daily_punctuality"],
     "drop-release": ["daily_punctuality --version 1 --apply"],
-    "quarantine list": ["", "aircraft_state --persistence-id 'aircraft|N14228'"],
-    "quarantine retry": [
-        "aircraft_state",
-        "aircraft_state --persistence-id 'aircraft|N14228' --sequence-nr 7 --apply",
-    ],
-    "quarantine discard": ["aircraft_state --reason 'a test of the actors' --apply"],
     "new": ["departures_by_kind --mode bucket --target flights.departures_by_kind"],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

@@ -17,12 +17,11 @@ from tidemark.journal.series import NO_TAG, EventRef, Series, SeriesReader, numb
 from tidemark.ledger import quarantine
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.management import states
 from tidemark.projection.offset_store import made_from, management_state, skips, slice_records
 from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.plan import ledger, require_rows
-from tidemark.projection.writing import dead_letters
+from tidemark.projection.writing import dead_letters, fold
 from tidemark.window import from_millis
 
 
@@ -141,7 +140,7 @@ class OffsetMove:
             HistoryPurged: some of it was deleted, or events that the state must begin with.
         """
         deleted_to = self.reader.deleted_to()
-        if states.lack_history(self.definition, deleted_to):
+        if fold.lacks_history(self.definition, deleted_to):
             raise HistoryPurged(
                 f"the state of {self.series} would be computed again, but its events up to"
                 f" {deleted_to} were deleted",
@@ -180,7 +179,7 @@ class OffsetMove:
             run = self.run
             if self.definition.mode is Mode.FOLD:
                 ensure_locked()
-                states.void(self.store, [self.series.persistence_id])
+                fold.void_states(self.store, [self.series.persistence_id])
             ensure_locked()
             made_from.unsettle(self.store, buckets)
             ensure_locked()

@@ -11,12 +11,14 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.transformation import state_times
 from tidemark.projection.transformation.fold import by_fold
 from tidemark.projection.transformation.fold_start import GENERATION_COLUMN
-from tidemark.projection.transformation.state_times import GENERATION
 from tidemark.projection.transformation.transform import WRITE_TIME
-from tidemark.projection.writing import upsert
+from tidemark.projection.writing import tables, upsert
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -36,8 +38,24 @@ def states(result: DataFrame, definition: Definition) -> DataFrame:
     if GENERATION_COLUMN not in rows.columns:
         return rows
     generation = F.coalesce(GENERATION_COLUMN, F.lit(0))
-    write_time = F.col(WRITE_TIME) + generation * F.lit(GENERATION)
+    write_time = F.col(WRITE_TIME) + generation * F.lit(state_times.GENERATION)
     return rows.withColumn(WRITE_TIME, write_time).drop(GENERATION_COLUMN)
+
+
+def lacks_history(definition: Definition, deleted_to: int) -> bool:
+    """Return whether a state cannot be computed again, since its first events were deleted."""
+    is_from_first = definition.mode is Mode.FOLD and not definition.starts_from_snapshots
+    return is_from_first and deleted_to > 0
+
+
+def void_states(store: OffsetStore, persistence_ids: Sequence[str]) -> None:
+    """Let the states of some persistence ids be computed again; call once the revision is raised.
+
+    Raises:
+        TidemarkError: the projection was changed by hand too often.
+    """
+    write_time = state_times.void_at(management_state.revision(store).revision)
+    tables.void_states(store.control, store.definition, persistence_ids, write_time)
 
 
 MODE = replace(
