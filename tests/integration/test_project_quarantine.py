@@ -322,3 +322,24 @@ def test_a_fold_computes_states_again_after_clear_and_set_offset_back(
     assert projections.run(2, 3).status == 0
     assert books(projections)["a|1"] == (4, -17, [1, 2, 3, 4])
     assert books(projections)["b|1"][0] == 2
+
+
+@pytest.mark.long
+def test_an_event_before_the_first_time_bucket_is_retried_with_the_newest_of_its_fold(
+    projections: Projections,
+) -> None:
+    text = fold().replace(
+        'mode="fold"', 'mode="fold", from_="2024-03-01T01:00:00Z", on_error="skip"'
+    )
+    define(projections, text, BOOKS_TABLE)
+    projections.insert(broken(move("a|1", 1, 0.2)), move("a|1", 2, 1.1))
+    projections.list_persistence_ids()
+    projections.validated(0, 1)
+    assert projections.run(0, 2).report["counts"]["quarantined"] == 1
+    assert books(projections)["a|1"] == (2, 1, [2])
+    projections.insert(move("a|1", 1, 0.2, 10))
+    retried = projections.manage("quarantine", "retry", "books", "--apply")
+    assert retried.report["counts"]["buckets_restated"] == 1
+    assert projections.run(1, 2).status == 0
+    assert books(projections)["a|1"] == (2, 11, [1, 2])
+    assert quarantined(projections, "books") == {}
