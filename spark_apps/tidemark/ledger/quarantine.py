@@ -18,6 +18,7 @@ from tidemark.spark.local_rows import local_rows
 TABLE = "quarantine"
 SKIPPED_BY_HAND = "skipped by hand"
 """The beginning of the cause of an event that somebody has skipped."""
+_PARTITION = ("source", "application")
 _EVENT = ("persistence_id", "sequence_nr")
 _PAGE = 1000
 
@@ -52,6 +53,7 @@ def write(
     application: str,
     run_id: str,
     definition_version: str | None = None,
+    revision: int | None = None,
 ) -> None:
     """Upsert one row for each event, under the event's place in the source.
 
@@ -70,6 +72,7 @@ def write(
         "event",
         F.lit(run_id).alias("run_id"),
         F.lit(definition_version).cast("string").alias("definition_version"),
+        F.lit(revision).cast("bigint").alias("revision"),
         F.lit(clock.now()).alias("found_at"),
     )
     connector.write(rows, settings.keyspace, TABLE)
@@ -117,11 +120,12 @@ def stored(events: DataFrame, settings: Settings, place: Place) -> DataFrame:
     """Find which of some events are in quarantine, by key.
 
     Args:
-        events: persistence_id and sequence_nr; rows may repeat.
+        events: persistence_id, sequence_nr and perhaps more; unique.
         settings: where the table is.
         place: of all events of a source and application.
 
-    Columns out: source, application, persistence_id, sequence_nr. The rows are in memory.
+    Columns out: those of the events, source, application, definition_version, revision (bigint).
+    The rows are in memory.
     """
     # A row and not literal columns: Spark would push the literals down as filters, and scan.
     partition = local_rows(
@@ -130,14 +134,15 @@ def stored(events: DataFrame, settings: Settings, place: Place) -> DataFrame:
         "source string, application string",
     )
     keys = partition.crossJoin(events.select("persistence_id").distinct())
-    columns = (*partition.columns, *_EVENT)
+    columns = (*_PARTITION, *_EVENT, "definition_version", "revision")
     rows = connector.read_partitions(keys, settings.keyspace, TABLE, *columns)
-    return rows.join(events, on=[*_EVENT], how="left_semi").select(*columns).localCheckpoint()
+    return rows.join(events, on=[*_EVENT]).localCheckpoint()
 
 
 def release(stored_events: DataFrame, settings: Settings) -> None:
-    """Delete the rows that `stored` returned, since their events are processed by now."""
-    connector.delete(stored_events, settings.keyspace, TABLE)
+    """Delete rows that `stored` returned, since their events are processed by now."""
+    keys = stored_events.select(*_PARTITION, *_EVENT)
+    connector.delete(keys, settings.keyspace, TABLE)
 
 
 def _condition(place: Place) -> str:

@@ -46,7 +46,7 @@ def by_fold(batch: BatchEvents) -> Result:
     folded = kept_once(fold_frame.folded(transform.readable(decoded), start.states, analyzed))
     failed = transform.unprocessed(events, fold_frame.failures(folded))
     unprocessed = failed.unionByName(unread)
-    processed = fold_frame.unfolded(transform.processed(decoded), start.states).join(
+    processed = fold_frame.with_states(transform.processed(decoded), start).join(
         unprocessed.select("persistence_id", "sequence_nr"),
         on=["persistence_id", "sequence_nr"],
         how="left_anti",

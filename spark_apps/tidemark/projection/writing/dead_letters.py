@@ -17,6 +17,7 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import management_state
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.sources import event_source
+from tidemark.projection.transformation.fold_frame import IN_STATE_SINCE
 from tidemark.text import counted
 from tidemark.window import from_millis
 
@@ -41,7 +42,8 @@ def quarantine_events(
     """
     place = place_of(run, definition)
     claimed.check()
-    management_state.note_quarantined(OffsetStore.of(run, definition))
+    store = OffsetStore.of(run, definition)
+    management_state.note_quarantined(store)
     claimed.check()
     quarantine.write(
         letters,
@@ -50,6 +52,7 @@ def quarantine_events(
         application=place.application,
         run_id=run.run_id,
         definition_version=definition.fingerprint,
+        revision=management_state.revision(store).revision,
     )
 
 
@@ -57,6 +60,10 @@ def release_processed(
     processed: DataFrame, run: RunContext, claimed: Claim, definition: Definition
 ) -> None:
     """Let events leave quarantine that have been processed; those of any other stay.
+
+    An event that an earlier run has folded, which died before this, leaves as well: its row is of
+    another definition than the state, or was written before the state was made void and computed
+    again. A row that was written since says that the state lacks the event.
 
     Args:
         processed: of shape PROCESSED.
@@ -70,6 +77,11 @@ def release_processed(
     if not management_state.has_quarantined(OffsetStore.of(run, definition)):
         return
     leaving = quarantine.stored(processed, run.settings, place_of(run, definition))
+    if IN_STATE_SINCE in processed.columns:
+        is_older = F.coalesce("revision", F.lit(0)) < F.col(IN_STATE_SINCE)
+        is_of_another = F.col("definition_version") != definition.fingerprint
+        is_folded_now = F.col(IN_STATE_SINCE).isNull()
+        leaving = leaving.where(is_folded_now | is_older | is_of_another)
     if not leaving.isEmpty():
         claimed.check()
         quarantine.release(leaving, run.settings)
