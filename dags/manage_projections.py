@@ -1,10 +1,10 @@
 """Says how projections stand, what they would do and how far they are, and changes that by hand.
 
 Only by hand: with the form, REST or the command line. The answer is in the task's log and in its
-XCom `report`. Without names, `status`, `plan` and `releases` speak of all projections; `pause` and
-`resume` need names, the others exactly one. `set-offset`, `skip`, `clear` and `drop-release` only
-show what they would do, and end as skipped, unless `Apply` is given; the button `Next step` opens
-the form that does it.
+XCom `report`. Without names, `status`, `plan`, `releases` and `quarantine list` speak of all
+projections; `pause` and `resume` need names, the others exactly one. `set-offset`, `skip`, `clear`,
+`drop-release`, `quarantine retry` and `quarantine discard` only show what they would do, and end as
+skipped, unless `Apply` is given; the button `Next step` opens the form that does it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidemark_airflow.operators import TidemarkOperator
 
 OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "exact", "verify"]
 OPTIONS += ["apply", "version", "window_start", "window_end", "all", "force", "ranges"]
-OPTIONS += ["gaps", "before"]
+OPTIONS += ["gaps", "before", "sequence_nr", "limit", "reason"]
 
 with DAG(
     dag_id="manage_projections",

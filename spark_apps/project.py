@@ -16,6 +16,7 @@ from tidemark.projection.management.commands import COMMANDS, EXAMPLES, TOOLS
 from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.projection.planning.saved_plan import SavedPlan
+from tidemark.projection.quarantine import commands as quarantine
 from tidemark.projection.running.run import run_window
 from tidemark.window import Window
 
@@ -123,4 +124,11 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.group(APPLICATION, COMMANDS, examples=EXAMPLES, tools=TOOLS, default=main)
+    cli.group(
+        APPLICATION,
+        {**COMMANDS, **quarantine.COMMANDS},
+        examples={**EXAMPLES, **quarantine.EXAMPLES},
+        groups=quarantine.GROUPS,
+        tools=TOOLS,
+        default=main,
+    )

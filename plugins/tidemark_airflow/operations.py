@@ -109,6 +109,17 @@ MANAGE_PROJECTIONS = {
     "drop-release": Operation(
         ("projections", "version", "apply"), ("projections", "version"), ("projections",)
     ),
+    "quarantine list": Operation(("projections", "persistence_id", "limit")),
+    "quarantine retry": Operation(
+        ("projections", "persistence_id", "sequence_nr", "apply"),
+        ("projections",),
+        ("projections",),
+    ),
+    "quarantine discard": Operation(
+        ("projections", "persistence_id", "sequence_nr", "reason", "apply"),
+        ("projections", "reason"),
+        ("projections",),
+    ),
 }
 """The operations of the DAG `manage_projections`."""
 
@@ -187,11 +198,18 @@ CLEANUP_FORM = with_owners(
 
 MANAGE_FORM = with_owners(
     {
-        "projections": names_param("Projections", "all of them (status, plan, releases)"),
+        "projections": names_param(
+            "Projections", "all of them (status, plan, releases, quarantine list)"
+        ),
         "apply": flag_param("Apply", "Do it; without it the plan is shown."),
         "window_start": moment_param("Window start", "Give both ends."),
         "window_end": moment_param("Window end", "Exclusive."),
         "persistence_id": text_param("Persistence id"),
+        "sequence_nr": number_param("Sequence nr", 1, description="Only this event of the id."),
+        "reason": text_param("Reason", "Why the events are given up; it is kept."),
+        "limit": number_param(
+            "Most events", 1, 1000, description="Of each projection. Empty: 100."
+        ),
         "tag": text_param("Tag", "Of the series, if the source has several."),
         "gaps": flag_param(
             "Gaps", "The missing numbers of all series for which runs have recorded some."

@@ -55,7 +55,7 @@ class TidemarkOperator(SparkSubmitOperator):
     Args:
         application_name: name of the application, without `.py`.
         window: what `resolve_window` returns; None for an application that needs none.
-        command: the application's command, if it has several (templated).
+        command: the application's command of one or two words, if it has several (templated).
         options: further options of the application, as option to value (templated).
         params_as_options: options that take their value from a param, as option to its name. A
             list repeats the option, True gives it without a value, None and False leave it out.
@@ -243,7 +243,7 @@ class TidemarkOperator(SparkSubmitOperator):
         return {**params, "dry_run": False}
 
     def _arguments(self, params: Mapping[str, Any], run_id: str, report: Path) -> list[str]:
-        arguments = [self.command] if self.command else []
+        arguments = self.command.split() if self.command else []
         if self.window is not None:
             arguments += ["--window-start", self.window["start"]]
             arguments += ["--window-end", self.window["end"]]

@@ -56,10 +56,13 @@ class Seam(Enum):
     SKIPS_FORGOTTEN = "tidemark.projection.offset_store.skips:forget"
     SKIPS_CUT = "tidemark.projection.offset_store.skips:cut"
     SKIP_ADDED = "tidemark.projection.offset_store.skips:add"
+    STATES_VOIDED = "tidemark.projection.writing.tables:void_states"
+    ALL_STATES_VOIDED = "tidemark.projection.offset_store.management_state:void_states"
     OFFSET_SET = "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"
     # Written by several applications.
     FRONTIER_ADVANCED = "tidemark.ledger.frontier.partition:Partition.advance"
     EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
+    EVENTS_RELEASED = "tidemark.ledger.quarantine:release"
     EVENT_QUARANTINED = "tidemark.ledger.quarantine:write_one"
     PARTITIONS_DELETED = "tidemark.journal.tag_views:delete_partitions"
     # purge

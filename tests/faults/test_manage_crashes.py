@@ -6,6 +6,7 @@ The next run must give the same result, and the repeated command must come to it
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
-from tests.integration.projections import TOTALS, TOTALS_TABLE, Projections, event
+from tests.integration.fold_books import TABLE as BOOKS_TABLE
+from tests.integration.fold_books import books, define, fold
+from tests.integration.projections import TOTALS, TOTALS_TABLE, Event, Projections, event
 from tests.integration.support import Journal
 
 EVENTS = [event("p|1", number, number - 0.5, "red", kind="in", amount=1) for number in range(1, 4)]
@@ -42,6 +45,17 @@ SKIPS = sampled(
         ("skip", Seam.OFFSET_SET),
     ],
     {("skip", Seam.SKIP_ADDED)},
+)
+RETRY = ("quarantine", "retry", "books", "--apply")
+FOLDS = {"retry": RETRY, "clear": ("clear", "books", "--apply")}
+FOLD_CHANGES = sampled(
+    [
+        ("retry", Seam.STATES_VOIDED),
+        ("retry", Seam.PIECES_RESTATED),
+        ("clear", Seam.ALL_STATES_VOIDED),
+        ("clear", Seam.PIECES_RESTATED),
+    ],
+    set(),
 )
 
 
@@ -93,3 +107,49 @@ def test_skip_killed_after_a_write(projections: Projections, command: str, bound
     assert [row["time_bucket"] for row in projections.journal.rows("totals")] == sorted(
         event.time_bucket for event in (EVENTS[0], EVENTS[2])
     )
+
+
+def run_with_a_broken_event(projections: Projections) -> Event:
+    """Return the event, which the state of p|1 lacks, as the journal should have it."""
+    define(projections, fold().replace('mode="fold"', 'mode="fold", on_error="skip"'), BOOKS_TABLE)
+    projections.insert(EVENTS[0], replace(EVENTS[1], payload=b"{"), EVENTS[2])
+    projections.list_persistence_ids()
+    ran = projections.run(0, 3, "--projection", "books")
+    assert ran.report["counts"]["quarantined"] == 1
+    assert books(projections) == {"p|1": (3, 2, [1, 3])}
+    return EVENTS[1]
+
+
+@pytest.mark.parametrize(("command", "boundary"), FOLD_CHANGES)
+def test_states_are_right_after_a_change_that_is_killed_and_repeated(
+    projections: Projections, command: str, boundary: Seam
+) -> None:
+    projections.insert(run_with_a_broken_event(projections))
+    kill(projections, boundary, *FOLDS[command])
+    assert projections.run(2, 3, "--projection", "books").status == 0
+    assert books(projections)["p|1"] in ((3, 2, [1, 3]), (3, 3, [1, 2, 3]))
+    assert projections.manage(*FOLDS[command]).status == 0
+    assert projections.run(2, 3, "--projection", "books").status == 0
+    assert books(projections) == {"p|1": (3, 3, [1, 2, 3])}
+    assert projections.journal.own_rows("quarantine") == []
+
+
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        pytest.param(seam, marks=pytest.mark.soak)
+        for seam in (Seam.GAPS_REPLACED, Seam.EVENTS_RELEASED)
+    ],
+)
+def test_a_run_killed_around_the_quarantine_is_done_again_by_the_next(
+    projections: Projections, boundary: Seam
+) -> None:
+    projections.insert(run_with_a_broken_event(projections))
+    assert projections.manage(*RETRY).status == 0
+    window = ("--window-start", "2024-03-01T02:00:00Z", "--window-end", "2024-03-01T03:00:00Z")
+    kill(projections, boundary, "--projection", "books", *window)
+    assert "running" in {state for _, _, state, _ in projections.states()}
+    assert projections.run(2, 3, "--projection", "books").status == 0
+    assert {state for _, _, state, _ in projections.states()} == {"done"}
+    assert books(projections) == {"p|1": (3, 3, [1, 2, 3])}
+    assert projections.journal.own_rows("quarantine") == []

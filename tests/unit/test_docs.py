@@ -26,7 +26,7 @@ def test_application_takes_what_the_docs_give_it(page: str, command: str) -> Non
     command = re.sub(r"\s(\.\.\.|…).*", "", command)
     program, *arguments = shlex.split(command)
     line = command_line(Path(program).stem)
-    if arguments and arguments[0] in getattr(line, "commands", {}):
+    while arguments and arguments[0] in getattr(line, "commands", {}):
         line = line.commands[arguments.pop(0)]
     line.make_context(program, list(arguments), resilient_parsing=True)
     options = {option for parameter in line.params for option in parameter.opts}

@@ -13,7 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark.application.cli import Command
 from tidemark.cleanup import commands as cleanup
-from tidemark.projection.management import commands as projections
+from tidemark.projection.management import commands as management
+from tidemark.projection.quarantine import commands as quarantine
 from tidemark.reconciliation import commands as reconciliation
 from tidemark_airflow.operations import (
     CLEANUP,
@@ -25,6 +26,7 @@ from tidemark_airflow.operations import (
     with_owners,
 )
 
+PROJECTIONS = {**management.COMMANDS, **quarantine.COMMANDS}
 FIELDS = {
     "persistence_id": "persistence_ids",
     "tag": "tags",
@@ -55,16 +57,16 @@ def test_form_of_cleanup_has_every_option_of_the_command(name: str) -> None:
     assert {*CLEANUP[name].takes} == fields_of(cleanup.COMMANDS[name], series=False)
 
 
-@pytest.mark.parametrize("name", projections.COMMANDS)
+@pytest.mark.parametrize("name", PROJECTIONS)
 def test_form_of_manage_projections_has_every_option_of_the_command(name: str) -> None:
-    command = projections.COMMANDS[name]
+    command = PROJECTIONS[name]
     assert {*MANAGE_PROJECTIONS[name].takes} == fields_of(command, series=True)
 
 
 def test_each_command_is_an_operation_of_its_form_and_new_needs_no_server() -> None:
     assert set(RECONCILE) == set(reconciliation.COMMANDS)
     assert set(CLEANUP) == set(cleanup.COMMANDS)
-    assert set(MANAGE_PROJECTIONS) == set(projections.COMMANDS)
+    assert set(MANAGE_PROJECTIONS) == set(PROJECTIONS)
 
 
 OPERATIONS = {

@@ -41,9 +41,9 @@ FROM events;
 
 KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
 KNOWN = (
-    "known are name, version, source, mode, target, event, formats, start, from, decoders, on-error,"
-    " deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after, look-back,"
-    " checks, release, key"
+    "known are name, version, source, mode, target, event, formats, start, from, decoders,"
+    " on-error, deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after,"
+    " look-back, checks, release, key"
 )
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"

@@ -117,6 +117,7 @@ def group(
     commands: Mapping[str, Command],
     *,
     examples: Mapping[str, Sequence[str]],
+    groups: Mapping[str, str] = MappingProxyType({}),
     tools: Mapping[str, Callable[..., None]] = MappingProxyType({}),
     text: str | None = None,
     default: Command | None = None,
@@ -125,9 +126,10 @@ def group(
 
     Args:
         application: name of the application in reports and in the ledger.
-        commands: commands by name.
+        commands: commands by name; a name of two words is a command of a group.
         examples: options of calls that the help shows, by command; under "" those of the
             application's own help, which name their command.
+        groups: help texts of the groups, by their names.
         tools: further commands by name, which do without Cassandra and leave no report.
         text: help text of the application, unless `default` has one.
         default: function that runs before each command, and alone without a command; its first
@@ -141,11 +143,14 @@ def group(
         command_line.callback(
             invoke_without_command=True, help=default.__doc__, context_settings=_WIDE, epilog=own
         )(_runs(application, default))
+    lines = {name: _plain(no_args_is_help=True, context_settings=_WIDE) for name in groups}
+    for name, line in lines.items():
+        command_line.add_typer(line, name=name, help=groups[name])
     for name, command in commands.items():
-        calls = _calls(name, examples)
-        command_line.command(name, context_settings=_WIDE, epilog=_examples(application, calls))(
-            _runs(application, command)
-        )
+        above, _, own_name = name.rpartition(" ")
+        line = lines[above] if above else command_line
+        epilog = _examples(application, _calls(name, examples))
+        line.command(own_name, context_settings=_WIDE, epilog=epilog)(_runs(application, command))
     for name, tool in tools.items():
         own = _examples(application, _calls(name, examples))
         command_line.command(name, context_settings=_WIDE, epilog=own)(_in_one_line(tool))

@@ -6,7 +6,7 @@ persistence id and a tag, with tag pid sequence nrs as its numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -70,7 +70,8 @@ class SeriesReader:
 
     def deleted_to(self) -> int:
         """Read the highest deleted sequence nr; 0 for none."""
-        return self._one(self._settings.metadata_table, "deleted_to", (), "") or 0
+        persistence_id = self._series.persistence_id
+        return deletions(self._control, self._settings, [persistence_id])[persistence_id]
 
     def known_highest(self, at_least: int) -> int:
         """Read the highest number of the series without its events; 0 for none.
@@ -207,6 +208,21 @@ class SeriesReader:
 
 
 _TAG_ROW = "tag_name = ? AND timebucket = ? AND timestamp = ? AND persistence_id = ?"
+
+
+def deletions(
+    control: Control, settings: Settings, persistence_ids: Collection[str]
+) -> dict[str, int]:
+    """Read the highest deleted sequence nr of persistence ids; 0 for none."""
+    metadata = table(settings.journal_keyspace, settings.metadata_table)
+    stored = control.execute_many(
+        f"SELECT deleted_to FROM {metadata} WHERE persistence_id = ?",
+        [(persistence_id,) for persistence_id in persistence_ids],
+    )
+    return {
+        persistence_id: (rows[0]["deleted_to"] or 0) if rows else 0
+        for persistence_id, rows in zip(persistence_ids, stored, strict=True)
+    }
 
 
 def epoch_ms(timestamp: UUID) -> int:

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.cassandra import connector
-from tidemark.cassandra.control import Control
+from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 
 TABLE = "quarantine"
+SKIPPED_BY_HAND = "skipped by hand"
+"""The beginning of the cause of an event that somebody has skipped."""
+_PARTITION = ("source", "application")
+_EVENT = ("persistence_id", "sequence_nr")
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Quarantined events by key.
+
+    Attributes:
+        source: table that the events are from.
+        application: application that could not process them.
+        persistence_id: only events of this persistence id; None for all.
+        sequence_nr: only the event with this sequence nr; None for all.
+    """
+
+    source: str
+    application: str
+    persistence_id: str | None = None
+    sequence_nr: int | None = None
+
+    @property
+    def key(self) -> Mapping[str, object]:
+        """The columns of the primary key with their values, in order."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def write(
-    events: DataFrame, settings: Settings, *, source: str, application: str, run_id: str
+    events: DataFrame,
+    settings: Settings,
+    *,
+    source: str,
+    application: str,
+    run_id: str,
+    definition_version: str | None = None,
+    revision: int | None = None,
 ) -> None:
     """Upsert one row for each event, under the event's place in the source.
 
@@ -35,6 +71,8 @@ def write(
         "ser_manifest",
         "event",
         F.lit(run_id).alias("run_id"),
+        F.lit(definition_version).cast("string").alias("definition_version"),
+        F.lit(revision).cast("bigint").alias("revision"),
         F.lit(clock.now()).alias("found_at"),
     )
     connector.write(rows, settings.keyspace, TABLE)
@@ -49,7 +87,7 @@ def write_one(
         control: the session to Cassandra.
         settings: where the table is.
         record: source, application, persistence_id, sequence_nr, timestamp (timeuuid), cause,
-            ser_id, ser_manifest, event.
+            ser_id, ser_manifest, event; definition_version where there is one.
         run_id: id of the run.
     """
     row = {**record, "run_id": run_id, "found_at": clock.now()}
@@ -58,3 +96,54 @@ def write_one(
         f" VALUES ({', '.join('?' * len(row))})",
         list(row.values()),
     )
+
+
+def stream(control: Control, settings: Settings, place: Place) -> Iterator[Row]:
+    """Read quarantined events without their payloads in the order of the key, page by page."""
+    yield from control.stream(
+        "SELECT persistence_id, sequence_nr, timestamp, cause, run_id, found_at, definition_version"
+        f" FROM {table(settings.keyspace, TABLE)} WHERE {_condition(place)}",
+        list(place.key.values()),
+        page=_PAGE,
+    )
+
+
+def delete(control: Control, settings: Settings, place: Place) -> None:
+    """Delete quarantined events by one statement."""
+    control.execute(
+        f"DELETE FROM {table(settings.keyspace, TABLE)} WHERE {_condition(place)}",
+        list(place.key.values()),
+    )
+
+
+def stored(events: DataFrame, settings: Settings, place: Place) -> DataFrame:
+    """Find which of some events are in quarantine, by key.
+
+    Args:
+        events: persistence_id, sequence_nr and perhaps more; unique.
+        settings: where the table is.
+        place: of all events of a source and application.
+
+    Columns out: those of the events, source, application, definition_version, revision (bigint).
+    The rows are in memory.
+    """
+    # A row and not literal columns: Spark would push the literals down as filters, and scan.
+    partition = local_rows(
+        events.sparkSession,
+        [(place.source, place.application)],
+        "source string, application string",
+    )
+    keys = partition.crossJoin(events.select("persistence_id").distinct())
+    columns = (*_PARTITION, *_EVENT, "definition_version", "revision")
+    rows = connector.read_partitions(keys, settings.keyspace, TABLE, *columns)
+    return rows.join(events, on=[*_EVENT]).localCheckpoint()
+
+
+def release(stored_events: DataFrame, settings: Settings) -> None:
+    """Delete rows that `stored` returned, since their events are processed by now."""
+    keys = stored_events.select(*_PARTITION, *_EVENT)
+    connector.delete(keys, settings.keyspace, TABLE)
+
+
+def _condition(place: Place) -> str:
+    return " AND ".join(f"{name} = ?" for name in place.key)

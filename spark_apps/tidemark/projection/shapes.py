@@ -146,6 +146,12 @@ UNREADABLE: Shape = {
     "time_bucket": "bigint",
 }
 """Events that cannot be processed, as `ledger.quarantine.write` takes them."""
+PROCESSED: Shape = {**EVENT, "time_bucket": "bigint"}
+"""Events that are in a result, or were left out of it on purpose.
+
+Those of mode fold have in_state_since (bigint): the generation of a state that an earlier run has
+made and that is past the event; null if this run has folded it.
+"""
 BUCKET_COUNTS: Shape = {
     "time_bucket": "bigint",
     "events_read": "bigint",

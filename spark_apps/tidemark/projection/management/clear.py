@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import Outcome, RunContext
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.management.change import run_change
 from tidemark.projection.management.offset_move import restated
 from tidemark.projection.management.selection import select_one
-from tidemark.projection.offset_store import made_from, skips, slice_records
+from tidemark.projection.offset_store import made_from, management_state, skips, slice_records
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.plan import ledger, require_rows
 from tidemark.text import counted
@@ -18,6 +18,8 @@ from tidemark.text import counted
 
 def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
     """Forget offsets, cursors and skipped numbers, and plan every piece again.
+
+    Of mode fold all states are computed again, from the first events.
 
     Pieces are not deleted: their attempts fence off dead runs, and those that are planned are
     what the next run takes up, whatever its window. The target is left alone; each piece's rows
@@ -57,6 +59,9 @@ def _plan(run: RunContext, definition: Definition) -> Plan:
         return Plan(counts, [f"{definition.name}: nothing is known of it"], None)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        if definition.mode is Mode.FOLD:
+            ensure_locked()
+            management_state.void_states(store)
         ensure_locked()
         entries = pieces_ledger.entries()
         made_from.unsettle(store, [entry.time_bucket for entry in entries])
@@ -77,4 +82,7 @@ def _plan(run: RunContext, definition: Definition) -> Plan:
         f" processes {counted(len(pieces), 'time bucket')} anew; {definition.target} is left alone"
         " until then"
     )
-    return Plan(counts, [line], apply)
+    lines = [line]
+    if definition.mode is Mode.FOLD:
+        lines.append("its states are computed again from the first events, as each is processed")
+    return Plan(counts, lines, apply)

@@ -16,15 +16,14 @@ from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.journal.series import NO_TAG, EventRef, Series, SeriesReader, numbers
 from tidemark.kafka_journal.series import JournalReader
 from tidemark.ledger import quarantine
-from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.definition.source import KafkaJournal
-from tidemark.projection.offset_store import made_from, skips, slice_records
+from tidemark.projection.offset_store import made_from, management_state, skips, slice_records
 from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.plan import ledger, require_rows
-from tidemark.projection.sources import event_source
+from tidemark.projection.writing import dead_letters, fold
 from tidemark.window import from_millis
 
 
@@ -141,10 +140,19 @@ class OffsetMove:
     def back(self, to: int) -> Plan:
         """Make everything above a number new again.
 
+        Of mode fold the state is computed again, from the first event.
+
         Raises:
-            HistoryPurged: some of it was deleted.
+            HistoryPurged: some of it was deleted, or events that the state must begin with.
         """
         deleted_to = self.reader.deleted_to()
+        if fold.lacks_history(self.definition, deleted_to):
+            raise HistoryPurged(
+                f"the state of {self.series} would be computed again, but its events up to"
+                f" {deleted_to} were deleted",
+                where=self.run.settings.journal_keyspace,
+                do="bring them back; see docs/projection-modes.md",
+            )
         if self.series.tag == NO_TAG and to < deleted_to:
             raise HistoryPurged(
                 f"{self.series} {numbers(to + 1, min(deleted_to, self.number))} would be new again,"
@@ -166,6 +174,8 @@ class OffsetMove:
             f"{self.series}: from {self.number} back to {to}: {restated_events:,} events in"
             f" {len(pieces):,} time buckets that are done will be processed again"
         ]
+        if self.definition.mode is Mode.FOLD:
+            lines.append("its state is computed again from the first event")
         if missing := self.number - to - restated_events:
             lines.append(f"{missing:,} of these numbers are missing, and will be a gap")
         offset = self._offset(to, at_number)
@@ -173,6 +183,9 @@ class OffsetMove:
 
         def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
             run = self.run
+            if self.definition.mode is Mode.FOLD:
+                ensure_locked()
+                fold.void_states(self.store, [self.series.persistence_id])
             ensure_locked()
             made_from.unsettle(self.store, buckets)
             ensure_locked()
@@ -213,16 +226,18 @@ class OffsetMove:
         self.store.set_offset(offset)
 
     def _quarantine(self, event: EventRef) -> None:
-        run = self.run
+        run, place = self.run, dead_letters.place_of(self.run, self.definition)
         record = {
-            "source": event_source(run, self.definition).table,
-            "application": f"{PROJECT}/{self.definition.name}",
+            "source": place.source,
+            "application": place.application,
             "persistence_id": self.series.persistence_id,
             "sequence_nr": event.sequence_nr,
             "timestamp": event.timestamp,
-            "cause": f"skipped by hand: {run.owner}",
+            "cause": f"{quarantine.SKIPPED_BY_HAND}: {run.owner}",
+            "definition_version": self.definition.fingerprint,
             **self.reader.payload(event),
         }
+        management_state.note_quarantined(self.store)
         quarantine.write_one(run.control, run.settings, record, run_id=run.run_id)
 
 

@@ -1,5 +1,8 @@
 """What was decided about a projection by hand, and when it last wrote: one row for each projection.
 
+It also holds what a run must know before it reads: whether there may be quarantined events, and
+which states of mode fold are void.
+
 Each flag and the revision have writers of their own. A change names what it was made upon, so of
 two changes at once one is refused.
 """
@@ -126,6 +129,37 @@ def next_write_time(store: OffsetStore) -> int:
         (store.subject, write_time, write_time),
     )
     return write_time
+
+
+def note_quarantined(store: OffsetStore) -> None:
+    """Record that the projection has quarantined events, before they are written."""
+    store.control.execute(
+        f"INSERT INTO {store.table(TABLE)} (projection, quarantined_at) VALUES (?, ?)",
+        (store.name_in_journal, clock.now()),
+    )
+
+
+def has_quarantined(store: OffsetStore) -> bool:
+    """Return whether any version of the projection has ever quarantined an event.
+
+    A look into the quarantine itself would read past the tombstones of all that has left it.
+    """
+    row = _row(store, store.name_in_journal, "quarantined_at")
+    return row is not None and row["quarantined_at"] is not None
+
+
+def void_states(store: OffsetStore) -> None:
+    """Let all stored states of mode fold be computed again; call after `raise_revision`."""
+    store.control.execute(
+        f"INSERT INTO {store.table(TABLE)} (projection, states_from) VALUES (?, ?)",
+        (store.subject, revision(store).revision),
+    )
+
+
+def states_from(store: OffsetStore) -> int:
+    """Read the revision since which states of mode fold count; 0 if all do."""
+    row = _row(store, store.subject, "states_from")
+    return 0 if row is None else row["states_from"] or 0
 
 
 def forget(store: OffsetStore) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Self
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
@@ -111,6 +112,7 @@ class Pipeline:
             self._write_offsets(decoded, accepted)
             self._note_made(accepted, counts, is_sure=True)
             self._write_missing(batch, accepted)
+            self._release(decoded, result, accepted)
         self._finish(accepted, counts)
         return _outcome(accepted, counts, stored)
 
@@ -192,8 +194,27 @@ class Pipeline:
         self.claimed.check()
         self._store.advance_cursors(newest, now)
 
+    def _first_tried(self) -> set[int]:
+        """Return the time buckets that no earlier run has begun."""
+        return {piece.time_bucket for piece in self.claimed.pieces if piece.attempt == 1}
+
+    def _release(self, decoded: DataFrame, result: Result, accepted: AcceptedEvents) -> None:
+        """Let events leave quarantine that could be processed now.
+
+        It comes after the offsets, and before the ledger: what is cut off here is done again.
+        """
+        definition = self._definition
+        # Another version may have quarantined what a blue/green one meets for the first time.
+        new = set() if definition.is_blue_green else self._first_tried()
+        if result.processed is None and new.issuperset(accepted.made_again):
+            return
+        processed = transform.processed(decoded) if result.processed is None else result.processed
+        if new:
+            processed = processed.where(~F.col("time_bucket").isin(*new))
+        dead_letters.release_processed(processed, self.run, self.claimed, definition)
+
     def _write_missing(self, batch: Batch, accepted: AcceptedEvents) -> None:
-        new = {piece.time_bucket for piece in self.claimed.pieces if piece.attempt == 1}
+        new = self._first_tried()
         former = [bucket for bucket in accepted.time_buckets if bucket not in new]
         self.claimed.check()
         missing_numbers.replace(self._store, batch.slices, former, accepted.missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.projection.envelope import IS_SNAPSHOT
-from tidemark.projection.offset_store import skips
+from tidemark.projection.offset_store import management_state, skips
 from tidemark.projection.transformation import fold_frame, fold_start, transform
 from tidemark.projection.transformation.result import BatchEvents, Result
 from tidemark.spark.read_once import kept_once
@@ -26,7 +26,8 @@ def by_fold(batch: BatchEvents) -> Result:
         name for name in ("persistence_id", "sequence_nr", IS_SNAPSHOT) if name in events.columns
     ]
     unread = transform.unreadable(decoded).limit(0)
-    start = fold_start.find_start(run, analyzed, decoded, batch.accepted.reached)
+    states_from = management_state.states_from(batch.store)
+    start = fold_start.find_start(run, analyzed, decoded, batch.accepted.reached, states_from)
     if not start.begun.isEmpty():
         run.say(f"{analyzed.definition.name}: reading the histories of states that begin")
         raw = fold_start.events_of(
@@ -44,4 +45,11 @@ def by_fold(batch: BatchEvents) -> Result:
         decoded = own.unionByName(further)
     folded = kept_once(fold_frame.folded(transform.readable(decoded), start.states, analyzed))
     failed = transform.unprocessed(events, fold_frame.failures(folded))
-    return Result(fold_frame.states(folded), failed.unionByName(unread), [folded])
+    unprocessed = failed.unionByName(unread)
+    processed = fold_frame.with_states(transform.processed(decoded), start).join(
+        unprocessed.select("persistence_id", "sequence_nr"),
+        on=["persistence_id", "sequence_nr"],
+        how="left_anti",
+    )
+    rows = fold_frame.states(folded).join(start.generations, on="persistence_id", how="left")
+    return Result(rows, unprocessed, processed, [folded])

@@ -10,11 +10,13 @@ from pyspark.sql import types as T
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.query import Function
 from tidemark.projection.envelope import IS_SNAPSHOT, STATE_KEY
+from tidemark.projection.transformation.fold_start import GENERATION_COLUMN, FoldStart
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
 
 _PERSISTENCE_ID, _SEQUENCE_NR = STATE_KEY.names
 _FAILURES_TYPE = "array<struct<sequence_nr: bigint, cause: string>>"
 _FOLDED_TO = "_folded_to"
+IN_STATE_SINCE = "in_state_since"
 
 
 def folded(
@@ -44,6 +46,20 @@ def folded(
         later.groupBy(_PERSISTENCE_ID)
         .cogroup(states.groupBy(_PERSISTENCE_ID))
         .applyInPandas(fold_one, schema)
+    )
+
+
+def with_states(events: DataFrame, start: FoldStart) -> DataFrame:
+    """Add to events the generation of a state that is past them, see `shapes.PROCESSED`."""
+    known = start.states.select(_PERSISTENCE_ID, F.col(_SEQUENCE_NR).alias(_FOLDED_TO)).join(
+        start.generations, on=_PERSISTENCE_ID, how="left"
+    )
+    generation = F.coalesce(GENERATION_COLUMN, F.lit(0).cast("bigint"))
+    in_state_since = F.when(F.col(_SEQUENCE_NR) <= F.col(_FOLDED_TO), generation)
+    return (
+        events.join(known, on=_PERSISTENCE_ID, how="left")
+        .withColumn(IN_STATE_SINCE, in_state_since)
+        .drop(_FOLDED_TO, GENERATION_COLUMN)
     )
 
 

@@ -14,13 +14,14 @@ from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition.model import MAX_VERSION, Definition
+from tidemark.projection.definition.model import Definition
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.sources import read
-from tidemark.projection.transformation import transform
+from tidemark.projection.transformation import state_times, transform
 
+GENERATION_COLUMN = "_generation"
 _NAMED = 3
 
 
@@ -29,17 +30,25 @@ class FoldStart:
     """What the events of a run are folded upon; all in memory.
 
     Attributes:
-        states: the stored states of this version, with the columns of `AnalyzedDefinition.result`.
+        states: the stored states of this version that are not void, with the columns of
+            `AnalyzedDefinition.result`.
+        generations: persistence_id and _generation (bigint), that of the state to write, where it
+            is not 0.
         begun: persistence_id and reached_number of ids without such a state, of which the run has
             read only a part of the accepted events, or of those behind a snapshot.
     """
 
     states: DataFrame
+    generations: DataFrame
     begun: DataFrame
 
 
 def find_start(
-    run: RunContext, checked: AnalyzedDefinition, decoded: DataFrame, reached: DataFrame
+    run: RunContext,
+    checked: AnalyzedDefinition,
+    decoded: DataFrame,
+    reached: DataFrame,
+    states_from: int,
 ) -> FoldStart:
     """Read the stored states of the persistence ids in `decoded`, by direct join.
 
@@ -48,6 +57,7 @@ def find_start(
         checked: the definition.
         decoded: as `transform.decode` makes it.
         reached: FRONTIERS.
+        states_from: states of an older generation are void.
 
     Raises:
         WrongData: a row of the target was written by somebody else.
@@ -62,14 +72,24 @@ def find_start(
     ids = ids.localCheckpoint()
     stored = _stored(checked, ids.select("persistence_id"))
     _require_ours(run, checked.definition, stored)
-    is_of_version = F.col("write_time") % (MAX_VERSION + 1) == checked.definition.version
-    states = stored.where(is_of_version).drop("write_time")
+    generation = state_times.generation_of(F.col("write_time"))
+    is_of_version = state_times.version_of(F.col("write_time")) == checked.definition.version
+    states = stored.where(is_of_version & (generation >= states_from)).drop("write_time")
+    known = stored.select("persistence_id", generation.alias(GENERATION_COLUMN))
+    of_all = ids.select("persistence_id").join(known, on="persistence_id", how="left")
+    generations = of_all.withColumn(
+        GENERATION_COLUMN, F.greatest(F.col(GENERATION_COLUMN), F.lit(states_from).cast("bigint"))
+    ).where(F.col(GENERATION_COLUMN) > 0)
     # Numbers are distinct, at least 1 or the snapshot's, and at most the one reached: as many of
     # them are all of them.
     before = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
     is_part = F.col("events") < F.col("reached_number") - before
     begun = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
-    return FoldStart(states, begun.select("persistence_id", "reached_number").localCheckpoint())
+    return FoldStart(
+        states,
+        generations.localCheckpoint(),
+        begun.select("persistence_id", "reached_number").localCheckpoint(),
+    )
 
 
 def events_of(
@@ -137,9 +157,7 @@ def _stored(checked: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
 
 def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) -> None:
     """Require that no row was written by hand: it would hide each state that is written."""
-    is_ours = F.call_function("div", F.col("write_time"), F.lit(MAX_VERSION + 1)) == F.col(
-        "sequence_nr"
-    )
+    is_ours = state_times.is_ours(F.col("write_time"), F.col("sequence_nr"))
     foreign = [row.persistence_id for row in stored.where(~is_ours).limit(_NAMED).collect()]
     if foreign:
         raise WrongData(

@@ -44,11 +44,14 @@ class Result:
         rows: of the result, with the columns of `AnalyzedDefinition.result`.
         unprocessed: the events that the user's code raised for, besides those that cannot be
             decoded, of shape UNREADABLE. None if there can be none.
+        processed: the events that the rows are made from, of shape PROCESSED; None if they are all
+            that could be decoded.
         cached: the frames that both are made from, in memory.
     """
 
     rows: DataFrame
     unprocessed: DataFrame | None = None
+    processed: DataFrame | None = None
     cached: Sequence[DataFrame] = ()
 
 

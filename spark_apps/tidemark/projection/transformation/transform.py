@@ -19,6 +19,8 @@ from tidemark.spark.shapes import shaped
 
 WRITE_TIME = "tidemark_write_time"
 IS_DELETED = "tidemark_is_deleted"
+SNAPSHOT = "snapshot: "
+"""The beginning of the cause of a snapshot that cannot be read."""
 _RANK = "_rank"
 
 
@@ -113,6 +115,12 @@ def unreadable(decoded: DataFrame) -> DataFrame:
     )
 
 
+@shaped(decoded=shapes.DECODED, returns=shapes.PROCESSED)
+def processed(decoded: DataFrame) -> DataFrame:
+    """Choose the events that were processed, or left out by a decoder's `skip`."""
+    return decoded.where(_source("cause").isNull()).select(*shapes.PROCESSED)
+
+
 @shaped(
     events=shapes.DISTINCT_EVENTS,
     failures={**shapes.EVENT, "cause": "string"},
@@ -204,7 +212,7 @@ def _cause_with_snapshots() -> Column:
     why = F.when(
         F.col("event").isNull(), F.lit("snapshot_data is empty; the column snapshot is not read")
     ).otherwise(F.col("cause"))
-    text = F.concat(F.lit("snapshot: "), why)
+    text = F.concat(F.lit(SNAPSHOT), why)
     return F.when(F.col("cause").isNotNull() & F.col(IS_SNAPSHOT), text).otherwise(F.col("cause"))
 
 

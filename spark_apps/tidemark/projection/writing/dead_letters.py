@@ -12,13 +12,22 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.claim import Claim
+from tidemark.ledger.quarantine import Place
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.sources import event_source
+from tidemark.projection.transformation.fold_frame import IN_STATE_SINCE
 from tidemark.text import counted
 from tidemark.window import from_millis
 
 _EVENT = ("persistence_id", "sequence_nr")
 _EXAMPLES = 3
+
+
+def place_of(run: RunContext, definition: Definition) -> Place:
+    """Return where the quarantined events of a projection are, those of all versions."""
+    return Place(event_source(run, definition).table, f"{PROJECT}/{definition.name}")
 
 
 def quarantine_events(
@@ -31,14 +40,51 @@ def quarantine_events(
     Raises:
         LockLost: our lock ran out while we worked.
     """
+    place = place_of(run, definition)
+    claimed.check()
+    store = OffsetStore.of(run, definition)
+    management_state.note_quarantined(store)
     claimed.check()
     quarantine.write(
         letters,
         run.settings,
-        source=event_source(run, definition).table,
-        application=f"{PROJECT}/{definition.name}",
+        source=place.source,
+        application=place.application,
         run_id=run.run_id,
+        definition_version=definition.fingerprint,
+        revision=management_state.revision(store).revision,
     )
+
+
+def release_processed(
+    processed: DataFrame, run: RunContext, claimed: Claim, definition: Definition
+) -> None:
+    """Let events leave quarantine that have been processed; those of any other stay.
+
+    An event that an earlier run has folded, which died before this, leaves as well: its row is of
+    another definition than the state, or was written before the state was made void and computed
+    again. A row that was written since says that the state lacks the event.
+
+    Args:
+        processed: of shape PROCESSED.
+        run: the context of the run.
+        claimed: its pieces.
+        definition: the projection.
+
+    Raises:
+        LockLost: our lock ran out while we worked.
+    """
+    if not management_state.has_quarantined(OffsetStore.of(run, definition)):
+        return
+    leaving = quarantine.stored(processed, run.settings, place_of(run, definition))
+    if IN_STATE_SINCE in processed.columns:
+        is_older = F.coalesce("revision", F.lit(0)) < F.col(IN_STATE_SINCE)
+        is_of_another = F.col("definition_version") != definition.fingerprint
+        is_folded_now = F.col(IN_STATE_SINCE).isNull()
+        leaving = leaving.where(is_folded_now | is_older | is_of_another)
+    if not leaving.isEmpty():
+        claimed.check()
+        quarantine.release(leaving, run.settings)
 
 
 def require_allowed(

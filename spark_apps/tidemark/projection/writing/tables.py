@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -36,6 +36,34 @@ def delete_older_rows(
         f"DELETE FROM {table(definition.keyspace, definition.table)}"
         " USING TIMESTAMP ? WHERE time_bucket = ?",
         [(write_time - 1, time_bucket) for time_bucket in time_buckets],
+    )
+
+
+def void_states(
+    control: Control, definition: Definition, persistence_ids: Sequence[str], write_time: int
+) -> None:
+    """Make the states of some persistence ids void; readers see them until the next run.
+
+    Args:
+        control: the session to Cassandra.
+        definition: of mode fold; its table may be absent.
+        persistence_ids: ids with or without a state; not more than a chunk.
+        write_time: as `state_times.void_at` returns it.
+    """
+    if control.table_columns(definition.keyspace, definition.table) is None:
+        return
+    target = table(definition.keyspace, definition.table)
+    stored = control.execute_many(
+        f"SELECT persistence_id, sequence_nr FROM {target} WHERE persistence_id = ?",
+        [(persistence_id,) for persistence_id in persistence_ids],
+    )
+    control.execute_many(
+        f"UPDATE {target} USING TIMESTAMP ? SET sequence_nr = ? WHERE persistence_id = ?",
+        [
+            (write_time, row["sequence_nr"], row["persistence_id"])
+            for rows in stored
+            for row in rows
+        ],
     )
 
 
