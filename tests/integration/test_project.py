@@ -175,7 +175,8 @@ def test_changed_upsert_needs_a_new_version_and_then_replaces_its_rows(
     assert refused.error_lines == [
         "project: error: latest has changed, but version 1 was used before"
         f" ({projections.directory / 'one.sql'}:3);"
-        " write version 2, so that its rows replace those of the old definition"
+        " write version 2, so that its rows replace those of the old definition;"
+        " rows that it no longer has need `release: blue-green`"
     ]
     projections.define(changed.replace("version: 1", "version: 2"))
     assert projections.run(0, 1).report["pieces"]["done"] == 1
@@ -207,7 +208,10 @@ def test_poison_is_quarantined_and_counted_and_the_rest_goes_on(projections: Pro
         "ser_manifest": "",
         "event": b"\xff\x00",
         "run_id": "night",
+        "definition_version": row["definition_version"],
+        "revision": 0,
     }
+    assert row["definition_version"].startswith("1-")
     assert [latest["sequence_nr"] for latest in journal.rows("latest")] == [1]
     assert projections.offsets()[("latest", "a|1", "")][1] == 2
 

@@ -155,6 +155,29 @@ def test_a_table_must_not_have_the_column_that_says_which_rows_are_deleted(
     assert "deleted says which rows are deleted, and the table has such a column" in refusal
 
 
+def test_all_batches_of_a_run_join_events_with_the_same_rows_of_a_table(
+    projections: Projections,
+) -> None:
+    joining = LOG.replace("event:", "with: {kinds: {keyspace}.kinds}\nevent:").replace(
+        "SELECT kind, ", "SELECT k.text AS kind, "
+    )
+    joining = joining.replace("FROM events", "FROM events e JOIN kinds k ON k.kind = e.kind")
+    projections.define(joining, LOG_TABLE)
+    projections.insert(*EVENTS)
+    projections.validated(0, 1)
+    (refusal,) = projections.run(0, 2).error_lines
+    assert "kinds that projection log calls kinds does not exist" in refusal
+    journal = projections.journal
+    journal.control.execute_ddl(
+        f"CREATE TABLE {journal.keyspace}.kinds (kind text PRIMARY KEY, text text)"
+    )
+    journal.insert("kinds", [{"kind": "in", "text": "arrival"}, {"kind": "away", "text": "none"}])
+    result = projections.run(0, 2)
+    assert result.report["counts"]["rows_written"] == 3
+    assert {row["kind"] for row in journal.rows("log")} == {"arrival"}
+    assert f"{journal.keyspace}.kinds" in result.report["details"]["tables"]["read"]
+
+
 def test_export_replaces_a_bucket_and_leaves_nothing_of_a_dead_run(
     projections: Projections, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ FROM events;
 
 KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
 KNOWN = (
-    "known are name, version, source, mode, target, event, formats, start, from, decoders,"
+    "known are name, version, source, mode, target, event, formats, with, start, from, decoders,"
     " on-error, deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after,"
     " look-back, checks, release, key"
 )

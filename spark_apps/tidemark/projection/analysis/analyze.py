@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +52,7 @@ class AnalyzedDefinition:
         combining: the steps that make a row of more than one event.
         groups: the columns of the result that hold what its rows are grouped by; None if the rows
             are no groups, or it lacks one of these columns.
+        tables: that events are joined with, by name.
     """
 
     definition: Definition
@@ -60,6 +61,7 @@ class AnalyzedDefinition:
     decoders: Decoders | None
     combining: tuple[Combination, ...] = ()
     groups: Sequence[str] | None = None
+    tables: Mapping[str, DataFrame] = field(default_factory=dict)
 
     @property
     def stored(self) -> T.StructType:
@@ -69,8 +71,15 @@ class AnalyzedDefinition:
         return T.StructType([field for field in self.result if field.name != DELETED])
 
 
-def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
+def analyze(
+    spark: SparkSession, definition: Definition, tables: Mapping[str, DataFrame] | None = None
+) -> AnalyzedDefinition:
     """Parse and analyze; nothing is read.
+
+    Args:
+        spark: the session.
+        definition: as its file has it.
+        tables: those of the definition, by name.
 
     Raises:
         DefinitionError: naming the file, the line, the column where Spark gives it, and what
@@ -94,7 +103,7 @@ def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
         result = T.StructType([*STATE_KEY.fields, *state.fields])
         return AnalyzedDefinition(definition, event, result, decoders)
     schema = T.StructType([*ENVELOPE.fields, *own, *event.fields])
-    frame = _analyzed(spark, definition, schema)
+    frame = _analyzed(spark, definition, schema, tables or {})
     result = frame.schema
     repeated = [name for name, times in Counter(result.names).items() if times > 1]
     if repeated:
@@ -111,24 +120,38 @@ def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
             definition.body.line,
         )
     return AnalyzedDefinition(
-        definition, event, result, decoders, combinations(frame), grouped_by(frame)
+        definition, event, result, decoders, combinations(frame), grouped_by(frame), tables or {}
     )
 
 
-def apply(definition: Definition, events: DataFrame) -> DataFrame:
-    """Apply a definition to `events`; a SELECT replaces the session's view of them.
+def apply(checked: AnalyzedDefinition, events: DataFrame) -> DataFrame:
+    """Apply a definition to `events`; a SELECT replaces the session's views of all tables.
 
     Not for mode fold, which needs the states as well.
 
     Raises:
         DefinitionError: the function raises, or does not return a DataFrame.
     """
-    body = definition.body
+    definition, body = checked.definition, checked.definition.body
     if isinstance(body, Function):
-        with ansi(events.sparkSession):
-            return user_code.result(definition, body, events)
-    events.createOrReplaceTempView(EVENTS)
-    return allowed.query(events.sparkSession, body.sql, (EVENTS,))
+        return _called(definition, body, events, checked.tables)
+    views = _views(events, checked.tables)
+    return allowed.query(events.sparkSession, body.sql, views)
+
+
+def _called(
+    definition: Definition, body: Function, events: DataFrame, tables: Mapping[str, DataFrame]
+) -> DataFrame:
+    with ansi(events.sparkSession):
+        return user_code.result(definition, body, events, tables)
+
+
+def _views(events: DataFrame, tables: Mapping[str, DataFrame]) -> Sequence[str]:
+    """Make the views that a SELECT reads and return their names."""
+    frames = {EVENTS: events, **tables}
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    return list(frames)
 
 
 def _fields(
@@ -154,11 +177,22 @@ def _fields(
     return fields
 
 
-def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType) -> DataFrame:
-    columns = f"the columns of {EVENTS} are {', '.join(schema.names)}"
+def _analyzed(
+    spark: SparkSession,
+    definition: Definition,
+    schema: T.StructType,
+    tables: Mapping[str, DataFrame],
+) -> DataFrame:
+    columns = [
+        f"the columns of {name} are {', '.join(names)}"
+        for name, names in {
+            EVENTS: schema.names,
+            **{name: frame.columns for name, frame in tables.items()},
+        }.items()
+    ]
     body = definition.body
     if not isinstance(body, Select):
         user_code.require_loadable(spark, definition)
-        return apply(definition, spark.createDataFrame([], schema))
-    spark.createDataFrame([], schema).createOrReplaceTempView(EVENTS)
-    return accepted(spark, body, definition.file, columns, (EVENTS,))
+        return _called(definition, body, spark.createDataFrame([], schema), tables)
+    views = _views(spark.createDataFrame([], schema), tables)
+    return accepted(spark, body, definition.file, "; ".join(columns), views)

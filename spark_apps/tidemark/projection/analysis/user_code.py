@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark import cloudpickle
@@ -28,15 +28,19 @@ def require_loadable(spark: SparkSession, definition: Definition) -> None:
         prepare_python_workers(spark)
 
 
-def result(definition: Definition, body: Function, events: DataFrame) -> DataFrame:
+def result(
+    definition: Definition, body: Function, events: DataFrame, tables: Mapping[str, DataFrame]
+) -> DataFrame:
     """Return the DataFrame that the user's function makes of `events`.
+
+    It gets the tables of the definition as arguments of their names.
 
     Raises:
         DefinitionError: the function raises, or returns something else than a DataFrame.
     """
     function = _load(definition, body)
     try:
-        returned = function(events)
+        returned = function(events, **tables)
     except Exception as error:
         columns = f"the columns of events are {', '.join(events.columns)}"
         remedy = columns if isinstance(error, PySparkException) else "correct it"

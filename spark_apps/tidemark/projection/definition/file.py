@@ -78,6 +78,7 @@ def read(file: Path) -> Definition:
         path=path,
         event=header.node("event").padded,
         formats=form.formats,
+        tables=form.with_,
         reset_after=_reset_after(form.accept_sequence_number_reset_after),
         look_back=form.look_back,
         decoders=decoders,
@@ -86,7 +87,7 @@ def read(file: Path) -> Definition:
         state=header.node("state").padded,
         checks=read_checks(header, "checks", form.checks),
         key=_key(header, form.key),
-        body=query.of(parts, is_fold=form.mode is Mode.FOLD),
+        body=query.of(parts, form.with_, is_fold=form.mode is Mode.FOLD),
         fingerprint=f"{form.version}-{_hash(parts, form, decoders)}",
         header_lines={key: header.line_of(key) for key in form.fields()},
     )

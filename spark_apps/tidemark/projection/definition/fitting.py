@@ -53,6 +53,18 @@ def require_fitting(
             f"mode fold does not read {'tags' if isinstance(source, Tags) else 'kafka-journal'}",
             "write `messages`; what the fold does not need it can ignore by the tags",
         ),
+        (
+            is_fold and bool(form.with_),
+            "with",
+            "mode fold joins no tables: its function gets the events of one persistence id",
+            "leave with out, or join in a projection of another mode",
+        ),
+        (
+            "events" in form.with_,
+            "with",
+            "events are those of the source",
+            "give the table another name",
+        ),
         # A snapshot does not say how many events of a tag are in it; kafka-journal has none.
         (
             starts_late and not isinstance(source, Messages | PersistenceIds),

@@ -154,6 +154,12 @@ class ProjectionHeader(Form):
         " epoch-seconds, epoch-millis, epoch-micros, or a datetime pattern of Spark",
         examples=[{"departed": "epoch-millis", "booked": "dd.MM.yyyy HH:mm"}],
     )
+    with_: dict[Name, Annotated[str, StringConstraints(pattern=rf"^{_WORD}\.{_WORD}$")]] = Field(
+        {},
+        description="tables of Cassandra that events are joined with, as keyspace.table by the"
+        " names that the SELECT gives them",
+        examples=[{"airports": "flights.airports"}],
+    )
     start: Start = Field(
         Start.FIRST_EVENT, description="what a persistence id begins with", examples=["snapshot"]
     )

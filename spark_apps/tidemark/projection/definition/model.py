@@ -109,6 +109,7 @@ class Definition:
         is_blue_green: whether each version has a table, a ledger and offsets of its own.
         path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
+        tables: of Cassandra that events are joined with, as keyspace.table by name.
         formats: of its TIMESTAMP fields, see `time_formats.with_formats`.
         reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that
             of a persistence id that began anew; None takes it for a duplicate.
@@ -144,6 +145,7 @@ class Definition:
     path: str
     event: str
     formats: Mapping[str, str]
+    tables: Mapping[str, str]
     reset_after: int | None
     look_back: int | None
     decoders: tuple[DecoderRule, ...]

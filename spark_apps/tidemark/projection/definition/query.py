@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidemark.headed_files.header import error_in
@@ -35,23 +36,22 @@ class Function:
 Body = Select | Function
 
 
-def of(parts: SqlFile | PythonFile, *, is_fold: bool) -> Body:
+def of(parts: SqlFile | PythonFile, tables: Iterable[str], *, is_fold: bool) -> Body:
     """Return the body of a file.
 
     Raises:
         DefinitionError: the text is not one SELECT, or the function does not fit the mode.
     """
     if isinstance(parts, PythonFile):
-        return _function(parts, is_fold)
+        return _function(parts, ["state", "events"] if is_fold else ["events", *tables])
     if is_fold:
         remedy = "write it in Python, see docs/projections.md"
         raise parts.header.error("mode fold is a function", remedy, "mode")
     return read_select(parts, "write one SELECT over the table events")
 
 
-def _function(parts: PythonFile, is_fold: bool) -> Function:
+def _function(parts: PythonFile, wanted: Sequence[str]) -> Function:
     file = parts.header.file
-    wanted = ["state", "events"] if is_fold else ["events"]
     if parts.parameters != len(wanted):
         what = f"{parts.function} must be called with {parts.parameters} arguments"
         remedy = f"write `def {parts.function}({', '.join(wanted)})`"

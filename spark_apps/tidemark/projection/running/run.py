@@ -22,6 +22,7 @@ from tidemark.projection.planning.plan import ProjectionPlan, validated_buckets
 from tidemark.projection.running import bisection, releases, slices
 from tidemark.projection.running.outcome import COUNTS, ProjectionOutcome
 from tidemark.projection.running.process import process
+from tidemark.projection.sources import reference_tables
 from tidemark.projection.testing.preview import sample
 from tidemark.projection.transformation import result_checks
 from tidemark.projection.writing.target import create_statement, lacks_table
@@ -169,7 +170,8 @@ def _settle(run: RunContext, definitions: Sequence[Definition]) -> releases.Sett
 
 
 def _analyzed(run: RunContext, definition: Definition) -> AnalyzedDefinition:
-    analyzed = analyze.analyze(run.spark, definition)
+    tables = reference_tables.read(run, definition)
+    analyzed = analyze.analyze(run.spark, definition, tables)
     result_checks.analyze(run.spark, analyzed)
     return analyzed
 
@@ -180,16 +182,9 @@ def _require_target(run: RunContext, analyzed: AnalyzedDefinition, *, create: bo
 
 
 def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: _Tally) -> None:
-    done, failure, analyzed = ProjectionOutcome(), None, None
+    done, failure = ProjectionOutcome(), None
     try:
-        if plan.time_buckets:
-            # Spark is not started for pieces that are held.
-            analyzed = _analyzed(run, plan.definition)
-            _require_target(run, analyzed, create=True)
-        if plan.slicing is not None:
-            slices.process(run, plan, analyzed, policy, done)
-        else:
-            process(run, plan, analyzed, policy, done)
+        _process(run, plan, policy, done)
     except TidemarkError as error:
         termination.check()
         failure = error
@@ -212,13 +207,32 @@ def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: _Tall
         if hull := Window.hull(whole, run.settings.bucket_size):
             span = {"done_start": iso(hull.start), "done_end": iso(hull.end)}
             tally.moved[plan.definition.name] = span
-            tally.read.add(plan.definition.source.table(run.settings))
+            tally.read |= {plan.definition.source.table(run.settings)}
+            tally.read |= {*plan.definition.tables.values()}
             tally.written.add(plan.definition.target)
         tally.pieces.held += held
         for key, number in done.totals.items():
             tally.counts[key] += number
         tally.lines += _lines(plan, done)
     tally.pieces.planned += len(plan.postponed)
+
+
+def _process(
+    run: RunContext, plan: ProjectionPlan, policy: Policy, done: ProjectionOutcome
+) -> None:
+    analyzed = None
+    if plan.time_buckets:
+        # Spark is not started for pieces that are held.
+        analyzed = _analyzed(run, plan.definition)
+        _require_target(run, analyzed, create=True)
+    try:
+        if plan.slicing is not None:
+            slices.process(run, plan, analyzed, policy, done)
+        else:
+            process(run, plan, analyzed, policy, done)
+    finally:
+        for frame in analyzed.tables.values() if analyzed else ():
+            frame.unpersist()
 
 
 def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:

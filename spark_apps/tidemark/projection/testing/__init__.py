@@ -10,15 +10,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis import analyze
@@ -37,6 +37,8 @@ from tidemark.spark.shapes import ddl
 from tidemark.spark_session import FETCHED_JARS, require_java
 from tidemark.text import counted
 
+Tables = Mapping[str, Sequence[Mapping[str, Any]] | DataFrame]
+
 
 def run_projection(
     definition: Path | str,
@@ -44,6 +46,7 @@ def run_projection(
     *,
     bucket_size: BucketSize | str = BucketSize.HOUR,
     spark: SparkSession | None = None,
+    tables: Tables | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows that a definition makes of some events, by the code that processes a journal.
 
@@ -56,6 +59,7 @@ def run_projection(
             snapshots perhaps is_snapshot; what the newest one stands for is left out.
         bucket_size: of the time buckets.
         spark: the session to use; by default the active one, else a small local one.
+        tables: the rows of each table in `with`, by its name there.
 
     Returns:
         The result's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
@@ -70,7 +74,7 @@ def run_projection(
             each time bucket by itself, of a fold from one event after the other, than from all at
             once.
     """
-    checked, rows, columns = _result(definition, events, bucket_size, spark)
+    checked, rows, columns = _result(definition, events, bucket_size, spark, tables)
     result_checks.require(checked.definition, _findings(checked, rows))
     return [_plain(row.asDict(recursive=True)) for row in rows.select(*columns).collect()]
 
@@ -81,12 +85,13 @@ def failed_checks(
     *,
     bucket_size: BucketSize | str = BucketSize.HOUR,
     spark: SparkSession | None = None,
+    tables: Tables | None = None,
 ) -> dict[str, int]:
     """Return the number of rows that fail each check, by the check's text; warnings count too.
 
     Args and errors are as for `run_projection`; a failed check is no error.
     """
-    checked, rows, _ = _result(definition, events, bucket_size, spark)
+    checked, rows, _ = _result(definition, events, bucket_size, spark, tables)
     return {finding.check.text: finding.failing for finding in _findings(checked, rows)}
 
 
@@ -100,9 +105,10 @@ def _result(
     events: Iterable[Event],
     bucket_size: BucketSize | str,
     spark: SparkSession | None,
+    tables: Tables | None,
 ) -> tuple[AnalyzedDefinition, DataFrame, list[str]]:
     """Return the definition, the rows to store, and the columns that it selects."""
-    checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
+    checked, decoded, buckets = _decoded(definition, events, bucket_size, spark, tables)
     result, failed = evaluate.result(checked, decoded)
     causes = _causes(failed)
     if causes:
@@ -130,14 +136,31 @@ def unreadable_events(
     *,
     bucket_size: BucketSize | str = BucketSize.HOUR,
     spark: SparkSession | None = None,
+    tables: Tables | None = None,
 ) -> dict[tuple[str, int], str]:
     """Return the cause of each event that a run would quarantine, by (persistence_id, sequence_nr).
 
     Args and errors are as for `run_projection`.
     """
-    checked, decoded, _ = _decoded(definition, events, bucket_size, spark)
+    checked, decoded, _ = _decoded(definition, events, bucket_size, spark, tables)
     _, failed = evaluate.result(checked, decoded)
     return {(pid, number): cause for pid, number, cause in _causes(failed)}
+
+
+def _frames(
+    session: SparkSession, definition: Definition, tables: Tables | None
+) -> Mapping[str, DataFrame]:
+    tables = tables or {}
+    different = set(definition.tables) ^ set(tables)
+    if different or not all(isinstance(tables[name], DataFrame) or tables[name] for name in tables):
+        raise InvalidInput(
+            f"the tables of the definition are {', '.join(definition.tables) or 'none'}",
+            do="give the rows of each, at least one, or a DataFrame",
+        )
+    return {
+        name: rows if isinstance(rows, DataFrame) else session.createDataFrame(cast("Any", rows))
+        for name, rows in tables.items()
+    }
 
 
 def _decoded(
@@ -145,12 +168,15 @@ def _decoded(
     events: Iterable[Event],
     bucket_size: BucketSize | str,
     spark: SparkSession | None,
+    tables: Tables | None,
 ) -> tuple[AnalyzedDefinition, DataFrame, Sequence[int]]:
     """Return the definition, the events as `transform.decode` makes them, their time buckets."""
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.legacy.timeParserPolicy", "CORRECTED")
-    checked = analyze.analyze(session, _read(definition))
+    read_definition = _read(definition)
+    frames = _frames(session, read_definition, tables)
+    checked = analyze.analyze(session, read_definition, frames)
     result_checks.analyze(session, checked)
     size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
     rows: list[Any] = [

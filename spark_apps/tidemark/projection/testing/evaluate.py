@@ -28,7 +28,7 @@ def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, 
     events = transform.readable(decoded)
     unreadable = transform.unreadable(decoded).select(*CAUSE)
     if checked.definition.mode is not Mode.FOLD:
-        return analyze.apply(checked.definition, events), unreadable
+        return analyze.apply(checked, events), unreadable
     folded = fold_frame.folded(
         events, fold_frame.no_states(events, checked), checked
     ).localCheckpoint()
@@ -82,7 +82,7 @@ def require_same_by_bucket(
     buckets = sorted(row.time_bucket for row in events.select("time_bucket").distinct().collect())
     if len(buckets) < 2:
         return
-    parts = [analyze.apply(definition, events.where(f"time_bucket = {one}")) for one in buckets]
+    parts = [analyze.apply(checked, events.where(f"time_bucket = {one}")) for one in buckets]
     rows_of = MODES[definition.mode].rows_of
     by_itself = rows_of(reduce(DataFrame.union, parts), definition)
     at_once, cut = (

@@ -65,4 +65,4 @@ def by_query(events: BatchEvents) -> Result:
         DefinitionError: the function raises, or does not return a DataFrame.
     """
     readable = transform.readable(events.decoded)
-    return Result(analyze.apply(events.analyzed.definition, readable))
+    return Result(analyze.apply(events.analyzed, readable))
