@@ -23,11 +23,12 @@ def read(run: RunContext, definition: Definition) -> dict[str, DataFrame]:
     frames = {}
     for name, target in definition.tables.items():
         keyspace, _, table = target.partition(".")
-        if run.control.table_columns(keyspace, table) is None:
+        columns = run.control.table_columns(keyspace, table)
+        if columns is None:
             raise SchemaMismatch(
                 f"the table {target} that projection {definition.name} calls {name} does not exist",
                 where=f"{definition.file}:{definition.header_lines['with']}",
                 do="create it, or correct `with`",
             )
-        frames[name] = kept_once(connector.read(run.spark, keyspace, table))
+        frames[name] = kept_once(connector.read(run.spark, keyspace, table, *columns))
     return frames
