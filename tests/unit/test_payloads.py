@@ -20,3 +20,17 @@ def test_a_sample_that_fails_makes_pages_small_and_stops_nothing(spark: SparkSes
     settings = Settings(journal_keyspace="unreadable")
     row_sizes.measure(control, spark, settings)
     assert row_sizes.expected(spark, "unreadable", settings.journal_table) > 10_000
+
+
+def test_python_workers_get_no_more_rows_at_once_than_a_vector_holds(spark: SparkSession) -> None:
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    try:
+        row_sizes.expect(spark, "small", "messages", 100)
+        assert spark.conf.get(name) == before
+        row_sizes.expect(spark, "large", "messages", 300 << 10)
+        assert int(spark.conf.get(name) or 0) * (300 << 10) <= 64 << 20
+        row_sizes.expect(spark, "small", "messages", 100)
+        assert int(spark.conf.get(name) or 0) < 300
+    finally:
+        spark.conf.set(name, str(before))

@@ -50,10 +50,41 @@ def sums(events):
     return events.groupBy("time_bucket").agg(F.sum("amount").alias("total"))
 """
 KNOWN = (
-    "name, version, source, mode, target, event, start, from_, decoders, on_error,"
-    " deleted_before_consumed, most_skipped, state, accept_sequence_number_reset_after, look_back,"
-    " checks, release, key"
+    "name, version, source, mode, target, event, formats, with_, start, from_, decoders,"
+    " on_error, deleted_before_consumed, most_skipped, state, accept_sequence_number_reset_after,"
+    " look_back, checks, release, key"
 )
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (
+            "return events.withColumn('at', F.lit(time.time())).select('time_bucket', 'at')",
+            "sums makes another query each time that it is called",
+        ),
+        (
+            "return events.sparkSession.read.text(FILE).selectExpr('0L AS time_bucket')",
+            "sums reads Relation",
+        ),
+        (
+            "return events.join(events.sparkSession.createDataFrame([(0,)], 'amount INT'),"
+            " 'amount').select('time_bucket')",
+            "",
+        ),
+    ],
+)
+def test_a_function_depends_on_events_alone(
+    spark: SparkSession, tmp_path: Path, body: str, what: str
+) -> None:
+    file = tmp_path / "sums.py"
+    text = FRAME[: FRAME.index("    return")] + f"    {body}\n".replace("FILE", repr(str(tmp_path)))
+    file.write_text(f"import time\n{text}")
+    if not what:
+        run_projection(file, [], spark=spark)
+        return
+    with pytest.raises(DefinitionError, match=what):
+        run_projection(file, [], spark=spark)
 
 
 def event(number: int, **fields: Any) -> dict[str, Any]:

@@ -18,6 +18,9 @@ from tidemark.settings import Settings
 
 _UNKNOWN = 16 << 10
 _PARTITIONS = 8
+_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_VECTOR_BYTES = 64 << 20
+"""A vector has at most 2 GiB, and rows are not all alike."""
 _ROWS = 2
 """Sampled rows of each partition. Partitions come in hash order, so the first are random."""
 
@@ -46,10 +49,12 @@ def sample(control: Control, spark: SparkSession, keyspace: str, name: str) -> N
 def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
     """Set the average size of a table's rows, in bytes.
 
-    Later reads then request no more at once than a server can hold. A server holds whole rows,
-    whatever columns a read requests.
+    Later reads then request no more at once than a server can hold, and Python workers get no more
+    at once than an Arrow vector holds. A server holds whole rows, whatever columns a read requests.
     """
     spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
+    records = min(int(spark.conf.get(_RECORDS) or 1), int(_VECTOR_BYTES / max(1.0, size)))
+    spark.conf.set(_RECORDS, str(max(1, records)))
 
 
 def expected(spark: SparkSession, keyspace: str, table: str) -> float:

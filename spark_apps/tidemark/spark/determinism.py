@@ -5,6 +5,9 @@ A step that is repeated after a crash must give the same rows, and an event must
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from pyspark.sql import DataFrame
 
 from tidemark.spark import gateway
@@ -21,8 +24,40 @@ _OF_THE_RUN = {
 """Functions that depend on the time, place or user of a query. Spark treats these functions as
 deterministic, because their values are constant within one query."""
 _PLANS = {"Sample"}
+_SHOWN = 25
+"""Fields of a table in its name."""
 _RANDOM = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
+
+
+_TABLES = {"DataSourceV2Relation", "HiveTableRelation", "LogicalRelation"}
+"""Leaves of plans that read what others may change."""
+
+
+def foreign_tables(frame: DataFrame, known: Iterable[DataFrame]) -> list[str]:
+    """Return the tables and files that a frame reads besides those of other frames.
+
+    Nothing is run.
+    """
+    ours = [leaf.canonicalized() for other in known for leaf in _leaves(other)]
+    return sorted(
+        {
+            str(leaf.simpleString(_SHOWN))
+            for leaf in _leaves(frame)
+            if leaf.getClass().getSimpleName() in _TABLES
+            and not any(leaf.canonicalized().equals(other) for other in ours)
+        }
+    )
+
+
+def is_same_plan(left: DataFrame, right: DataFrame) -> bool:
+    """Return whether two frames are the same query but for the code of Python functions in them."""
+    one, other = (gateway.analyzed_plan(frame).canonicalized() for frame in (left, right))
+    return bool(one.toString() == other.toString())
+
+
+def _leaves(frame: DataFrame) -> list[Any]:
+    return each(gateway.analyzed_plan(frame).collectLeaves())
 
 
 def unrepeatable(frame: DataFrame) -> list[str]:

@@ -29,7 +29,7 @@ from tidemark.projection.envelope import (
     UNREADABLE_COLUMN,
 )
 from tidemark.spark import gateway, time_formats
-from tidemark.spark.determinism import unrepeatable
+from tidemark.spark.determinism import foreign_tables, is_same_plan, unrepeatable
 from tidemark.user_sql import allowed
 from tidemark.user_sql.ansi import ansi
 from tidemark.user_sql.evaluate import accepted
@@ -139,6 +139,17 @@ def apply(checked: AnalyzedDefinition, events: DataFrame) -> DataFrame:
     return allowed.query(events.sparkSession, body.sql, views)
 
 
+def _require_of_events(
+    definition: Definition, body: Function, result: DataFrame, tables: Mapping[str, DataFrame]
+) -> None:
+    if names := foreign_tables(result, tables.values()):
+        raise definition.error(
+            f"{body.name} reads {', '.join(names)}",
+            "read events only, and tables that `with` names",
+            body.line,
+        )
+
+
 def _called(
     definition: Definition, body: Function, events: DataFrame, tables: Mapping[str, DataFrame]
 ) -> DataFrame:
@@ -193,6 +204,15 @@ def _analyzed(
     body = definition.body
     if not isinstance(body, Select):
         user_code.require_loadable(spark, definition)
-        return _called(definition, body, spark.createDataFrame([], schema), tables)
+        empty = spark.createDataFrame([], schema)
+        result, again = (_called(definition, body, empty, tables) for _ in range(2))
+        _require_of_events(definition, body, result, tables)
+        if not is_same_plan(result, again):
+            raise definition.error(
+                f"{body.name} makes another query each time that it is called",
+                "leave out what depends on the call, such as the present time",
+                body.line,
+            )
+        return result
     views = _views(spark.createDataFrame([], schema), tables)
     return accepted(spark, body, definition.file, "; ".join(columns), views)
