@@ -285,3 +285,27 @@ def test_the_shipped_examples_are_good() -> None:
         ("aircraft_use", Mode.FOLD),
         ("delay_classes", Mode.BUCKET),
     ]
+
+
+@pytest.mark.parametrize("form", ["function", "decoder"])
+def test_a_module_that_is_imported_is_a_part_of_what_is_processed(
+    tmp_path: Path, form: str
+) -> None:
+    (tmp_path / "sums.py").write_text(f"from money.rates import RATE\n{FRAME}")
+    (tmp_path / "sums.sql").write_text(
+        "/*---\nname: rates\nversion: 1\nsource: messages\nmode: append\ntarget: t.rates\n"
+        "event: amount INT\ndecoders: [{kind: python, function: 'sums:sums'}]\n---*/\n"
+        "SELECT persistence_id, sequence_nr FROM events"
+    )
+    package = tmp_path / "money"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rates.py").write_text("from . import base\nRATE = base.BASE\n")
+    (package / "base.py").write_text("BASE = 1\n")
+    (package / "unused.py").write_text("import money.base\n")
+    file = tmp_path / ("sums.py" if form == "function" else "sums.sql")
+    before = read(file).fingerprint
+    (package / "unused.py").write_text("")
+    assert read(file).fingerprint == before
+    (package / "base.py").write_text("BASE = 2\n")
+    assert read(file).fingerprint != before

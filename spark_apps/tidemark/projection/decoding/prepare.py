@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
@@ -141,22 +142,19 @@ def _protobuf(
 
 
 def _python(rule: DecoderRule, event: T.StructType, on_error: OnError) -> PythonFunction:
-    path = rule.path
-    assert path is not None  # noqa: S101 - the kind has a file
     module, name = rule.function
-    depth = module.count(".") + (path.name == "__init__.py")
     integers = frozenset(
         event_field.name
         for event_field in event.fields
         if isinstance(event_field.dataType, _INTEGERS)
     )
-    sources = sources_in(path.parents[depth])
+    sources = sources_in(rule.modules_dir)
     function = PythonFunction(sources, module, name, integers, on_error)
     try:
         function.load()
     except Exception as error:
         what = f"{rule.arguments[0]} cannot be imported: {sources.describe(error)}"
-        raise rule.error(what, f"correct {path.name}") from None
+        raise rule.error(what, f"correct {Path(sources.modules[module].file).name}") from None
     return function
 
 

@@ -68,6 +68,13 @@ class DecoderRule:
         return next((path for path in candidates if path.is_file()), candidates[0])
 
     @property
+    def modules_dir(self) -> Path:
+        """The directory that the module of a `python` rule is imported from."""
+        assert self.path is not None  # noqa: S101 - the kind has a file
+        module, _ = self.function
+        return self.path.parents[module.count(".") + (self.path.name == "__init__.py")]
+
+    @property
     def function(self) -> tuple[str, str]:
         """Module and function of a `python` rule."""
         module, _, name = self.arguments[0].partition(":")

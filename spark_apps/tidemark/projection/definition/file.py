@@ -35,6 +35,7 @@ from tidemark.projection.definition.source import (
     Source,
     Tags,
 )
+from tidemark.projection.definition.user_modules import sources_in
 from tidemark.user_sql.row_check import read_checks
 
 _BESIDE = {
@@ -148,9 +149,17 @@ def _hash(
     means = form.model_dump_json(by_alias=True, exclude=beside, exclude_defaults=True)
     body = parts.code if isinstance(parts, PythonFile) else parts.body.strip()
     whole = hashlib.sha256(f"{means}\n{body}".encode())
+    used = []
+    if isinstance(parts, PythonFile):
+        used.append((sources_in(parts.header.file.parent), parts.header.file.stem))
     for rule in decoders:
         if rule.path is not None:
             whole.update(rule.path.read_bytes())
+        if rule.kind is Kind.PYTHON:
+            used.append((sources_in(rule.modules_dir), rule.function[0]))
+    for sources, module in used:
+        for name in sources.used_by(module):
+            whole.update(sources.modules[name].text)
     return whole.hexdigest()[:12]
 
 

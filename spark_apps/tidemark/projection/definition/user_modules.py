@@ -13,12 +13,13 @@ the copy on the worker and not the user's file.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -54,6 +55,34 @@ class ModuleTexts:
             raise ImportError(f"another module that is installed is named {name}")
         return module
 
+    def used_by(self, name: str) -> list[str]:
+        """Return the others that one of them imports, directly or not, by their statements."""
+        used, waiting = set[str](), [name]
+        while waiting:
+            found = (self._imports(waiting.pop()) & self.modules.keys()) - used - {name}
+            used |= found
+            waiting += found
+        return sorted(used)
+
+    def _imports(self, name: str) -> set[str]:
+        module, names = self.modules[name], set[str]()
+        package = name if module.is_package else name.rpartition(".")[0]
+        try:
+            statements = list(ast.walk(ast.parse(module.text)))
+        except (SyntaxError, ValueError):
+            return names
+        for statement in statements:
+            if isinstance(statement, ast.Import):
+                names |= {alias.name for alias in statement.names}
+            elif isinstance(statement, ast.ImportFrom):
+                base = ".".join(package.split(".")[: 1 - statement.level or None])
+                parts = [base] if statement.level and base else []
+                origin = ".".join([*parts, *([statement.module] if statement.module else [])])
+                names |= {".".join(filter(None, [origin, alias.name])) for alias in statement.names}
+                names.add(origin)
+        # A package is loaded before its modules.
+        return names | {parent for name in names for parent in _parents(name)}
+
     def loaded(self) -> list[ModuleType]:
         """Return the modules that are imported at present."""
         modules = [sys.modules[name] for name in self.modules if name in sys.modules]
@@ -79,6 +108,11 @@ class ModuleTexts:
     def describe(self, error: BaseException) -> str:
         """Return `ValueError: its message (file.py:12)`, of bounded length."""
         return one_line(f"{type(error).__name__}: {error}") + self.line_of(error)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while name := name.rpartition(".")[0]:
+        yield name
 
 
 def sources_in(directory: Path) -> ModuleTexts:
