@@ -50,6 +50,25 @@ def test_a_null_in_a_key_fails_its_time_bucket_alone_and_leaves_it_as_it_was(
     assert {row["time_bucket"] for row in rows} == {START_MS + hour * HOUR_MS for hour in range(3)}
 
 
+def test_a_row_that_cassandra_would_not_take_fails_its_time_bucket_alone(
+    projections: Projections,
+) -> None:
+    large = BY_CARRIER.replace("sum(amount) AS total", "repeat('x', int(sum(amount))) AS total")
+    projections.define(large, WHOLE_KEY.replace("total bigint", "total text"))
+    projections.insert(
+        event("a|1", 1, 0.1, carrier="AA", origin="JFK", amount=1),
+        event("a|2", 1, 1.1, carrier="UA", origin="JFK", amount=17_000_000),
+    )
+    projections.validated(0, 1)
+    result = projections.run(0, 2)
+    assert result.report["pieces"] == {"planned": 2, "done": 1, "failed": 1, "held": 0}
+    why = (
+        "17,000,005 bytes, more than Cassandra takes at once, in a row of the result: time_bucket="
+    )
+    assert f"carriers: 2024-03-01 01:00 failed: {why}" in result.stdout
+    assert [row["total"] for row in projections.journal.rows("carriers")] == ["x"]
+
+
 def test_rows_that_share_a_key_fail_the_run_before_anything_is_written(
     projections: Projections,
 ) -> None:

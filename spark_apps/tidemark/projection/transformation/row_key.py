@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +22,8 @@ from tidemark.user_sql.evaluate import SHOWN_CHARACTERS as SHOWN
 
 _MOST_BYTES = 65_535
 """Of a key's column. Source: Cassandra, FBUtilities.MAX_UNSIGNED_SHORT."""
+_MOST_ROW_BYTES = 16 << 20
+"""Of a mutation. Source: Cassandra, max_mutation_size, half of a segment of the commit log."""
 _ROWS, _WHY, _DOUBLED = "_rows", "_why", "_doubled"
 
 
@@ -93,7 +96,7 @@ def count(
         by: columns by which rows are counted.
     """
     named = list(dict.fromkeys([*one_row_each, *filled, *key.columns]))
-    problems = [_problem(rows, name, key, filled) for name in named]
+    problems = [*(_problem(rows, name, key, filled) for name in named), _too_large(rows)]
     what = F.coalesce(*problems, F.lit(None).cast("string"))
     why = F.concat(what, F.lit(" in a row of the result: "), _shown(named))
     counted = rows.select(
@@ -139,6 +142,19 @@ def _problem(rows: DataFrame, name: str, key: RowKey, filled: Sequence[str]) -> 
         if [name] == list(key.partition):
             problem = F.coalesce(problem, F.when(size == 0, F.lit(f"{name} is empty")))
     return problem.cast("string")
+
+
+def _too_large(rows: DataFrame) -> Column:
+    """Return what is wrong with a row that Cassandra would not take, or null."""
+    sizes = [F.lit(0).cast("bigint")]
+    for field in rows.schema:
+        if isinstance(field.dataType, (T.StringType, T.BinaryType)):
+            sizes.append(F.octet_length(field.name))
+        elif isinstance(field.dataType, (T.ArrayType, T.MapType, T.StructType)):
+            sizes.append(F.octet_length(F.to_json(F.struct(field.name))))
+    size = reduce(lambda left, right: left + F.coalesce(right, F.lit(0)), sizes)
+    text = F.format_string("%,d bytes, more than Cassandra takes at once,", size)
+    return F.when(size > _MOST_ROW_BYTES, text)
 
 
 def _shown(names: Sequence[str]) -> Column:
