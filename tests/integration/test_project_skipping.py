@@ -51,6 +51,29 @@ def test_an_event_that_cannot_be_read_fails_its_time_bucket_unless_skipping_is_s
     assert {row["persistence_id"] for row in projections.journal.rows("latest")} == {"a|1", "a|2"}
 
 
+def test_the_event_for_which_a_select_fails_is_named_or_skipped(projections: Projections) -> None:
+    dividing = LATEST.replace("amount FROM", "int(10 / amount) AS amount FROM")
+    projections.define(dividing, LATEST_TABLE)
+    zero = event("a|3", 1, 1.2, kind="in", amount=0)
+    projections.insert(good("a|1", 0.1), good("a|2", 1.1), zero, good("a|4", 1.3))
+    projections.validated(0, 1)
+    failed = projections.run(0, 2)
+    assert failed.status == 1
+    [line] = failed.error_lines
+    assert "on-error is fail, and the event a|3 1 cannot be processed" in line
+    assert "Division by zero" in line
+    assert [state[1:3] for state in projections.states()] == [(0, "done"), (1, "failed")]
+
+    projections.define(dividing.replace("event:", SKIP))
+    skipped = projections.run(0, 2)
+    assert skipped.status == 0, skipped.stderr
+    assert skipped.report["counts"]["quarantined"] == 1
+    rows = projections.journal.rows("latest")
+    assert {row["persistence_id"] for row in rows} == {"a|1", "a|2", "a|4"}
+    [letter] = projections.journal.own_rows("quarantine")
+    assert (letter["persistence_id"], letter["event"]) == ("a|3", zero.payload)
+
+
 def test_a_time_bucket_with_more_events_than_most_skipped_fails(projections: Projections) -> None:
     projections.define(LATEST.replace("event:", f"most-skipped: 50%\n{SKIP}"), LATEST_TABLE)
     projections.insert(

@@ -17,21 +17,23 @@ from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import State
 from tidemark.projection.acceptance import rule
 from tidemark.projection.acceptance.accept import Acceptance, AcceptedEvents
+from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.offset_store import consumption, made_from, missing_numbers
 from tidemark.projection.offset_store.made_from import Made
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.running.outcome import BatchOutcome, BatchSize
 from tidemark.projection.running.undisturbed import Watch
-from tidemark.projection.transformation import transform
+from tidemark.projection.transformation import failing_events, transform
 from tidemark.projection.transformation.filled_fields import FilledFields
 from tidemark.projection.transformation.result import BatchEvents, Result
 from tidemark.projection.writing import dead_letters
 from tidemark.projection.writing import write as modes
 from tidemark.projection.writing.mode import Counted, WriteRequest
 from tidemark.spark.read_once import kept_once
+from tidemark.spark.row_errors import is_of_rows
 from tidemark.text import counted
 
 
@@ -108,7 +110,7 @@ class Pipeline:
                 self._quarantine(transform.unreadable(decoded), counts)
             result = self._transform(decoded, accepted, counts, in_memory)
             watch.require_undisturbed()
-            stored = self._write(result, accepted, counts)
+            result, stored = self._store_result(result, decoded, accepted, counts)
             self._write_offsets(decoded, accepted)
             self._note_made(accepted, counts, is_sure=True)
             self._write_missing(batch, accepted)
@@ -157,6 +159,33 @@ class Pipeline:
     def _quarantine(self, letters: DataFrame, counts: _Counts) -> None:
         dead_letters.quarantine_events(letters, self.run, self.claimed, self._definition)
         dead_letters.require_allowed(letters, counts.by_bucket, self._definition)
+
+    def _store_result(
+        self, result: Result, decoded: DataFrame, accepted: AcceptedEvents, counts: _Counts
+    ) -> tuple[Result, Counted]:
+        """Store the result; if single events make it fail, without them, as on-error says.
+
+        Rows are checked as a whole before the first is written.
+        """
+        try:
+            return result, self._write(result, accepted, counts)
+        except Exception as error:
+            self.claimed.check()
+            if self._definition.mode is Mode.FOLD or not is_of_rows(error):
+                raise
+            self._say("looking for the events that fail")
+            causes = failing_events.find(self.analyzed, transform.readable(decoded))
+            if not causes:
+                raise
+        failures = failing_events.failures(causes, decoded)
+        events = transform.distinct_events(accepted.rows)
+        letters = transform.unprocessed(events, failures).localCheckpoint()
+        counts.add_quarantined(letters)
+        self._quarantine(letters, counts)
+        others = decoded.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
+        rows = analyze.apply(self.analyzed, transform.readable(others))
+        result = Result(rows, letters, transform.processed(others))
+        return result, self._write(result, accepted, counts)
 
     def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""

@@ -13,8 +13,9 @@ from tidemark.errors import TidemarkError
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Mode
-from tidemark.projection.transformation import fold_frame, transform
+from tidemark.projection.transformation import failing_events, fold_frame, transform
 from tidemark.projection.writing.write import MODES
+from tidemark.spark.row_errors import is_of_rows
 
 CAUSE = ("persistence_id", "sequence_nr", "cause")
 
@@ -28,11 +29,25 @@ def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, 
     events = transform.readable(decoded)
     unreadable = transform.unreadable(decoded).select(*CAUSE)
     if checked.definition.mode is not Mode.FOLD:
-        return analyze.apply(checked, events), unreadable
+        rows, failures = _of_query(checked, events)
+        return rows, unreadable.unionByName(failures)
     folded = fold_frame.folded(
         events, fold_frame.no_states(events, checked), checked
     ).localCheckpoint()
     return fold_frame.states(folded), unreadable.unionByName(fold_frame.failures(folded))
+
+
+def _of_query(checked: AnalyzedDefinition, events: DataFrame) -> tuple[DataFrame, DataFrame]:
+    try:
+        rows = analyze.apply(checked, events).localCheckpoint()
+        return rows, failing_events.failures({}, events)
+    except Exception as error:
+        causes = failing_events.find(checked, events) if is_of_rows(error) else {}
+        if not causes:
+            raise
+    failures = failing_events.failures(causes, events)
+    others = events.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
+    return analyze.apply(checked, others).localCheckpoint(), failures
 
 
 def require_same_in_parts(
