@@ -254,6 +254,12 @@ def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
 
     over = f"version 2 is over, {keyspace}.totals_v2"
     assert over in manage(projections, "releases", "totals").stdout
+    to_second = ("promote", "totals", "--version", "2")
+    undone = manage(projections, *to_second, "--apply")
+    assert undone.status == 2
+    assert "the next run would make version 3 of totals the live one again" in undone.error_lines[0]
+    projections.define(THIRD.replace("event:", "promote: manual\nevent:"))
+    assert f"; now version 2 in {keyspace}.totals_v2" in manage(projections, *to_second).stdout
     plan = manage(projections, "drop-release", "totals", "--version", "2")
     assert f"drop {keyspace}.totals_v2, and version 2's 2 pieces" in plan.stdout
     assert "dry run: nothing was changed; --apply does it" in plan.stdout

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput, SchemaMismatch
+from tidemark.projection.definition.model import Mode
 from tidemark.projection.versions import diff
 from tidemark.projection.versions.comparison import Numbers, compare
 from tidemark.projection.versions.diff import Columns, VersionTable
+from tidemark.window import Window
 
 HOUR = 3_600_000
 SCHEMA = "time_bucket bigint, sizes map<string, int>, x double, names map<string, int>, note string"
@@ -83,3 +88,12 @@ def test_columns_of_one_table_or_of_another_type_are_not_compared() -> None:
 def test_what_is_not_two_versions_of_one_projection_is_refused(versions: list[str]) -> None:
     with pytest.raises(InvalidInput, match="not two versions of one projection: totals@1"):
         diff._parsed(versions)
+
+
+def test_a_window_is_for_mode_bucket() -> None:
+    definition: Any = SimpleNamespace(name="latest", mode=Mode.UPSERT)
+    run: Any = None
+    window = Window.parse("2024-03-01", "2024-03-02")
+    with pytest.raises(InvalidInput, match="in mode upsert a row does not belong to one"):
+        diff._require_window(run, definition, window)
+    diff._require_window(run, definition, None)
