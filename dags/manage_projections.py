@@ -2,9 +2,10 @@
 
 Only by hand: with the form, REST or the command line. The answer is in the task's log and in its
 XCom `report`. Without names, `status`, `plan`, `releases` and `quarantine list` speak of all
-projections; `pause` and `resume` need names, the others exactly one. `set-offset`, `skip`, `clear`,
-`drop-release`, `quarantine retry` and `quarantine discard` only show what they would do, and end as
-skipped, unless `Apply` is given; the button `Next step` opens the form that does it.
+projections; `pause` and `resume` need names, `diff` needs two versions of one projection, such as
+`totals@1` and `totals@2`, and the others exactly one name. `set-offset`, `skip`, `clear`,
+`promote`, `drop-release`, `quarantine retry` and `quarantine discard` only show what they would do,
+and end as skipped, unless `Apply` is given; the button `Next step` opens the form that does it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from tidemark.projection.planning.plan import APPLICATION
 from tidemark.projection.planning.saved_plan import SavedPlan
 from tidemark.projection.quarantine import commands as quarantine
 from tidemark.projection.running.run import run_window
+from tidemark.projection.versions import commands as versions
 from tidemark.window import Window
 
 Projection = Annotated[
@@ -126,8 +127,8 @@ def main(
 if __name__ == "__main__":
     cli.group(
         APPLICATION,
-        {**COMMANDS, **quarantine.COMMANDS},
-        examples={**EXAMPLES, **quarantine.EXAMPLES},
+        {**COMMANDS, **versions.COMMANDS, **quarantine.COMMANDS},
+        examples={**EXAMPLES, **versions.EXAMPLES, **quarantine.EXAMPLES},
         groups=quarantine.GROUPS,
         tools=TOOLS,
         default=main,

@@ -106,6 +106,10 @@ MANAGE_PROJECTIONS = {
     ),
     "skip": Operation((*_SERIES, "gaps", "before", "apply"), ("projections",), ("projections",)),
     "clear": Operation(("projections", "apply"), ("projections",), ("projections",)),
+    "diff": Operation(
+        ("projections", "window_start", "window_end", "limit"), needs=("projections",)
+    ),
+    "promote": Operation(("projections", "version", "apply"), ("projections",), ("projections",)),
     "drop-release": Operation(
         ("projections", "version", "apply"), ("projections", "version"), ("projections",)
     ),
@@ -208,7 +212,10 @@ MANAGE_FORM = with_owners(
         "sequence_nr": number_param("Sequence nr", 1, description="Only this event of the id."),
         "reason": text_param("Reason", "Why the events are given up; it is kept."),
         "limit": number_param(
-            "Most events", 1, 1000, description="Of each projection. Empty: 100."
+            "Most shown",
+            1,
+            1000,
+            description="Events of each projection, empty: 100; rows that differ, empty: 10.",
         ),
         "tag": text_param("Tag", "Of the series, if the source has several."),
         "gaps": flag_param(
@@ -221,7 +228,7 @@ MANAGE_FORM = with_owners(
         "expected": number_param("Expected", 0, description="Refuse it unless the offset is this."),
         "slice": number_param("Slice", 0, 1023, "Only this slice."),
         "all": flag_param("All", "Every offset."),
-        "version": number_param("Version", 1, description="The one to drop."),
+        "version": number_param("Version", 1, description="The one to drop or promote."),
         "max_pieces": number_param("Most time buckets", 1, description="Empty: no limit."),
         "force": flag_param("Force", "As if the run did pieces again that are done."),
         "exact": flag_param("Exact", "Count what each slice is behind, with Spark."),

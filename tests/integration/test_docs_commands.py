@@ -134,7 +134,7 @@ def test_running_projections(shell: Shell, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     for name in ("running-projections", "projections"):
         for command in commands(PAGE[name]):
-            if "drop-release daily" in command:
+            if "diff daily@1" in command:
                 _release_daily(shell)
             shell.done(re.sub(r"--window-start \.\.\.", " ".join(WINDOW), command))
     [give_up] = [command for command in commands(PAGE["operating"]) if "--give-up" in command]

@@ -138,6 +138,93 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert projections.run(2, 3).report["state"] == "nothing-to-do"
 
 
+def test_a_version_that_is_promoted_by_hand_waits_for_the_command(
+    projections: Projections,
+) -> None:
+    keyspace = projections.journal.keyspace
+    projections.define(TOTALS, TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    assert projections.run(0, 2).status == 0
+    projections.define(SECOND.replace("event:", "promote: manual\nevent:"))
+    early = manage(projections, "promote", "totals", "--apply")
+    assert early.status == 3
+    counts = f"in {keyspace}.totals_v2 0 buckets done, 2 to do"
+    assert f"version 2 of totals has not caught up: {counts}" in early.error_lines[0]
+
+    ready = f"version 2 is ready in {keyspace}.totals_v2; `project.py promote totals --apply`"
+    assert f"totals: {ready}" in projections.run(0, 2).stdout
+    assert released(projections) == []
+    for command in ("releases", "status"):
+        assert f"  {ready}" in manage(projections, command).stdout
+    compared = manage(projections, "diff", "totals@1", "totals@2")
+    assert f"totals: version 1 in {keyspace}.totals, version 2 in" in compared.stdout
+    assert ", 0 only in version 1, 0 only in version 2, 0 equal" in compared.stdout
+    plan = manage(projections, "promote", "totals")
+    swap = f"version 1 is live in {keyspace}.totals; now version 2 in {keyspace}.totals_v2"
+    assert f"totals: {swap}" in plan.stdout
+    assert released(projections) == []
+    assert manage(projections, "promote", "totals", "--version", "2", "--apply").status == 0
+    assert released(projections) == [("totals", 2, f"{keyspace}.totals_v2")]
+    audited = [(row["operation"], row["dry_run"]) for row in projections.journal.own_rows("audit")]
+    assert sorted(audited) == [("promote", False), ("promote", True), ("promote started", False)]
+
+    again = manage(projections, "promote", "totals", "--apply")
+    assert again.report["state"] == "nothing-to-do"
+    assert f"totals: version 2 is live in {keyspace}.totals_v2 since" in again.stdout
+    assert "is ready" not in manage(projections, "status").stdout
+    other = manage(projections, "promote", "totals", "--version", "1", "--apply")
+    assert other.status == 2
+    assert "totals has no version 1 of its own" in other.error_lines[0]
+
+
+def test_tables_of_two_versions_are_compared(projections: Projections) -> None:
+    keyspace, control = projections.journal.keyspace, projections.journal.control
+    projections.define(SECOND, TABLE)
+    hours = [START_MS + hour * 3_600_000 for hour in range(3)]
+    for version, rows in (
+        (1, [(0, "in", 7), (1, "in", 1), (1, "out", 2), (2, "gone", 3)]),
+        (2, [(0, "in", -7), (1, "in", 1), (1, "out", 2), (2, "new", 3)]),
+    ):
+        create_table_like(control, keyspace, "totals", f"totals_v{version}")
+        control.execute_many(
+            f"INSERT INTO {keyspace}.totals_v{version} (time_bucket, kind, total) VALUES (?, ?, ?)",
+            [(hours[hour], kind, total) for hour, kind, total in rows],
+        )
+    control.execute_ddl(f"ALTER TABLE {keyspace}.totals_v2 ADD most int")
+
+    both = ("totals@1", "totals@2")
+    whole = manage(projections, "diff", *both)
+    assert whole.status == 0, whole.stderr
+    for line in (
+        f"totals: version 1 in {keyspace}.totals_v1, version 2 in {keyspace}.totals_v2",
+        "1 different row, 1 only in version 1, 1 only in version 2, 2 equal",
+        "only version 2 has the column most",
+        "2024-03-01T02:00:00Z: 0 different rows, 1 only in version 1, 1 only in version 2",
+        f'{{"time_bucket":{hours[0]},"kind":"in"}}: total 7 in version 1, -7 in version 2',
+        f'{{"time_bucket":{hours[2]},"kind":"gone"}}: only in version 1',
+    ):
+        assert line in whole.stdout
+    window = ("--window-start", "2024-03-01T01:00Z", "--window-end", "2024-03-01T03:00Z")
+    some = manage(projections, "diff", *both, *window, "--limit", "1")
+    assert some.status == 0, some.stderr
+    assert some.report["counts"] == {
+        "rows_equal": 2,
+        "rows_differing": 0,
+        "rows_only_in_first": 1,
+        "rows_only_in_second": 1,
+    }
+    assert len(some.report["details"]["rows"]) == 1
+
+    unknown = manage(projections, "diff", "totals@1", "totals@3")
+    assert unknown.status == 2
+    assert (
+        f"version 3 of totals has no table ({keyspace}.totals_v3); name two of: 1, 2"
+        in (unknown.error_lines[0])
+    )
+    assert "starting Spark" not in unknown.stderr
+
+
 @pytest.mark.long
 def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
     projections: Projections,
@@ -167,6 +254,12 @@ def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
 
     over = f"version 2 is over, {keyspace}.totals_v2"
     assert over in manage(projections, "releases", "totals").stdout
+    to_second = ("promote", "totals", "--version", "2")
+    undone = manage(projections, *to_second, "--apply")
+    assert undone.status == 2
+    assert "the next run would make version 3 of totals the live one again" in undone.error_lines[0]
+    projections.define(THIRD.replace("event:", "promote: manual\nevent:"))
+    assert f"; now version 2 in {keyspace}.totals_v2" in manage(projections, *to_second).stdout
     plan = manage(projections, "drop-release", "totals", "--version", "2")
     assert f"drop {keyspace}.totals_v2, and version 2's 2 pieces" in plan.stdout
     assert "dry run: nothing was changed; --apply does it" in plan.stdout

@@ -130,6 +130,9 @@ def test_a_version_that_skipped_a_larger_share_than_the_live_one_is_not_promoted
     assert (idle.status, idle.report["pieces"]["planned"]) == (3, 0)
     assert why in idle.error_lines[0]
     assert why in projections.manage("releases").stdout
+    by_hand = projections.manage("promote", "totals", "--apply")
+    assert by_hand.status == 3
+    assert why in by_hand.error_lines[0]
     assert projections.journal.own_rows("projection_release") == []
 
     # Nothing is done again for the consent; a limit that the version exceeds is none.

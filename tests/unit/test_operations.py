@@ -15,6 +15,7 @@ from tidemark.application.cli import Command
 from tidemark.cleanup import commands as cleanup
 from tidemark.projection.management import commands as management
 from tidemark.projection.quarantine import commands as quarantine
+from tidemark.projection.versions import commands as versions
 from tidemark.reconciliation import commands as reconciliation
 from tidemark_airflow.operations import (
     CLEANUP,
@@ -26,7 +27,7 @@ from tidemark_airflow.operations import (
     with_owners,
 )
 
-PROJECTIONS = {**management.COMMANDS, **quarantine.COMMANDS}
+PROJECTIONS = {**management.COMMANDS, **versions.COMMANDS, **quarantine.COMMANDS}
 FIELDS = {
     "persistence_id": "persistence_ids",
     "tag": "tags",

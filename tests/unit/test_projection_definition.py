@@ -43,7 +43,7 @@ KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
 KNOWN = (
     "known are name, version, source, mode, target, event, formats, with, start, from, decoders,"
     " on-error, deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after,"
-    " look-back, checks, release, key"
+    " look-back, checks, release, promote, key"
 )
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"
@@ -304,6 +304,16 @@ def test_a_blue_green_version_has_its_own_table_and_name_in_the_ledger(write: Pa
     )
 
 
+def test_fingerprint_does_not_depend_on_who_promotes(write: Path) -> None:
+    blue_green = GOOD.replace("event:", "release: blue-green\nevent:")
+    write.write_text(blue_green)
+    automatic = read(write)
+    write.write_text(blue_green.replace("event:", "promote: manual\nevent:"))
+    manual = read(write)
+    assert (automatic.is_promoted_by_hand, manual.is_promoted_by_hand) == (False, True)
+    assert manual.fingerprint == automatic.fingerprint
+
+
 def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
     write.write_text(GOOD)
     without = read(write)
@@ -440,6 +450,23 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             "6:10",
             "release cannot be 'green'",
             "write 'in-place' or 'blue-green'",
+        ),
+        (
+            "mode: bucket",
+            "mode: bucket\nrelease: blue-green\npromote: by-hand",
+            "7:10",
+            "promote cannot be 'by-hand'",
+            "write 'automatic' or 'manual'",
+        ),
+        *(
+            (
+                "mode: bucket",
+                f"mode: bucket\npromote: {how}",
+                "6:10",
+                "promote is for a projection that is released blue/green",
+                "write `release: blue-green` too, or leave promote out",
+            )
+            for how in ("manual", "automatic")
         ),
         ("event:", "key: [a, '', b]\nevent:", "7:10", "key is empty", IDENTIFIER),
         (

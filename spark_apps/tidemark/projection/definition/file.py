@@ -26,7 +26,7 @@ from tidemark.projection.definition.header import (
     Retry,
     SourceForm,
 )
-from tidemark.projection.definition.model import Definition, Key, Mode, Release
+from tidemark.projection.definition.model import Definition, Key, Mode, Promote, Release
 from tidemark.projection.definition.on_error import MostSkipped, OnError
 from tidemark.projection.definition.source import (
     KafkaJournal,
@@ -45,6 +45,7 @@ _BESIDE = {
     "key",
     "look_back",
     "most_skipped",
+    "promote",
     "release",
 }
 """What of a header does not change the result."""
@@ -76,6 +77,7 @@ def read(file: Path) -> Definition:
         table=table,
         template=template,
         is_blue_green=form.release is Release.BLUE_GREEN,
+        is_promoted_by_hand=form.promote is Promote.MANUAL,
         path=path,
         event=header.node("event").padded,
         formats=form.formats,

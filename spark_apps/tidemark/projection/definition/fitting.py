@@ -86,6 +86,12 @@ def require_fitting(
             "write the new version to another directory by another definition",
         ),
         (
+            "promote" in form.model_fields_set and form.release is not Release.BLUE_GREEN,
+            "promote",
+            "promote is for a projection that is released blue/green",
+            "write `release: blue-green` too, or leave promote out",
+        ),
+        (
             resets and isinstance(source, Tags),
             RESET,
             f"{RESET} does not fit the source tags",

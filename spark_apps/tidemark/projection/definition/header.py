@@ -13,7 +13,14 @@ from pydantic.json_schema import SkipJsonSchema
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
 from tidemark.headed_files.form import BY_SHAPE, DIFFERENT, Form, OneKey, Text, Texts, refusal
-from tidemark.projection.definition.model import MAX_VERSION, IfDeleted, Mode, Release, Start
+from tidemark.projection.definition.model import (
+    MAX_VERSION,
+    IfDeleted,
+    Mode,
+    Promote,
+    Release,
+    Start,
+)
 from tidemark.user_sql.row_check import AnyCheck
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -224,6 +231,12 @@ class ProjectionHeader(Form):
     )
     release: Release = Field(
         Release.IN_PLACE, description="where a new version is written", examples=["blue-green"]
+    )
+    promote: Promote = Field(
+        Promote.AUTOMATIC,
+        description="whether the run makes a blue-green version that has caught up the live one, or"
+        " somebody does with `project.py promote`",
+        examples=["manual"],
     )
     key: Annotated[tuple[Name, ...], *DIFFERENT] = Field(
         (), description="the target's primary key", examples=[["time_bucket", "carrier"]]

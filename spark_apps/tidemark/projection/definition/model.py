@@ -72,6 +72,13 @@ class Release(StrEnum):
     BLUE_GREEN = "blue-green"
 
 
+class Promote(StrEnum):
+    """How a blue/green version that has caught up becomes the live one."""
+
+    AUTOMATIC = "automatic"
+    MANUAL = "manual"
+
+
 @dataclass(frozen=True)
 class Key:
     """The primary key that a definition expects of its table.
@@ -107,6 +114,8 @@ class Definition:
         table: of the target; empty in mode export. A blue/green version has its own.
         template: the table as the file names it; the same unless the release is blue/green.
         is_blue_green: whether each version has a table, a ledger and offsets of its own.
+        is_promoted_by_hand: whether a blue/green version that has caught up is live only after
+            `project.py promote`.
         path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
         tables: of Cassandra that events are joined with, as keyspace.table by name.
@@ -142,6 +151,7 @@ class Definition:
     table: str
     template: str
     is_blue_green: bool
+    is_promoted_by_hand: bool
     path: str
     event: str
     formats: Mapping[str, str]

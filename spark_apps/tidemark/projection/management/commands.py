@@ -19,7 +19,6 @@ from tidemark.projection.definition.model import Mode
 from tidemark.projection.management.clear import clear as clear_projection
 from tidemark.projection.management.get_offset import get_offset as show_offset
 from tidemark.projection.management.pause import set_paused
-from tidemark.projection.management.releases import drop, run_releases
 from tidemark.projection.management.set_offset import set_offset as move_offset
 from tidemark.projection.management.set_offset import skip as skip_numbers
 from tidemark.projection.management.show_plan import run_plan
@@ -237,13 +236,6 @@ def clear(
     )
 
 
-def releases(
-    projection: Names = None,
-) -> Job:
-    """Say which version of each projection is live, which one is built, and which are over."""
-    return Job(lambda run: run_releases(run, projection or []))
-
-
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     mode: Annotated[Mode, typer.Option(help="How its result is stored.", show_default=False)],
@@ -263,15 +255,6 @@ def new(
     write_new(name, mode, target, typer.echo)
 
 
-def drop_release(
-    projection: Name,
-    version: Annotated[int, typer.Option(min=1, metavar="N", help="The version to drop.")],
-    apply: cli.Apply = False,
-) -> Job:
-    """Drop the table of a blue/green version that is not live, and what is stored about it."""
-    return Job(lambda run: drop(run, projection, version, apply=apply), dry_run=not apply)
-
-
 COMMANDS: Mapping[str, Command] = {
     "plan": plan,
     "status": status,
@@ -281,8 +264,6 @@ COMMANDS: Mapping[str, Command] = {
     "set-offset": set_offset,
     "skip": skip,
     "clear": clear,
-    "releases": releases,
-    "drop-release": drop_release,
 }
 """By the name on the command line."""
 
@@ -308,8 +289,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "aircraft_state --gaps --before 2026-11-20 --apply",
     ],
     "clear": ["daily_punctuality", "daily_punctuality --apply"],
-    "releases": ["", "daily_punctuality"],
-    "drop-release": ["daily_punctuality --version 1 --apply"],
     "new": ["departures_by_kind --mode bucket --target flights.departures_by_kind"],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

@@ -26,9 +26,9 @@ from tidemark.projection.management.selection import select_usable
 from tidemark.projection.offset_store import management_state, missing_numbers
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.offset_store.offsets import OffsetStore
-from tidemark.projection.planning import history, target_check
+from tidemark.projection.planning import history, live_release, target_check
 from tidemark.projection.planning.estimate import Estimate, Estimates
-from tidemark.projection.planning.plan import ledger, ready_buckets
+from tidemark.projection.planning.plan import ledger, ready_buckets, validated_buckets
 from tidemark.projection.writing import bucket as mode_bucket
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis
@@ -186,6 +186,7 @@ def _show(
     behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
     lines = [f"{definition.name} version {definition.version}: {_summary(now)}"]
     lines += [f"  {stands}"] if stands.paused else []
+    lines += _release_lines(run, definition)
     lines += _begin_lines(definition, standing)
     lines += _lines(now, behind)
     waits = _missing(run, definition, entries)
@@ -205,6 +206,15 @@ def _show(
         ]
     shown.lines += lines
     shown.details.append(details)
+
+
+def _release_lines(run: RunContext, definition: Definition) -> list[str]:
+    if not definition.is_blue_green:
+        return []
+    now = live_release.live(run.control, run.settings, definition)
+    passed = validated_buckets(run, run.settings)
+    reason = live_release.why_not_live(run.control, run.settings, definition, now, passed)
+    return [f"  {reason}"] if reason else []
 
 
 def _begin_lines(definition: Definition, standing: Standing) -> list[str]:

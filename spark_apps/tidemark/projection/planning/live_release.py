@@ -51,10 +51,15 @@ def live(control: Control, settings: Settings, definition: Definition) -> Live |
     """Read the live release; None if the projection was never processed."""
     if (released := stored(control, settings, definition)) is not None:
         return released
+    version = in_place_version(control, settings, definition)
+    return Live(version, definition.template_target) if version else None
+
+
+def in_place_version(control: Control, settings: Settings, definition: Definition) -> int:
+    """Return the highest version that was processed in place, into the template; 0 for none."""
     in_place = definition.identity(settings.journal_keyspace)
     versions = _pieces(control, settings, in_place).versions
-    used = [int(version.split("-")[0]) for version in versions]
-    return Live(max(used), definition.template_target) if used else None
+    return max((int(version.split("-")[0]) for version in versions), default=0)
 
 
 def stored(control: Control, settings: Settings, definition: Definition) -> Live | None:
@@ -68,6 +73,11 @@ def stored(control: Control, settings: Settings, definition: Definition) -> Live
         return None
     row = rows[0]
     return Live(row["live_version"], row["live_table"], True, row["since"], row["owner"])
+
+
+def is_live(now: Live | None, definition: Definition) -> bool:
+    """Return whether the readers see this version, by the result of `live`."""
+    return now is not None and now.table == definition.target
 
 
 def require_in_place(control: Control, settings: Settings, definition: Definition) -> None:
@@ -93,7 +103,7 @@ def inherited(control: Control, settings: Settings, definition: Definition) -> T
     if not definition.is_blue_green:
         return none
     now = live(control, settings, definition)
-    if now is None or now.table == definition.target:
+    if now is None or is_live(now, definition):
         return none
     return _pieces(control, settings, _subject(settings, definition, now)).done
 
@@ -140,6 +150,56 @@ def skips_more(
         where=str(definition.file),
         do="correct the definition and raise its version, or state a most-skipped that allows it;"
         " then run again",
+    )
+
+
+def require_ready(
+    control: Control,
+    settings: Settings,
+    definition: Definition,
+    now: Live | None,
+    passed: Collection[int],
+) -> TimeBuckets:
+    """Return the time buckets of a version that may become the live one.
+
+    Raises:
+        WrongData: it has not caught up, or it skipped more than the live version, as `skips_more`
+            compares them.
+    """
+    done, left = standing(control, settings, definition, passed)
+    if left or not done:
+        raise WrongData(
+            f"version {definition.version} of {definition.name} has not caught up: in"
+            f" {definition.target} {counted(len(done), 'bucket')} done, {len(left):,} to do",
+            where=str(definition.file),
+            do=f"run `project.py` with version {definition.version} in the file until none is to"
+            " do",
+        )
+    if more := skips_more(control, settings, definition, now):
+        raise more
+    return done
+
+
+def why_not_live(
+    control: Control,
+    settings: Settings,
+    definition: Definition,
+    now: Live | None,
+    passed: Collection[int],
+) -> str:
+    """Return why a version is not live though it has caught up; "" if the next run promotes it."""
+    if not definition.is_blue_green or is_live(now, definition):
+        return ""
+    done, left = standing(control, settings, definition, passed)
+    if left or not done:
+        return ""
+    if more := skips_more(control, settings, definition, now):
+        return str(more)
+    if not definition.is_promoted_by_hand:
+        return ""
+    return (
+        f"version {definition.version} is ready in {definition.target};"
+        f" `project.py promote {definition.name} --apply` makes it the live one"
     )
 
 

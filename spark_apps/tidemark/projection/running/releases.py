@@ -23,9 +23,11 @@ from tidemark.projection.planning.live_release import (
     TABLE,
     Live,
     building,
+    is_live,
     live,
-    skips_more,
+    require_ready,
     standing,
+    why_not_live,
 )
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.writing.target import require_target
@@ -74,6 +76,8 @@ class Settled:
 def settle(run: RunContext, definitions: Sequence[Definition], passed: Collection[int]) -> Settled:
     """Swap every version that has caught up, unless it skipped more events than the live one.
 
+    A version that is promoted by hand is only reported.
+
     Args:
         run: the context of the run.
         definitions: the projections of the run.
@@ -88,7 +92,7 @@ def settle(run: RunContext, definitions: Sequence[Definition], passed: Collectio
         if not definition.is_blue_green:
             continue
         before = live(run.control, run.settings, definition)
-        if before is not None and before.table == definition.target:
+        if is_live(before, definition):
             continue
         done, left = standing(run.control, run.settings, definition, passed)
         if left or not done:
@@ -96,6 +100,10 @@ def settle(run: RunContext, definitions: Sequence[Definition], passed: Collectio
                 beside = f"; {before}" if before else ""
                 line = f"{definition.name}: {building(definition, done, left)}{beside}"
                 settled.lines.append(line)
+            continue
+        if definition.is_promoted_by_hand:
+            reason = why_not_live(run.control, run.settings, definition, before, passed)
+            settled.lines.append(f"{definition.name}: {reason}")
             continue
         try:
             _swap(run, definition, before, passed)
@@ -110,34 +118,45 @@ def settle(run: RunContext, definitions: Sequence[Definition], passed: Collectio
 def _swap(
     run: RunContext, definition: Definition, before: Live | None, passed: Collection[int]
 ) -> None:
-    settings, projection = run.settings, definition.identity(run.settings.journal_keyspace)
     with lock_of(run, definition):
-        done, left = standing(run.control, settings, definition, passed)
-        is_ready = bool(done) and not left
-        if more := skips_more(run.control, settings, definition, before):
-            raise more
-        if not is_ready or not compare_and_set(
-            run.control,
-            table(settings.keyspace, TABLE),
-            {"projection": projection},
-            {
-                "live_version": definition.version,
-                "live_table": definition.target,
-                "since": clock.now(),
-                "owner": run.owner,
-            },
-            expected={"live_table": before.table} if before and before.is_stored else None,
-        ):
-            raise TidemarkError(
-                f"what is live of projection {definition.name} was changed meanwhile",
-                where=projection,
-                do="look at `project.py releases` and run again",
-            )
-        now = f"now version {definition.version} in {definition.target}"
+        done = require_ready(run.control, run.settings, definition, before, passed)
+        make_live(run, definition, before)
         audit.record(
             run,
             "release",
-            projection,
-            [f"{before or 'nothing is live'}; {now}"],
+            definition.identity(run.settings.journal_keyspace),
+            [swap_line(definition, before)],
             {"buckets": len(done)},
         )
+
+
+def make_live(run: RunContext, definition: Definition, before: Live | None) -> None:
+    """Let readers see this version, if what is live is still what it was; under its lock.
+
+    Raises:
+        TidemarkError: somebody else changed what is live meanwhile.
+    """
+    settings, projection = run.settings, definition.identity(run.settings.journal_keyspace)
+    if not compare_and_set(
+        run.control,
+        table(settings.keyspace, TABLE),
+        {"projection": projection},
+        {
+            "live_version": definition.version,
+            "live_table": definition.target,
+            "since": clock.now(),
+            "owner": run.owner,
+        },
+        expected={"live_table": before.table} if before and before.is_stored else None,
+    ):
+        raise TidemarkError(
+            f"what is live of projection {definition.name} was changed meanwhile",
+            where=projection,
+            do="look at `project.py releases` and run again",
+        )
+
+
+def swap_line(definition: Definition, before: Live | None) -> str:
+    """Return what a swap changes, for reports and the audit table."""
+    now = f"now version {definition.version} in {definition.target}"
+    return f"{before or 'nothing is live'}; {now}"

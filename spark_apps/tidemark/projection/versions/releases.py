@@ -40,16 +40,14 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
             continue
         now = live_release.live(run.control, run.settings, definition)
         lines.append(f"{definition.name}: {now or 'nothing is live'}")
-        is_live = now is not None and now.table == definition.target
-        if not is_live:
+        if not live_release.is_live(now, definition):
             done_count, open_count = live_release.standing(
                 run.control, run.settings, definition, passed
             )
             lines.append(f"  {live_release.building(definition, done_count, open_count)}")
-            more = live_release.skips_more(run.control, run.settings, definition, now)
-            if more and done_count and not open_count:
-                lines.append(f"  {more}")
-        for version in _versions(run, definition):
+            reason = live_release.why_not_live(run.control, run.settings, definition, now, passed)
+            lines += [f"  {reason}"] if reason else []
+        for version in versions_with_table(run, definition):
             former_target = live_release.at_version(definition, version).target
             if former_target != definition.target and (now is None or former_target != now.table):
                 over += 1
@@ -91,7 +89,7 @@ def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
 
 def _plan(run: RunContext, former: Definition) -> Plan:
     name, version = former.name, former.version
-    has_table = version in _versions(run, former)
+    has_table = version in versions_with_table(run, former)
     pieces = len(ledger(run, former).entries())
     if not former.is_blue_green or not (has_table or pieces):
         raise InvalidInput(
@@ -110,8 +108,8 @@ def _plan(run: RunContext, former: Definition) -> Plan:
     return Plan(counts, [line], apply)
 
 
-def _versions(run: RunContext, definition: Definition) -> list[int]:
-    """Return the versions that have a table."""
+def versions_with_table(run: RunContext, definition: Definition) -> list[int]:
+    """Return the versions that have a table of their own, ascending."""
     rows = run.control.execute(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
         (definition.keyspace,),
@@ -124,7 +122,7 @@ def _versions(run: RunContext, definition: Definition) -> list[int]:
 
 def _require_not_live(run: RunContext, definition: Definition) -> None:
     now = live_release.live(run.control, run.settings, definition)
-    if now is not None and now.table == definition.target:
+    if live_release.is_live(now, definition):
         raise InvalidInput(
             f"of {definition.name} {now}", where="--version", do="name a version that is over"
         )

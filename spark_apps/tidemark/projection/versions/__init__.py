@@ -1,0 +1,1 @@
+"""The versions of blue/green projections: listed, compared, promoted and dropped by hand."""
