@@ -124,7 +124,7 @@ def test_skip_leaves_out_the_events_that_fail_and_folds_what_follows(directory: 
     rows = events((1, "a", 1), (2, "poison", 2), (3, "odd", 3), (4, "a", 4), (5, "more", 5),
                    (6, "wide", 6))  # fmt: skip
     number, total, seen, failures = outcome(fold(directory)("p", rows, stored()))
-    assert (number, total, seen) == (4, 5, [1, 4])
+    assert (number, total, seen) == (6, 5, [1, 4])
     assert pd.read_json(pd.io.common.StringIO(failures)).to_dict("list") == {  # type: ignore[attr-defined]
         "sequence_nr": [2, 3, 5, 6],
         "cause": [
@@ -143,9 +143,13 @@ def test_fail_ends_with_the_first_event_that_fails(directory: Path) -> None:
     assert '"sequence_nr": 3' not in failures
 
 
-def test_only_failures_move_nothing(directory: Path) -> None:
+def test_a_state_has_the_sequence_nr_of_the_last_event_even_if_it_is_skipped(
+    directory: Path,
+) -> None:
     folded = fold(directory)("p", events((5, "poison", 1)), stored(("p", 4, 1, [1])))
-    assert outcome(folded)[0] is None
+    assert outcome(folded)[:3] == (5, 1, [1])
+    none = fold(directory)("p", events((1, "poison", 1)), stored())
+    assert outcome(none)[:3] == (1, None, None)
 
 
 # R2dbcTimestampOffsetProjectionSpec: retryAndSkip(3) makes four attempts.
@@ -210,6 +214,16 @@ def test_a_fold_in_spark_has_the_types_of_its_state(spark: SparkSession) -> None
         "kinds": ["in", "out"],
     }
     assert len(rows) == 2
+
+
+def test_a_fold_that_ends_with_none_has_no_row(spark: SparkSession) -> None:
+    closing = DEFINITION.replace(
+        '        book["last"]',
+        '        if event.kind == "closed":\n            return None\n        book["last"]',
+    )
+    closed = [event(1, kind="in", amount=1), event(2, kind="closed", amount=1)]
+    rows = run_projection(closing, [*closed, event(1, "a|2", kind="in", amount=7)])
+    assert [row["persistence_id"] for row in rows] == ["a|2"]
 
 
 def test_the_documented_example_passes(
