@@ -15,10 +15,20 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tests.unit.decoding_model import event_rows
 from tidemark.errors import TidemarkError
+from tidemark.partitioning import keys
+from tidemark.projection.analysis import analyze
+from tidemark.projection.definition.file import read
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.user_modules import sources_in
 from tidemark.projection.testing import run_projection, unreadable_events
+from tidemark.projection.transformation import fold_frame, transform
+from tidemark.projection.transformation.fold_start import (
+    GENERATION_COLUMN,
+    HAS_MARKER,
+    FoldStart,
+)
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
 from tidemark.settings import REPOSITORY
 
@@ -224,6 +234,40 @@ def test_a_fold_that_ends_with_none_has_no_row(spark: SparkSession) -> None:
     closed = [event(1, kind="in", amount=1), event(2, kind="closed", amount=1)]
     rows = run_projection(closing, [*closed, event(1, "a|2", kind="in", amount=7)])
     assert [row["persistence_id"] for row in rows] == ["a|2"]
+
+
+def test_what_is_stored_has_the_last_event_also_if_none_can_be_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of an old row without a readable event nulls are stored; a state that goes on is not."""
+    (tmp_path / "definition.py").write_text(DEFINITION)
+    checked = analyze.analyze(spark, read(tmp_path / "definition.py"))
+    ids = {"a|1": b'{"kind": "in", "amount": 1}', "a|2": b"{", "a|3": b"{"}
+    ticks = keys.UUID_EPOCH_TICKS
+    at = keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
+    rows = [
+        (pid, number, at, ticks, 0, [], 0, "", payload)
+        for pid, first in ids.items()
+        for number, payload in ((1, first), (2, b"{"))
+    ]
+    events = transform.distinct_events(event_rows(spark, rows))
+    decoded = transform.decode(events, checked.event)
+    none = fold_frame.no_states(decoded, checked)
+    outdated = none.unionByName(
+        spark.createDataFrame([("a|1",), ("a|2",)], "persistence_id string"),
+        allowMissingColumns=True,
+    )
+    generations = spark.createDataFrame(
+        [("a|2", 7, True)],
+        f"persistence_id string, {GENERATION_COLUMN} bigint, {HAS_MARKER} boolean",
+    )
+    start = FoldStart(none, generations, none, outdated)
+    folded = fold_frame.folded(transform.readable(decoded), none, checked)
+    stored_rows = fold_frame.to_store(folded, decoded, start).orderBy("persistence_id").collect()
+    assert [
+        (row.persistence_id, row.sequence_nr, row.moves, row[GENERATION_COLUMN])
+        for row in stored_rows
+    ] == [("a|1", 2, 1, None), ("a|2", 2, None, 7)]
 
 
 def test_the_documented_example_passes(
