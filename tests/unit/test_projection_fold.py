@@ -239,10 +239,10 @@ def test_a_fold_that_ends_with_none_has_no_row(spark: SparkSession) -> None:
 def test_what_is_stored_has_the_last_event_also_if_none_can_be_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of an old row without a readable event nulls are stored; a state that goes on is not."""
+    """Of an old row without a readable event nulls are stored; nothing of an id without a state."""
     (tmp_path / "definition.py").write_text(DEFINITION)
     checked = analyze.analyze(spark, read(tmp_path / "definition.py"))
-    ids = {"a|1": b'{"kind": "in", "amount": 1}', "a|2": b"{", "a|3": b"{"}
+    ids = {"a|1": b'{"kind": "in", "amount": 1}', "a|2": b"{", "a|3": b"{", "a|4": b"{"}
     ticks = keys.UUID_EPOCH_TICKS
     at = keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
     rows = [
@@ -261,13 +261,19 @@ def test_what_is_stored_has_the_last_event_also_if_none_can_be_read(
         [("a|2", 7, True)],
         f"persistence_id string, {GENERATION_COLUMN} bigint, {HAS_MARKER} boolean",
     )
-    start = FoldStart(none, generations, none, outdated)
-    folded = fold_frame.folded(transform.readable(decoded), none, checked)
+    states = none.unionByName(
+        spark.createDataFrame(
+            [("a|3", 1, 5)], "persistence_id string, sequence_nr long, moves int"
+        ),
+        allowMissingColumns=True,
+    )
+    start = FoldStart(states, generations, none, outdated)
+    folded = fold_frame.folded(transform.readable(decoded), states, checked)
     stored_rows = fold_frame.to_store(folded, decoded, start).orderBy("persistence_id").collect()
     assert [
         (row.persistence_id, row.sequence_nr, row.moves, row[GENERATION_COLUMN])
         for row in stored_rows
-    ] == [("a|1", 2, 1, None), ("a|2", 2, None, 7)]
+    ] == [("a|1", 2, 1, None), ("a|2", 2, None, 7), ("a|3", 2, 5, None)]
 
 
 def test_the_documented_example_passes(

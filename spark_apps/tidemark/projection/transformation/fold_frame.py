@@ -88,9 +88,12 @@ def to_store(folded: DataFrame, decoded: DataFrame, start: FoldStart) -> DataFra
     Columns in: `decoded` as `transform.decode` makes it. Columns out: those of
     `AnalyzedDefinition.result`, _generation and tidemark_has_marker, null where there is none.
     """
-    rows = states(folded)
-    rows = rows.unionByName(start.unfolded.join(rows, on=_PERSISTENCE_ID, how="left_anti"))
     last = decoded.groupBy(_PERSISTENCE_ID).agg(F.max(_SEQUENCE_NR).alias(_PROCESSED_TO))
+    is_past = F.col(_PROCESSED_TO) > F.col(_SEQUENCE_NR)
+    passed = start.states.join(last, on=_PERSISTENCE_ID).where(is_past).drop(_PROCESSED_TO)
+    unfolded = start.unfolded.unionByName(passed).dropDuplicates([_PERSISTENCE_ID])
+    rows = states(folded)
+    rows = rows.unionByName(unfolded.join(rows, on=_PERSISTENCE_ID, how="left_anti"))
     return (
         rows.join(last, on=_PERSISTENCE_ID, how="left")
         .withColumn(_SEQUENCE_NR, F.greatest(_SEQUENCE_NR, _PROCESSED_TO))
