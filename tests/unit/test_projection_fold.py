@@ -245,7 +245,7 @@ def test_what_is_stored_has_the_last_event_also_if_none_can_be_read(
     ids = {"a|1": b'{"kind": "in", "amount": 1}', "a|2": b"{", "a|3": b"{", "a|4": b"{"}
     ticks = keys.UUID_EPOCH_TICKS
     at = keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (pid, number, at, ticks, 0, [], 0, "", payload)
         for pid, first in ids.items()
         for number, payload in ((1, first), (2, b"{"))
