@@ -35,6 +35,7 @@ class Seam(Enum):
     BUCKET_ROWS_WRITTEN = "tidemark.projection.writing.tables:write_bucket_rows"
     OLDER_ROWS_DELETED = "tidemark.projection.writing.tables:delete_older_rows"
     NEWEST_WRITTEN = "tidemark.projection.writing.tables:write_newest"
+    REMOVED_STATES_MARKED = "tidemark.projection.offset_store.removed_states:remember"
     EVENTS_APPENDED = "tidemark.projection.writing.tables:write_events"
     BATCH_EXPORTED = "tidemark.projection.writing.export_files:write_batch"
     EXPORTED_BUCKET_REPLACED = "tidemark.projection.writing.export_files:replace_bucket"

@@ -5,10 +5,13 @@ The state holds every folded sequence nr, in folding order, so that no error goe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.faults.killing import kill_after
+from tests.faults.seams import Seam
 from tests.integration.fold_books import FOLD, POISON_AT, TABLE, books, define, fold
 from tests.integration.projections import (
     HOUR_MS,
@@ -20,7 +23,7 @@ from tests.integration.projections import (
     Projections,
     event,
 )
-from tests.integration.support import Result
+from tests.integration.support import Result, wait_until
 
 SUMS = """\
 from pyspark.sql import functions as F
@@ -42,6 +45,16 @@ SUMS_TABLE = "CREATE TABLE {keyspace}.sums (time_bucket bigint PRIMARY KEY, tota
 
 
 SKIP = "on-error: skip\nevent:"
+CLOSING = FOLD.replace(
+    """\
+    return book
+""",
+    """\
+        if event.kind == "closed":
+            book = {"balance": 0, "folded": []}
+    return book if book["folded"] else None
+""",
+).replace('mode="fold"', 'mode="fold", on_error="skip"')
 
 
 def move(pid: str, number: int, hours: float, amount: int = 1, kind: str = "in") -> Any:
@@ -53,6 +66,18 @@ def letters(projections: Projections, name: str = "books") -> dict[tuple[str, in
         (row["persistence_id"], row["sequence_nr"]): row["cause"]
         for row in projections.journal.own_rows("quarantine")
         if row["application"] == f"project/{name}"
+    }
+
+
+def markers(projections: Projections) -> dict[str, tuple[int, int, int]]:
+    """Return (sequence nr, definition version, generation) by persistence id."""
+    return {
+        row["persistence_id"]: (
+            row["sequence_nr"],
+            row["definition_version"],
+            row["generation"],
+        )
+        for row in projections.journal.own_rows("projection_removed_state")
     }
 
 
@@ -174,6 +199,53 @@ def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> N
     assert letters(projections) == {("a|1", 3): POISON_AT, ("a|1", 4): POISON_AT}
     (poison, _) = sorted(projections.journal.own_rows("quarantine"), key=lambda r: r["sequence_nr"])
     assert (poison["timestamp"], poison["event"]) == (events[2].timestamp, events[2].payload)
+
+
+def test_a_state_that_is_removed_has_no_row_and_needs_no_history_to_go_on(
+    projections: Projections,
+) -> None:
+    journal = projections.journal
+    define(projections, CLOSING, TABLE)
+    projections.insert(move("a|1", 1, 0.1), move("a|2", 1, 0.2), move("a|3", 1, 0.3))
+    projections.validated(0, 1, 2)
+    ran(projections.run(0, 1))
+    projections.insert(
+        *(move(pid, 2, 1.1, kind="closed") for pid in ("a|1", "a|2", "a|3", "a|4")),
+        move("a|4", 1, 1.0),
+    )
+    window = ("--window-start", "2024-03-01T01:00:00Z", "--window-end", "2024-03-01T02:00:00Z")
+    directory = str(projections.directory)
+    kill_after(journal, Seam.REMOVED_STATES_MARKED, "project", *window, PROJECTIONS_DIR=directory)
+    assert books(projections) == {pid: (1, 1, [1]) for pid in ("a|1", "a|2", "a|3")}
+    assert markers(projections) == dict.fromkeys(("a|1", "a|2", "a|3", "a|4"), (2, 1, 0))
+
+    assert ran(projections.run(1, 2))["rows_deleted"] == 3
+    wait_until("the deleted rows to expire", lambda: not books(projections))
+
+    # The events of a|1 are gone, and it goes on; that of a|2 was wrong, and it begins anew.
+    for number in (1, 2):
+        journal.control.execute(
+            f"DELETE FROM {journal.keyspace}.messages"
+            " WHERE persistence_id = ? AND partition_nr = ? AND sequence_nr = ?",
+            ("a|1", 0, number),
+        )
+    projections.insert(move("a|2", 2, 1.1, 5), move("a|1", 3, 2.1, 7))
+    back = projections.manage("set-offset", "books", "--to", "1", "--apply",
+                              "--persistence-id", "a|2")  # fmt: skip
+    assert back.status == 0, back.stderr
+    (revision,) = {generation for _, version, generation in markers(projections).values()
+                   if version == 0}  # fmt: skip
+    assert revision > 0
+    assert markers(projections)["a|2"] == (2, 0, revision)
+    ran(projections.run(2, 3))
+    assert books(projections) == {"a|1": (3, 7, [3]), "a|2": (2, 6, [1, 2])}
+    assert set(markers(projections)) == {"a|3", "a|4"}
+
+    # A corrected version cannot read the last event, which the old state of a|2 has.
+    projections.insert(replace(move("a|2", 2, 1.1), payload=b"{"))
+    define(projections, CLOSING.replace("version=1", "version=2"))
+    ran(projections.run(0, 2))
+    assert books(projections)["a|2"] == (2, 1, [1])
 
 
 # R2dbcTimestampOffsetProjectionSpec: "skip", "store offset of skipped last"; the next event of that

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,13 @@ def define_all(projections: Projections) -> None:
     define(projections, fold().replace('mode="fold"', 'mode="fold", on_error="skip"'), BOOKS_TABLE)
 
 
-def expected(name: str, events: list[Event]) -> list[tuple[Any, ...]]:
-    """Compute by a loop what the target holds after a run over events that can all be read."""
+def expected(
+    name: str, events: list[Event], skipped: Sequence[Event] = ()
+) -> list[tuple[Any, ...]]:
+    """Compute by a loop what the target holds after a run over events.
+
+    `skipped` cannot be read; a state of mode fold has their sequence nr if they come last.
+    """
     ordered = sorted(events, key=lambda event: (event.persistence_id, event.sequence_nr))
     hour = [(event.time_bucket - START_MS) // HOUR_MS for event in ordered]
     if name == "totals":
@@ -92,6 +97,8 @@ def expected(name: str, events: list[Event]) -> list[tuple[Any, ...]]:
         else:
             _, balance, folded, _, _ = states.get(pid, (pid, 0, [], None, 0))
             states[pid] = (pid, balance + amount(latest), [*folded, number], None, number)
+    for pid, number in map(key, skipped if name == "books" else ()):
+        states[pid] = (*states[pid][:4], max(states[pid][4], number))
     return list(states.values())
 
 
@@ -171,7 +178,9 @@ def test_after_a_retry_the_result_is_that_of_a_run_without_the_fault(
     assert stored(story.projections, name) == sorted(
         expected(name, [*OTHERS, IN_THE_MIDDLE, NEWEST, AFTER_HOPELESS])
     )
-    assert story.with_fault[name] == sorted(expected(name, [*OTHERS, AFTER_HOPELESS]))
+    assert story.with_fault[name] == sorted(
+        expected(name, [*OTHERS, AFTER_HOPELESS], [IN_THE_MIDDLE, NEWEST])
+    )
     # What fails again stays, with its new cause.
     assert list(quarantined(story.projections, name)) == [(HOPELESS, 1)]
     assert quarantined(story.projections, name)[HOPELESS, 1] == WRONG_TYPE

@@ -15,10 +15,20 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tests.unit.decoding_model import event_rows
 from tidemark.errors import TidemarkError
+from tidemark.partitioning import keys
+from tidemark.projection.analysis import analyze
+from tidemark.projection.definition.file import read
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.user_modules import sources_in
 from tidemark.projection.testing import run_projection, unreadable_events
+from tidemark.projection.transformation import fold_frame, transform
+from tidemark.projection.transformation.fold_start import (
+    GENERATION_COLUMN,
+    HAS_MARKER,
+    FoldStart,
+)
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
 from tidemark.settings import REPOSITORY
 
@@ -124,7 +134,7 @@ def test_skip_leaves_out_the_events_that_fail_and_folds_what_follows(directory: 
     rows = events((1, "a", 1), (2, "poison", 2), (3, "odd", 3), (4, "a", 4), (5, "more", 5),
                    (6, "wide", 6))  # fmt: skip
     number, total, seen, failures = outcome(fold(directory)("p", rows, stored()))
-    assert (number, total, seen) == (4, 5, [1, 4])
+    assert (number, total, seen) == (6, 5, [1, 4])
     assert pd.read_json(pd.io.common.StringIO(failures)).to_dict("list") == {  # type: ignore[attr-defined]
         "sequence_nr": [2, 3, 5, 6],
         "cause": [
@@ -143,9 +153,13 @@ def test_fail_ends_with_the_first_event_that_fails(directory: Path) -> None:
     assert '"sequence_nr": 3' not in failures
 
 
-def test_only_failures_move_nothing(directory: Path) -> None:
+def test_a_state_has_the_sequence_nr_of_the_last_event_even_if_it_is_skipped(
+    directory: Path,
+) -> None:
     folded = fold(directory)("p", events((5, "poison", 1)), stored(("p", 4, 1, [1])))
-    assert outcome(folded)[0] is None
+    assert outcome(folded)[:3] == (5, 1, [1])
+    none = fold(directory)("p", events((1, "poison", 1)), stored())
+    assert outcome(none)[:3] == (1, None, None)
 
 
 # R2dbcTimestampOffsetProjectionSpec: retryAndSkip(3) makes four attempts.
@@ -210,6 +224,56 @@ def test_a_fold_in_spark_has_the_types_of_its_state(spark: SparkSession) -> None
         "kinds": ["in", "out"],
     }
     assert len(rows) == 2
+
+
+def test_a_fold_that_ends_with_none_has_no_row(spark: SparkSession) -> None:
+    closing = DEFINITION.replace(
+        '        book["last"]',
+        '        if event.kind == "closed":\n            return None\n        book["last"]',
+    )
+    closed = [event(1, kind="in", amount=1), event(2, kind="closed", amount=1)]
+    rows = run_projection(closing, [*closed, event(1, "a|2", kind="in", amount=7)])
+    assert [row["persistence_id"] for row in rows] == ["a|2"]
+
+
+def test_what_is_stored_has_the_last_event_also_if_none_can_be_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of an old row without a readable event nulls are stored; nothing of an id without a state."""
+    (tmp_path / "definition.py").write_text(DEFINITION)
+    checked = analyze.analyze(spark, read(tmp_path / "definition.py"))
+    ids = {"a|1": b'{"kind": "in", "amount": 1}', "a|2": b"{", "a|3": b"{", "a|4": b"{"}
+    ticks = keys.UUID_EPOCH_TICKS
+    at = keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
+    rows: list[tuple[Any, ...]] = [
+        (pid, number, at, ticks, 0, [], 0, "", payload)
+        for pid, first in ids.items()
+        for number, payload in ((1, first), (2, b"{"))
+    ]
+    events = transform.distinct_events(event_rows(spark, rows))
+    decoded = transform.decode(events, checked.event)
+    none = fold_frame.no_states(decoded, checked)
+    outdated = none.unionByName(
+        spark.createDataFrame([("a|1",), ("a|2",)], "persistence_id string"),
+        allowMissingColumns=True,
+    )
+    generations = spark.createDataFrame(
+        [("a|2", 7, True)],
+        f"persistence_id string, {GENERATION_COLUMN} bigint, {HAS_MARKER} boolean",
+    )
+    states = none.unionByName(
+        spark.createDataFrame(
+            [("a|3", 1, 5)], "persistence_id string, sequence_nr long, moves int"
+        ),
+        allowMissingColumns=True,
+    )
+    start = FoldStart(states, generations, none, outdated)
+    folded = fold_frame.folded(transform.readable(decoded), states, checked)
+    stored_rows = fold_frame.to_store(folded, decoded, start).orderBy("persistence_id").collect()
+    assert [
+        (row.persistence_id, row.sequence_nr, row.moves, row[GENERATION_COLUMN])
+        for row in stored_rows
+    ] == [("a|1", 2, 1, None), ("a|2", 2, None, 7), ("a|3", 2, 5, None)]
 
 
 def test_the_documented_example_passes(

@@ -107,6 +107,9 @@ STARTS: Shape = {**SERIES, "snapshot_nr": "bigint", "snapshot_timeuuid": "string
 """The snapshots that persistence ids begin with."""
 SNAPSHOT_BASES: Shape = {**ID, "snapshot_nr": "bigint"}
 """What a persistence id began with: events at or below `snapshot_nr` are not processed."""
+REMOVED_STATE_KEY: Shape = {"projection": "string", "slice": "int", **ID}
+REMOVED_STATES: Shape = {**EVENT, "definition_version": "int", "generation": "bigint"}
+"""Persistence ids whose state is None up to `sequence_nr`."""
 MOVED_OFFSETS: Shape = {
     "slice": "int",
     **SERIES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.projection.envelope import IS_SNAPSHOT
-from tidemark.projection.offset_store import management_state, skips
+from tidemark.projection.offset_store import skips
 from tidemark.projection.transformation import fold_frame, fold_start, transform
 from tidemark.projection.transformation.result import BatchEvents, Result
 from tidemark.spark.read_once import kept_once
@@ -12,9 +12,9 @@ from tidemark.spark.read_once import kept_once
 def by_fold(batch: BatchEvents) -> Result:
     """Fold the events of a batch into the states of their persistence ids.
 
-    A persistence id with a state of this version goes on behind it. For any other one all events
-    up to the number reached are folded, from the first, or from the newest snapshot if the
-    definition starts from snapshots, wherever they lie.
+    A persistence id with a state of this version, or with none because this version has removed it,
+    continues after it. For any other one all events up to the number reached are folded, from the
+    first, or from the newest snapshot if the definition starts from snapshots, wherever they lie.
 
     Raises:
         HistoryPurged: events that a fold must begin with are gone.
@@ -26,8 +26,7 @@ def by_fold(batch: BatchEvents) -> Result:
         name for name in ("persistence_id", "sequence_nr", IS_SNAPSHOT) if name in events.columns
     ]
     unread = transform.unreadable(decoded).limit(0)
-    states_from = management_state.states_from(batch.store)
-    start = fold_start.find_start(run, analyzed, decoded, batch.accepted.reached, states_from)
+    start = fold_start.find_start(run, batch.store, analyzed, decoded, batch.accepted.reached)
     if not start.begun.isEmpty():
         run.say(f"{analyzed.definition.name}: reading the histories of states that begin")
         raw = fold_start.events_of(
@@ -51,5 +50,5 @@ def by_fold(batch: BatchEvents) -> Result:
         on=["persistence_id", "sequence_nr"],
         how="left_anti",
     )
-    rows = fold_frame.states(folded).join(start.generations, on="persistence_id", how="left")
+    rows = fold_frame.to_store(folded, decoded, start)
     return Result(rows, unprocessed, processed, [folded])

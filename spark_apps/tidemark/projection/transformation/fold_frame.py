@@ -10,12 +10,17 @@ from pyspark.sql import types as T
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.query import Function
 from tidemark.projection.envelope import IS_SNAPSHOT, STATE_KEY
-from tidemark.projection.transformation.fold_start import GENERATION_COLUMN, FoldStart
+from tidemark.projection.transformation.fold_start import (
+    GENERATION_COLUMN,
+    HAS_MARKER,
+    FoldStart,
+)
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
 
 _PERSISTENCE_ID, _SEQUENCE_NR = STATE_KEY.names
 _FAILURES_TYPE = "array<struct<sequence_nr: bigint, cause: string>>"
 _FOLDED_TO = "_folded_to"
+_PROCESSED_TO = "_processed_to"
 IN_STATE_SINCE = "in_state_since"
 
 
@@ -25,9 +30,10 @@ def folded(
     """Fold the events above each state's sequence nr into new states.
 
     `events` is of shape READABLE; `states` has the columns of `checked.result` and at most one row
-    for each persistence id. The result has the same columns (sequence_nr is null if nothing could
-    be folded), and `_failures`, see `failures`. With `in_parts` the function gets one event in each
-    call. Events that a snapshot stands for are absent; the snapshot begins a state of its own.
+    for each persistence id. The result has the same columns (sequence_nr is null if the first
+    event fails and the policy skips none), and `_failures`, see `failures`. With `in_parts` the
+    function gets one event in each call. Events that a snapshot stands for are absent; the snapshot
+    begins a state of its own.
     """
     fold = _fold(checked, in_parts)
 
@@ -59,7 +65,7 @@ def with_states(events: DataFrame, start: FoldStart) -> DataFrame:
     return (
         events.join(known, on=_PERSISTENCE_ID, how="left")
         .withColumn(IN_STATE_SINCE, in_state_since)
-        .drop(_FOLDED_TO, GENERATION_COLUMN)
+        .drop(_FOLDED_TO, GENERATION_COLUMN, HAS_MARKER)
     )
 
 
@@ -71,6 +77,29 @@ def no_states(events: DataFrame, checked: AnalyzedDefinition) -> DataFrame:
 def states(folded: DataFrame) -> DataFrame:
     """Return the rows of `folded` to store, with the columns of `AnalyzedDefinition.result`."""
     return folded.where(F.col(_SEQUENCE_NR).isNotNull()).drop(FAILURES)
+
+
+def to_store(folded: DataFrame, decoded: DataFrame, start: FoldStart) -> DataFrame:
+    """Return the rows to store, also of persistence ids without an event that can be folded.
+
+    The sequence nr is that of the last event that was processed, whether it is in the state or was
+    skipped: with a lower one, the state of an earlier version would win.
+
+    Columns in: `decoded` as `transform.decode` makes it. Columns out: those of
+    `AnalyzedDefinition.result`, _generation and tidemark_has_marker, null where there is none.
+    """
+    last = decoded.groupBy(_PERSISTENCE_ID).agg(F.max(_SEQUENCE_NR).alias(_PROCESSED_TO))
+    is_past = F.col(_PROCESSED_TO) > F.col(_SEQUENCE_NR)
+    passed = start.states.join(last, on=_PERSISTENCE_ID).where(is_past).drop(_PROCESSED_TO)
+    unfolded = start.unfolded.unionByName(passed).dropDuplicates([_PERSISTENCE_ID])
+    rows = states(folded)
+    rows = rows.unionByName(unfolded.join(rows, on=_PERSISTENCE_ID, how="left_anti"))
+    return (
+        rows.join(last, on=_PERSISTENCE_ID, how="left")
+        .withColumn(_SEQUENCE_NR, F.greatest(_SEQUENCE_NR, _PROCESSED_TO))
+        .drop(_PROCESSED_TO)
+        .join(start.generations, on=_PERSISTENCE_ID, how="left")
+    )
 
 
 def failures(folded: DataFrame) -> DataFrame:

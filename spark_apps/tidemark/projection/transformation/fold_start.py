@@ -15,13 +15,15 @@ from tidemark.journal import frames
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.envelope import IS_SNAPSHOT
-from tidemark.projection.offset_store import skips
+from tidemark.projection.envelope import IS_SNAPSHOT, STATE_KEY
+from tidemark.projection.offset_store import management_state, removed_states, skips
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.sources import read
 from tidemark.projection.transformation import state_times, transform
 
 GENERATION_COLUMN = "_generation"
+HAS_MARKER = "tidemark_has_marker"
 _NAMED = 3
 
 
@@ -30,34 +32,38 @@ class FoldStart:
     """What the events of a run are folded upon; all in memory.
 
     Attributes:
-        states: the stored states of this version that are not void, with the columns of
-            `AnalyzedDefinition.result`.
-        generations: persistence_id and _generation (bigint), that of the state to write, where it
-            is not 0.
+        states: the states of this version that are not void, with the columns of
+            `AnalyzedDefinition.result`; those that were removed are rows of nulls.
+        generations: persistence_id, _generation (bigint) of the state to write, and
+            tidemark_has_marker (boolean), where these are not 0 and false.
         begun: persistence_id and reached_number of ids without such a state, of which the run has
             read only a part of the accepted events, or of those behind a snapshot.
+        unfolded: what to store of a persistence id of which no event is folded, with the columns of
+            `states`: a state whose marker is to be deleted, which a crash has left; in the place of
+            a row that is not in `states` nulls, which delete it.
     """
 
     states: DataFrame
     generations: DataFrame
     begun: DataFrame
+    unfolded: DataFrame
 
 
 def find_start(
     run: RunContext,
+    store: OffsetStore,
     checked: AnalyzedDefinition,
     decoded: DataFrame,
     reached: DataFrame,
-    states_from: int,
 ) -> FoldStart:
-    """Read the stored states of the persistence ids in `decoded`, by direct join.
+    """Read the states of the persistence ids in `decoded` and their markers, by direct join.
 
     Args:
         run: the context of the run.
+        store: what is remembered of the projection.
         checked: the definition.
         decoded: as `transform.decode` makes it.
         reached: FRONTIERS.
-        states_from: states of an older generation are void.
 
     Raises:
         WrongData: a row of the target was written by somebody else.
@@ -69,17 +75,41 @@ def find_start(
         F.count(F.lit(1)).alias("events"), own_snapshot.alias("snapshot_nr")
     )
     ids = ids.join(reached.select("persistence_id", "reached_number"), on="persistence_id")
-    ids = ids.localCheckpoint()
+    # In memory: Spark would push the projection's name down as a filter, and scan.
+    ids = removed_states.keyed(store, ids).localCheckpoint()
     stored = _stored(checked, ids.select("persistence_id"))
     _require_ours(run, checked.definition, stored)
     generation = state_times.generation_of(F.col("write_time"))
     is_of_version = state_times.version_of(F.col("write_time")) == checked.definition.version
-    states = stored.where(is_of_version & (generation >= states_from)).drop("write_time")
-    known = stored.select("persistence_id", generation.alias(GENERATION_COLUMN))
-    of_all = ids.select("persistence_id").join(known, on="persistence_id", how="left")
-    generations = of_all.withColumn(
-        GENERATION_COLUMN, F.greatest(F.col(GENERATION_COLUMN), F.lit(states_from).cast("bigint"))
-    ).where(F.col(GENERATION_COLUMN) > 0)
+    states_from = management_state.states_from(store)
+    current = stored.where(is_of_version & (generation >= states_from)).drop("write_time")
+    markers = removed_states.stored(store, ids)
+    # A row says more than a marker: a run may have died between the marker and the deletion, or
+    # between a new row and the deletion of the marker.
+    is_of_version = F.col("definition_version") == checked.definition.version
+    removed = markers.where(is_of_version & (F.col("generation") >= states_from))
+    removed = removed.join(stored, on="persistence_id", how="left_anti").select(*STATE_KEY.names)
+    states = current.unionByName(removed, allowMissingColumns=True).localCheckpoint()
+    outdated = stored.join(current, on="persistence_id", how="left_anti").select("persistence_id")
+    unfolded = current.join(markers, on="persistence_id", how="left_semi").unionByName(
+        outdated, allowMissingColumns=True
+    )
+    known = stored.select("persistence_id", generation.alias("generation")).unionByName(
+        markers.select("persistence_id", "generation", F.lit(True).alias(HAS_MARKER)),
+        allowMissingColumns=True,
+    )
+    generations = (
+        ids.select("persistence_id")
+        .join(known, on="persistence_id", how="left")
+        .groupBy("persistence_id")
+        .agg(
+            F.greatest(F.max("generation"), F.lit(states_from).cast("bigint")).alias(
+                GENERATION_COLUMN
+            ),
+            F.coalesce(F.bool_or(HAS_MARKER), F.lit(False)).alias(HAS_MARKER),
+        )
+        .where((F.col(GENERATION_COLUMN) > 0) | F.col(HAS_MARKER))
+    )
     # Numbers are distinct, at least 1 or the snapshot's, and at most the one reached: as many of
     # them are all of them.
     before = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
@@ -89,6 +119,7 @@ def find_start(
         states,
         generations.localCheckpoint(),
         begun.select("persistence_id", "reached_number").localCheckpoint(),
+        unfolded.localCheckpoint(),
     )
 
 

@@ -64,8 +64,8 @@ class Fold:
             events: those behind the stored state, in any order.
             stored: at most one row, with the columns of the state.
 
-        Columns: persistence_id, sequence_nr (of the last event that was folded; null if none was),
-        those of the state, FAILURES.
+        Columns: persistence_id, sequence_nr (of the last event, folded or skipped; null if the
+        policy ends with the first event), those of the state, FAILURES.
         """
         columns = ["persistence_id", "sequence_nr", *self.state.names, FAILURES]
         if events.empty:
@@ -90,7 +90,7 @@ class Fold:
     def _folded(
         self, function: _Function, state: State, events: pd.DataFrame
     ) -> tuple[State, int | None, Mapping[int, str]]:
-        """Return the new state, the sequence nr of the last event folded, and the failures."""
+        """Return the new state, the sequence nr of the last event of it, and the failures."""
         numbers = [int(number) for number in events["sequence_nr"]]
         if len(numbers) > 1 and not self.in_parts:
             try:
@@ -102,13 +102,13 @@ class Fold:
             event = events.iloc[index : index + 1].reset_index(drop=True)
             try:
                 state = self._attempted(function, state, event)
-                last = number
             except WrongState as error:
                 failures[number] = one_line(str(error))
             except Exception as error:
                 failures[number] = self.sources.describe(error)
             if failures and self.on_error.fails:
                 break
+            last = number
         return state, last, failures
 
     def _attempted(self, function: _Function, state: State, event: pd.DataFrame) -> State:

@@ -9,12 +9,13 @@ from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_chan
 from tidemark.cassandra.schema import table
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput, all_of
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.management.selection import select_one, select_usable
 from tidemark.projection.offset_store import (
     made_from,
     management_state,
     missing_numbers,
+    removed_states,
     skips,
     slice_records,
 )
@@ -135,6 +136,8 @@ def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked
     run.control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
     ensure_locked()
     store.forget_offsets()
+    if definition.mode is Mode.FOLD:
+        removed_states.forget_all(store)
     skips.forget(store)
     made_from.forget(store)
     # Beside pieces that begin anew what was done by slices would count again.

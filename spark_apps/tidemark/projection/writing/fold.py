@@ -1,24 +1,28 @@
 """Mode `fold`: one state per persistence id, with the sequence nr of the last event in it.
 
-It is stored as in mode upsert, of which each run has at most one row for a persistence id.
+It is stored and deleted as in mode upsert, of which each run has at most one row for a persistence
+id. What a deleted state was folded up to is remembered in a table of Tidemark's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.offset_store import management_state
+from tidemark.projection.envelope import STATE_KEY
+from tidemark.projection.offset_store import management_state, removed_states
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.transformation import state_times, transform
 from tidemark.projection.transformation.fold import by_fold
-from tidemark.projection.transformation.fold_start import GENERATION_COLUMN
+from tidemark.projection.transformation.fold_start import GENERATION_COLUMN, HAS_MARKER
 from tidemark.projection.writing import tables, upsert
-from tidemark.projection.writing.mode import no_problems
+from tidemark.projection.writing.mode import Counted, WriteRequest, no_problems
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -33,8 +37,12 @@ def states(result: DataFrame, definition: Definition) -> DataFrame:
     """Return the states with their write timestamps, see `state_times`.
 
     In a preview and in a unit test, which know of no stored state, _generation is absent.
+
+    Columns out: tidemark_is_deleted (boolean), whether all fields of the state are null.
     """
-    rows = transform.newest(result, definition.version)
+    fields = set(result.columns) - {*STATE_KEY.names, GENERATION_COLUMN, HAS_MARKER}
+    is_none = reduce(and_, (F.col(f"`{name}`").isNull() for name in sorted(fields)))
+    rows = transform.newest(result, definition.version).withColumn(transform.IS_DELETED, is_none)
     if GENERATION_COLUMN not in rows.columns:
         return rows
     generation = F.coalesce(GENERATION_COLUMN, F.lit(0))
@@ -54,13 +62,33 @@ def void_states(store: OffsetStore, persistence_ids: Sequence[str]) -> None:
     Raises:
         TidemarkError: the projection was changed by hand too often.
     """
-    write_time = state_times.void_at(management_state.revision(store).revision)
+    revision = management_state.revision(store).revision
+    write_time = state_times.void_at(revision)
+    removed_states.void(store, persistence_ids, revision)
     tables.void_states(store.control, store.definition, persistence_ids, write_time)
+
+
+def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
+    """Write the markers of removed states first, and delete those of states that are there last.
+
+    Between the two writes a marker has no effect, since the row of its state is still there.
+    """
+    if counted.deleted:
+        batch.claimed.check()
+        generation = state_times.generation_of(F.col(transform.WRITE_TIME)).alias("generation")
+        removed = transform.deletions(rows).select(*STATE_KEY.names, generation)
+        removed_states.remember(batch.store, removed)
+    upsert.MODE.store(batch, rows.drop(HAS_MARKER), counted)
+    marked = transform.stored(rows).where(HAS_MARKER).select("persistence_id")
+    if not marked.isEmpty():
+        batch.claimed.check()
+        removed_states.forget(batch.store, marked)
 
 
 MODE = replace(
     upsert.MODE,
     rows_of=states,
+    store=_write,
     purpose="says which events are in the state",
     key_problem=key_problem,
     keeps_apart=(),
