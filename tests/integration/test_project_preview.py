@@ -51,3 +51,21 @@ def test_field_whose_type_the_payloads_do_not_fit_is_named(projections: Projecti
     wrong = TOTALS.replace("kind STRING, amount INT", "kind INT, amount INT")
     text = shown(projections, wrong, table=None)
     assert "whose fields have the declared types: kind is not INT\n" in text
+
+
+CALLS = """\
+from tidemark.projection import projection
+
+
+@projection(name="calls", version=1, source="messages", mode="fold", target="{keyspace}.calls",
+            event="kind STRING", state="calls INT")
+def count(state, events):
+    return {"calls": (state or {"calls": 0})["calls"] + 1}
+"""
+
+
+def test_a_result_that_depends_on_how_runs_are_divided_is_told(projections: Projections) -> None:
+    columns = "persistence_id text PRIMARY KEY, sequence_nr bigint, calls int"
+    projections.define(CALLS, f"CREATE TABLE {{keyspace}}.calls ({columns})", "calls.py")
+    text = shown(projections, TOTALS)
+    assert "the result depends on how runs are divided: the state of a|1 is" in text

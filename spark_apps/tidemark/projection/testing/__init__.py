@@ -24,7 +24,7 @@ from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.definition.model import Definition
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.testing import evaluate
 from tidemark.projection.testing.events import COLUMNS, Event, rows_of
@@ -120,10 +120,7 @@ def _result(
             do="correct the event; or expect it with unreadable_events",
         )
     target.require_columns(checked)
-    if checked.definition.mode is Mode.FOLD:
-        evaluate.require_same_in_parts(checked, decoded, result)
-    else:
-        evaluate.require_same_by_bucket(checked, decoded, result)
+    evaluate.require_same_divided(checked, decoded, result)
     mode = MODES[checked.definition.mode]
     rows = mode.rows_of(result, checked.definition)
     mode.count(rows, checked.definition, target.known_key(checked) or RowKey(), buckets)

@@ -50,19 +50,29 @@ def _of_query(checked: AnalyzedDefinition, events: DataFrame) -> tuple[DataFrame
     return analyze.apply(checked, others).localCheckpoint(), failures
 
 
-def require_same_in_parts(
-    checked: AnalyzedDefinition, decoded: DataFrame, states: DataFrame
+def require_same_divided(
+    checked: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
 ) -> None:
-    """Fold the events one at a time as well: how many come in one call must not matter.
+    """Compare a result with that of the same events in parts, as runs may divide them.
 
     Args:
-        checked: a definition of mode fold.
-        decoded: as `transform.decode` makes it.
-        states: what `result` has made of it.
+        checked: the definition.
+        decoded: as `transform.decode` makes it, few events.
+        result: what `result` has made of it.
 
     Raises:
-        TidemarkError: a state is another one then; floating point numbers may differ by rounding.
+        TidemarkError: it is another one then; floating point numbers may differ by rounding.
     """
+    if checked.definition.mode is Mode.FOLD:
+        _require_same_in_parts(checked, decoded, result)
+    else:
+        _require_same_by_bucket(checked, decoded, result)
+
+
+def _require_same_in_parts(
+    checked: AnalyzedDefinition, decoded: DataFrame, states: DataFrame
+) -> None:
+    """Fold the events one at a time as well: how many come in one call must not matter."""
     events = transform.readable(decoded)
     folded = fold_frame.folded(
         events, fold_frame.no_states(events, checked), checked, in_parts=True
@@ -80,19 +90,10 @@ def require_same_in_parts(
             )
 
 
-def require_same_by_bucket(
+def _require_same_by_bucket(
     checked: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
 ) -> None:
-    """Apply the definition to each time bucket by itself as well: how runs are cut must not matter.
-
-    Args:
-        checked: a definition of another mode than fold.
-        decoded: as `transform.decode` makes it, few events.
-        result: what `result` has made of it.
-
-    Raises:
-        TidemarkError: other rows are stored then; floating point numbers may differ by rounding.
-    """
+    """Apply the definition to each time bucket by itself as well."""
     definition, events = checked.definition, transform.readable(decoded)
     buckets = sorted(row.time_bucket for row in events.select("time_bucket").distinct().collect())
     if len(buckets) < 2:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
@@ -23,6 +27,8 @@ from tidemark.window import from_millis
 
 SAMPLE = 1000
 """Rows that are read of the source, at most."""
+_OTHERS = 100
+"""Rows of other time buckets that are read as well, at most."""
 _CAUSES = 5
 _WIDTH = 40
 
@@ -34,7 +40,8 @@ def sample(
 
     The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
     several tags having one for each, so that a sum over the bucket is one over the sample.
-    A fold begins without a state, and nothing with a snapshot.
+    A fold begins without a state, and nothing with a snapshot. With some events of other buckets
+    it is compared whether the result depends on how runs are divided.
 
     Args:
         run: the context of the run.
@@ -52,11 +59,9 @@ def sample(
     if not first:
         return [f"{name}: no events in the planned time buckets"]
     bucket = first[0].time_bucket
-    one_bucket = source.rows([bucket])
-    sampled = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
-    if plan.definition.starts_from_snapshots:
-        sampled = snapshots.as_events(sampled)
-    decoded = transform.decode(transform.distinct_events(sampled), checked.event, checked.decoders)
+    sampled = source.rows([bucket]).take(SAMPLE)
+    others = planned.where(F.col("time_bucket") != bucket).take(_OTHERS)
+    decoded = _decoded(run, checked, sampled, planned.schema)
     result, failed = evaluate.result(checked, decoded)
     return [
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
@@ -65,8 +70,27 @@ def sample(
         *_absent_fields(decoded),
         *_absent_tags(run, plan.definition),
         *_failing(run, checked, result, bucket),
+        *_divided(checked, _decoded(run, checked, [*sampled, *others], planned.schema)),
         *_table(result, rows),
     ]
+
+
+def _decoded(
+    run: RunContext, checked: AnalyzedDefinition, rows: Sequence[Row], schema: T.StructType
+) -> DataFrame:
+    sampled = run.spark.createDataFrame(rows, schema)
+    if checked.definition.starts_from_snapshots:
+        sampled = snapshots.as_events(sampled)
+    return transform.decode(transform.distinct_events(sampled), checked.event, checked.decoders)
+
+
+def _divided(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
+    result, _ = evaluate.result(checked, decoded)
+    try:
+        evaluate.require_same_divided(checked, decoded, result)
+    except TidemarkError as error:
+        return [f"  the result depends on how runs are divided: {error.what}; {error.do}"]
+    return []
 
 
 def _unreadable(failed: DataFrame) -> list[str]:
