@@ -319,3 +319,30 @@ def test_events_that_cannot_be_folded_are_named(spark: SparkSession) -> None:
     assert unreadable_events(DEFINITION, poison) == expected
     with pytest.raises(TidemarkError, match=r"1 event cannot be processed, the first is a\|1 1"):
         run_projection(DEFINITION, poison)
+
+
+SEEN = """\
+from tidemark.projection import projection
+
+
+@projection(
+    name="seen", version=1, source="messages", mode="fold", target="t.seen", event="amount INT",
+    state="last TIMESTAMP, all ARRAY<TIMESTAMP>",
+)
+def fold(state, events):
+    seen = dict(state or {"all": []})
+    for moment in events["timestamp"]:
+        seen["last"] = moment.to_pydatetime()
+        seen["all"] = [*seen["all"], seen["last"]]
+    return seen
+"""
+
+
+def test_times_of_a_state_are_those_that_a_table_holds(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "seen.py"
+    file.write_text(SEEN)
+    at = "2013-01-01T00:00:00.123456+00:00"
+    events = [{"persistence_id": "p", "sequence_nr": 1, "timestamp": at, "amount": 1}]
+    [row] = run_projection(file, events, spark=spark)
+    held = datetime(2013, 1, 1, microsecond=123_000, tzinfo=UTC)
+    assert (row["last"], row["all"]) == (held, [held])

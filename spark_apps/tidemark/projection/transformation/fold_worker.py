@@ -19,7 +19,8 @@ from tidemark.text import one_line
 
 FAILURES = "_failures"
 """JSON text: an array of {sequence_nr, cause}, or null."""
-_NAIVE_TIME = pa.timestamp("us")
+_TIME = pa.timestamp("ms")
+"""What a CQL timestamp holds; in UTC, and without saying so, as those of the events."""
 
 State = dict[str, Any] | None
 """None: there is none yet, or none any more."""
@@ -147,8 +148,14 @@ class Fold:
 
 
 def _arrow(kind: T.DataType) -> Any:
-    # Times are in UTC and say nothing of it, as those of the events.
-    return _NAIVE_TIME if isinstance(kind, T.TimestampType) else to_arrow_type(kind)
+    match kind:
+        case T.TimestampType():
+            return _TIME
+        case T.ArrayType():
+            return pa.list_(_arrow(kind.elementType))
+        case T.MapType():
+            return pa.map_(_arrow(kind.keyType), _arrow(kind.valueType))
+    return to_arrow_type(kind)
 
 
 def _python(value: Any) -> Any:
