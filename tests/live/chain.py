@@ -25,6 +25,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.bases.operator import ExecutorSafeguard
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.timetables.base import DataInterval, TimeRestriction
 
@@ -158,18 +159,45 @@ class Chain:
             "params": {**dag.params.dump(), **(params or {})},
             "outlet_events": _Outlets(),
         }
-        window = None
+        given: dict[str, Any] = {}
         for task in dag.topological_sort():
+            if isinstance(task, MappedOperator):
+                return self._try_each(task, given["list_projections"], given, context)
             if isinstance(task, TidemarkOperator):
-                ended = self._try(task, window, context)
+                ended = self._try(task, given.get("resolve_window"), context)
                 if ended.state == "failed":
-                    self._update_after_failure(task, ended, context)
+                    self._update_behind(task, [ended], context)
                 return ended
-            with patch.object(tasks, "get_current_context", lambda: context):
-                window = task.python_callable()
+            with self._connected(), patch.object(tasks, "get_current_context", lambda: context):
+                given[task.task_id] = task.python_callable()
         raise AssertionError(f"{dag_id} runs no application")
 
-    def _try(self, task: Any, window: Any, context: dict[str, Any]) -> Ended:
+    def _try_each(
+        self,
+        task: Any,
+        options: Sequence[Mapping[str, str]],
+        given: Mapping[str, Any],
+        context: dict[str, Any],
+    ) -> Ended:
+        """Run the tasks that a task is mapped to one after the other, and end as all of them."""
+        at, began = self.now(), time.monotonic()
+        parts = [
+            self._try(task.unmap({"options": each}), given["resolve_window"], context, number)
+            for number, each in enumerate(options)
+        ]
+        self._update_behind(task, parts, context)
+        states = {part.state for part in parts}
+        return Ended(
+            task.dag_id,
+            [arguments for part in parts for arguments in part.arguments],
+            [result for part in parts for result in part.results],
+            next(state for state in ("failed", "success", "skipped") if state in states),
+            " ".join(part.why for part in parts if part.why),
+            at,
+            time.monotonic() - began,
+        )
+
+    def _try(self, task: Any, window: Any, context: dict[str, Any], map_index: int = -1) -> Ended:
         arguments: list[list[str]] = []
         results: list[Result] = []
         state, why, at, began = "failed", "", self.now(), time.monotonic()
@@ -181,6 +209,7 @@ class Chain:
                 dag_id=task.dag_id,
                 run_id=f"run-{self.count}",
                 try_number=number,
+                map_index=map_index,
                 xcom_push=lambda **_: None,
             )
             copied.render_template_fields(context)
@@ -203,9 +232,9 @@ class Chain:
                 break
         return Ended(task.dag_id, arguments, results, state, why, at, time.monotonic() - began)
 
-    def _update_after_failure(self, task: Any, ended: Ended, context: dict[str, Any]) -> None:
-        report = ended.results[-1].report
-        context["ti"] = SimpleNamespace(xcom_pull=lambda **_: report)
+    def _update_behind(self, task: Any, ended: Sequence[Ended], context: dict[str, Any]) -> None:
+        reports = [part.results[-1].report for part in ended]
+        context["ti"] = SimpleNamespace(xcom_pull=lambda **_: reports)
         for update in task.downstream_list:
             with suppress(AirflowSkipException), patch.object(ExecutorSafeguard, "test_mode", True):
                 update.execute(context)
@@ -231,11 +260,19 @@ class Chain:
                     f"Cannot execute: spark-submit. Error code is: {results[-1].status}."
                 )
 
+        with (
+            self._connected(),
+            patch.object(SparkSubmitOperator, "execute", submit),
+            patch.object(ExecutorSafeguard, "test_mode", True),
+        ):
+            yield
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Put the settings into the environment, and a connection into each place of one."""
         connection = Connection(conn_id="one", conn_type="spark", host="local[*]")
         with (
-            patch.object(SparkSubmitOperator, "execute", submit),
             patch.object(BaseHook, "get_connection", lambda conn_id: connection),
-            patch.object(ExecutorSafeguard, "test_mode", True),
             patch.dict(os.environ, self.settings),
         ):
             yield

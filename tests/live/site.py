@@ -40,7 +40,11 @@ class Site:
         projections.mkdir(parents=True)
         for name in MODELS:
             READ_MODELS[name].define(self.journal, projections)
-        of_airflow = {"TIDEMARK_CADENCE": "hourly", "TIDEMARK_BUCKET_SIZE": "Minute"}
+        of_airflow = {
+            "TIDEMARK_CADENCE": "hourly",
+            "TIDEMARK_BUCKET_SIZE": "Minute",
+            "TIDEMARK_PROJECTIONS_DIR": str(projections),
+        }
         self.chain = Chain(of_airflow, self.run, lambda: datetime.now(UTC), lambda _: None)
         if self.tags_by_pekko:
             self.live = self.reader.live("red")

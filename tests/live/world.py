@@ -109,6 +109,7 @@ class World:
         of_airflow = {
             "TIDEMARK_CADENCE": self.profile.cadence,
             "TIDEMARK_BUCKET_SIZE": self.profile.bucket,
+            "TIDEMARK_PROJECTIONS_DIR": str(self.directory / "projections"),
             "TIDEMARK_SCHEDULED_PURGE": "apply" if self.profile.retention_days else "plan",
         }
         self.chain = Chain(of_airflow, self.run, lambda: self.now, self.advance)
