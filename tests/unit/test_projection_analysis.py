@@ -30,7 +30,7 @@ event: {event}
 """
 COLUMNS = (
     "the columns of events are persistence_id, sequence_nr, timestamp, time_bucket, entity_type,"
-    " slice, tags, kind, dep_delay"
+    " slice, tags, serializer_id, manifest, event_manifest, metadata, kind, dep_delay"
 )
 EVENT = "kind STRING, dep_delay INT"
 Define = Callable[..., Definition]
