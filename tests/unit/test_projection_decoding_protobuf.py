@@ -92,7 +92,7 @@ def test_the_spark_types_of_the_fields() -> None:
 def test_spark_reads_every_kind_of_field(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "trip.desc").write_bytes(descriptor_set())
     checked = model.check(spark, tmp_path, DECODER, FIELDS)
-    events = spark.createDataFrame([("a|1", 1, "uuid", 0, 0, [], 1, "", TRIP)], model.EVENTS)
+    events = model.event_rows(spark, [("a|1", 1, "uuid", 0, 0, [], 1, "", TRIP)])
     decoded = transform.decode(events, checked.event, checked.decoders)
     (event,) = transform.readable(decoded).select(*checked.event.names).collect()
     moment = datetime(2013, 1, 1, 5, 15, microsecond=250, tzinfo=UTC)
