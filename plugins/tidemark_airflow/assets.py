@@ -63,7 +63,7 @@ def update(context: Context, outlets: Iterable[Any], report: Mapping[str, Any]) 
             context["outlet_events"][outlet].extra.update(_extra(report, report))
 
 
-class _UpdateBehind(BaseOperator):
+class _UpdateByReports(BaseOperator):
     """Updates the assets of the application's task, its only upstream task, by its reports.
 
     The task is skipped if the runs have completed no time bucket. It is a teardown because Airflow
@@ -88,7 +88,7 @@ class _UpdateBehind(BaseOperator):
         update(context, self.outlets, report)
 
 
-class UpdateAfterFailure(_UpdateBehind):
+class UpdateAfterFailure(_UpdateByReports):
     """Updates the assets of an application's task that failed.
 
     Airflow drops the asset events of a task that fails, but time buckets that the run has completed
@@ -100,7 +100,7 @@ class UpdateAfterFailure(_UpdateBehind):
         super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_FAILED, **kwargs)
 
 
-class UpdateAfterAll(_UpdateBehind):
+class UpdateAfterAll(_UpdateByReports):
     """Updates the assets of a mapped task once, when all of its runs have ended."""
 
     def __init__(self, *, task_id: str = "update_after_all", **kwargs: Any) -> None:

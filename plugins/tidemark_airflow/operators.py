@@ -290,7 +290,7 @@ def _as_option(option: str, value: object) -> list[str]:
 
 
 def _run_id(ti: Any) -> str:
-    """Return what no other try of a task has, nor another task that is mapped beside it."""
+    """Return what no other try of a task has, nor another task of the same mapping."""
     mapped = f"/{ti.map_index}" if ti.map_index >= 0 else ""
     return f"{ti.dag_id}/{ti.run_id}/{ti.try_number}{mapped}"
 

@@ -166,7 +166,7 @@ class Chain:
             if isinstance(task, TidemarkOperator):
                 ended = self._try(task, given.get("resolve_window"), context)
                 if ended.state == "failed":
-                    self._update_behind(task, [ended], context)
+                    self._update_assets(task, [ended], context)
                 return ended
             with self._connected(), patch.object(tasks, "get_current_context", lambda: context):
                 given[task.task_id] = task.python_callable()
@@ -185,7 +185,7 @@ class Chain:
             self._try(task.unmap({"options": each}), given["resolve_window"], context, number)
             for number, each in enumerate(options)
         ]
-        self._update_behind(task, parts, context)
+        self._update_assets(task, parts, context)
         states = {part.state for part in parts}
         return Ended(
             task.dag_id,
@@ -232,7 +232,7 @@ class Chain:
                 break
         return Ended(task.dag_id, arguments, results, state, why, at, time.monotonic() - began)
 
-    def _update_behind(self, task: Any, ended: Sequence[Ended], context: dict[str, Any]) -> None:
+    def _update_assets(self, task: Any, ended: Sequence[Ended], context: dict[str, Any]) -> None:
         reports = [part.results[-1].report for part in ended]
         context["ti"] = SimpleNamespace(xcom_pull=lambda **_: reports)
         for update in task.downstream_list:

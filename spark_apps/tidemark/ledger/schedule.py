@@ -77,7 +77,7 @@ def planned(
     *,
     force: bool = False,
 ) -> list[Piece]:
-    """Return wanted time buckets that are not done, and those beside them that are due; ascending.
+    """Return wanted time buckets that are not done, and others that are due; ascending.
 
     Due are older open pieces, and what the last three arguments name.
 

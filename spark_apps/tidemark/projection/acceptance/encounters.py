@@ -21,7 +21,7 @@ class Encounters:
     """How many series need a closer look.
 
     Attributes:
-        first: series that begin behind events that were deleted or purged, or have expired.
+        first: series that begin after events that were deleted or purged, or have expired.
         suspects: series that may have lost events since they were consumed last.
         repeated: series in which a number is there twice.
         unprocessed: series that are consumed over events before the projection's first time bucket.

@@ -210,7 +210,7 @@ def skip(
 ) -> Job:
     """Skip the next number of a series, whether its event is there or missing; or recorded gaps.
 
-    The event, if it is there, goes to quarantine and is in no result. With --gaps only numbers
+    The event, if it is there, is quarantined and in no result. With --gaps only numbers
     that are still missing are skipped. Refused while a run works on the projection.
     """
     return Job(

@@ -11,7 +11,7 @@ from tidemark.projection.planning.plan import ProjectionPlan
 def limit_pieces(plan: ProjectionPlan, most: int) -> ProjectionPlan:
     """Keep the oldest pieces, at most `most`; those that wait for validate are not counted.
 
-    Pieces of a changed definition come after the others, and behind them those with a gap, those
+    Pieces of a changed definition come after the others, and after them those with a gap, those
     tried least first: should the gap never close, they must not keep a run from what is new. No
     I/O.
     """

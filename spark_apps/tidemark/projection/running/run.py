@@ -207,8 +207,8 @@ def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: _Tall
         if hull := Window.hull(whole, run.settings.bucket_size):
             span = {"done_start": iso(hull.start), "done_end": iso(hull.end)}
             tally.moved[plan.definition.name] = span
-            tally.read |= {plan.definition.source.table(run.settings)}
-            tally.read |= {*plan.definition.tables.values()}
+            tally.read.add(plan.definition.source.table(run.settings))
+            tally.read.update(plan.definition.tables.values())
             tally.written.add(plan.definition.target)
         tally.pieces.held += held
         for key, number in done.totals.items():
