@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -42,10 +44,11 @@ def call(client: httpx.Client, method: str, path: str, **body: Any) -> Any:
         RuntimeError: the answer is an error; the text holds its body.
         TimeoutError: the database is still busy.
     """
+    is_repeatable = method in _REPEATABLE or "dag_run_id" in body
 
     def probe() -> httpx.Response | None:
         answer = client.request(method, path.lstrip("/"), json=body or None)
-        return None if method in _REPEATABLE and _is_busy(answer) else answer
+        return None if is_repeatable and _is_busy(answer) else answer
 
     answer = wait_until(f"an answer to {method} {path}", _PATIENCE_S, probe)
     if answer.is_error:
@@ -72,7 +75,13 @@ def trigger(
     **fields: str,
 ) -> str:
     """Trigger a run and return its id; `fields` go into the body as they are."""
-    body = {"logical_date": logical_date, "conf": conf or {}, **fields}
+    # With an id of its own the request may be sent again: a run never starts twice.
+    body = {
+        "dag_run_id": f"manual__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}",
+        "logical_date": logical_date,
+        "conf": conf or {},
+        **fields,
+    }
     return str(call(client, "POST", f"dags/{dag_id}/dagRuns", **body)["dag_run_id"])
 
 
