@@ -6,6 +6,7 @@ Each test leaves a picture of its last page in its temporary directory, also if 
 from __future__ import annotations
 
 import http.client
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -278,7 +279,7 @@ def test_button_starts_one_run_when_the_database_is_busy(
     ids = []
 
     def fail_once(route: Route) -> None:
-        ids.append(route.request.post_data_json["dag_run_id"])
+        ids.append(json.loads(route.request.post_data or "")["dag_run_id"])
         if len(ids) > 1:
             route.continue_()
             return

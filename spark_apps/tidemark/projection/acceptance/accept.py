@@ -24,7 +24,8 @@ from tidemark.projection.acceptance import (
     snapshots,
     whole_buckets,
 )
-from tidemark.projection.acceptance.candidates import KEYS, Candidates
+from tidemark.projection.acceptance.batch_rows import BatchRows
+from tidemark.projection.acceptance.candidates import Candidates
 from tidemark.projection.acceptance.gaps import HeldBack
 from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Validation
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
@@ -35,7 +36,6 @@ from tidemark.projection.planning.batch import Batch
 from tidemark.projection.planning.plan import ledger, purged_buckets
 from tidemark.projection.sources.base import EventSource
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.read_once import kept_once
 from tidemark.text import counted
 
 COUNT_OF = {
@@ -156,14 +156,19 @@ class Acceptance:
     ) -> AcceptedEvents | None:
         """Return what `accept` returns; None if a late event has vanished."""
         stored = self._stored(batch)
-        rows = _kept(self.source.planned_rows(batch.time_buckets), in_memory)
+        read = BatchRows.read(self.source, batch, stored, in_memory)
+        rows = read.planned
         begin, consumed = None, stored
         if self._definition.starts_from_snapshots:
             begin = snapshots.find_starts(self.source, batch, rows, stored)
             consumed = snapshots.begun(stored, begin)
-        keys, has_offsets = rows.select(*KEYS), not stored.isEmpty()
         seen = candidates.find_candidates(
-            self.source, batch, keys, consumed, has_offsets=has_offsets
+            self.source,
+            batch,
+            read.planned_keys,
+            consumed,
+            read.unread_keys,
+            has_offsets=not stored.isEmpty(),
         )
         met = encounters.count_encounters(seen)
         warnings = met.warnings
@@ -174,7 +179,7 @@ class Acceptance:
         late, beyond = encounters.find_late(seen) if may_be_late else ([], {})
         if late:
             self._require_unpurged(late)
-            late_rows = _kept(self.source.rows(late), in_memory)
+            late_rows = read.late(late)
             if encounters.has_lost(seen, late_rows):
                 return None
             rows = rows.unionByName(late_rows)
@@ -286,12 +291,6 @@ def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) 
     entries = ledger(run, definition).entries_of(late)
     attempts = {entry.time_bucket: entry.attempt for entry in entries}
     return [Piece(bucket, Reason.LATE, attempts.get(bucket, 0)) for bucket in late]
-
-
-def _kept(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
-    kept = kept_once(frame)
-    in_memory.callback(kept.unpersist)
-    return kept
 
 
 def _placed(

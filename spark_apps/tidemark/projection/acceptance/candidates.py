@@ -47,12 +47,13 @@ class Candidates:
     has_met_all: bool = False
 
 
-@shaped(planned=shapes.KEYS, stored=shapes.STORED)
+@shaped(planned=shapes.KEYS, stored=shapes.STORED, unread=shapes.KEYS)
 def find_candidates(
     source: EventSource,
     batch: Batch,
     planned: DataFrame,
     stored: DataFrame,
+    unread: DataFrame | None = None,
     *,
     has_offsets: bool,
 ) -> Candidates:
@@ -63,11 +64,13 @@ def find_candidates(
         batch: what is processed.
         planned: the rows of the buckets to process.
         stored: of all series; what begins with a snapshot now is among them.
+        unread: the events after those, if they have been read; the source is not asked then.
         has_offsets: whether runs before have stored an offset.
     """
     if isinstance(source, TagsSource):
         return _by_tag_pid_sequence_nr(source, batch, planned, stored)
-    unread = source.unread(batch, planned, stored)
+    if unread is None:
+        unread = read.numbered(source.unread(batch, planned, stored)).select(*KEYS)
     return by_sequence_nr(
         source.run,
         batch,
@@ -83,7 +86,7 @@ def find_candidates(
 @shaped(
     planned=shapes.KEYS,
     stored=shapes.STORED,
-    unread=shapes.UNREAD,
+    unread=shapes.KEYS,
     deleted=shapes.DELETED,
     written=shapes.WRITTEN,
 )
@@ -111,8 +114,7 @@ def by_sequence_nr(
             there that is absent was never given to an event. None if every number is given.
         has_met_all: as in `Candidates`.
     """
-    elsewhere = read.numbered(unread).select(*KEYS)
-    rows = _placed(run, batch, planned, elsewhere, takes_older=has_met_all and batch.takes_older)
+    rows = _placed(run, batch, planned, unread, takes_older=has_met_all and batch.takes_older)
     after, restarted = batch.definition.reset_after, None
     if after is not None:
         restarted = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tidemark.ledger.pieces import Piece
+from tidemark.ledger.pieces import Piece, Reason
 from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.settings import Settings
+
+_PROCESSED_AGAIN = frozenset({Reason.CHANGED, Reason.FORCED, Reason.RESTATED})
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,17 @@ class Batch:
     def time_buckets(self) -> list[int]:
         """The time buckets to process, ascending."""
         return [piece.time_bucket for piece in self.pieces]
+
+    @property
+    def processed_again(self) -> list[int]:
+        """The time buckets of which events that count as consumed are processed, ascending."""
+        known_from = self.plan.known_from
+        return [
+            piece.time_bucket
+            for piece in self.pieces
+            if piece.reason in _PROCESSED_AGAIN
+            or (known_from is not None and piece.time_bucket < known_from)
+        ]
 
     @property
     def takes_older(self) -> bool:

@@ -41,6 +41,8 @@ class ProjectionPlan:
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
         first: the projection's first time bucket; it does not process older events.
+        known_from: the first time bucket of earlier plans: older events may count as consumed, and
+            were not processed; None if there are none.
         truncated_from: a series that is met for the first time, and whose first event is in this
             time bucket or a later one, may have lost all events before it to purge or a TTL; None
             if no series can have.
@@ -58,6 +60,7 @@ class ProjectionPlan:
     first: int
     truncated_from: int | None
     end: int
+    known_from: int | None = None
     slicing: Slicing | None = None
     postponed: Sequence[Piece] = ()
     purged: Mapping[int, HistoryPurged] = field(default_factory=dict)
@@ -169,6 +172,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         first=first,
         truncated_from=_truncated_from(run, definition, first, passed_by),
         end=end,
+        known_from=standing.known.first,
         postponed=scheduled.postponed,
         purged=purged_buckets(
             run,

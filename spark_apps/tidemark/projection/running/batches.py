@@ -98,7 +98,9 @@ class Batches:
 
     def _keys(self) -> AbstractContextManager[None]:
         buckets = self._whole.time_buckets
-        if self._bounds is None or self._bounds.batches(buckets) <= _FEW_SCANS:
+        if self._bounds is None or self._source.reads_by_id(self._whole):
+            return nullcontext()
+        if self._bounds.batches(buckets) <= _FEW_SCANS:
             return nullcontext()
         return self._source.keep_keys(buckets)
 
@@ -116,7 +118,7 @@ def _bounds(source: EventSource, whole: Batch) -> BatchBounds:
     settings = source.run.settings
     expected = _expected(source, whole)
     bounds = BatchBounds(settings.project_max_rows, settings.project_max_bytes, expected)
-    sample = _payload_sizes(source.rows(whole.time_buckets)).take(_SAMPLE)
+    sample = _payload_sizes(source.sample(whole.time_buckets)).take(_SAMPLE)
     bounds.measured(len(sample), sum(row.size for row in sample))
     return bounds
 

@@ -111,10 +111,10 @@ class Pipeline:
             result = self._transform(decoded, accepted, counts, in_memory)
             watch.require_undisturbed()
             result, stored = self._store_result(result, decoded, accepted, counts)
+            self._release(decoded, result, accepted)
             self._write_offsets(decoded, accepted)
             self._note_made(accepted, counts, is_sure=True)
             self._write_missing(batch, accepted)
-            self._release(decoded, result, accepted)
         self._finish(accepted, counts)
         return _outcome(accepted, counts, stored)
 
@@ -230,7 +230,8 @@ class Pipeline:
     def _release(self, decoded: DataFrame, result: Result, accepted: AcceptedEvents) -> None:
         """Let events leave quarantine that could be processed now.
 
-        It comes after the offsets, and before the ledger: what is cut off here is done again.
+        It comes after the result, and before the offsets: what is cut off here is done again, and
+        what was consumed may not be read again.
         """
         definition = self._definition
         # Another version may have quarantined what a blue/green one meets for the first time.

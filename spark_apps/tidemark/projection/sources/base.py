@@ -28,6 +28,9 @@ class EventSource(ABC):
     Whatever is read passes `only_ours` before it is shuffled, judged or kept.
     """
 
+    finds_by_id = False
+    """Whether there is `unread_events`."""
+
     def __init__(self, run: RunContext, definition: Definition, slices: SliceRange = ALL) -> None:
         """Bind the source to a run, without any I/O."""
         self.run, self.definition, self.slices = run, definition, slices
@@ -89,6 +92,34 @@ class EventSource(ABC):
         """
         raise NotImplementedError
 
+    def reads_by_id(self, batch: Batch) -> bool:
+        """Return whether a batch needs no more than `unread_events`.
+
+        A result by time buckets needs all that lies in them. A persistence id that begins anew or
+        with a snapshot is known by its events, and one whose events expire is found by them.
+        """
+        definition = self.definition
+        begins_elsewhere = definition.starts_from_snapshots or definition.reset_after is not None
+        return (
+            self.finds_by_id
+            and definition.mode.is_by_persistence_id
+            and not begins_elsewhere
+            and batch.plan.truncated_from is None
+        )
+
+    @shaped(stored=shapes.STORED, returns=shapes.EVENTS)
+    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
+        """Read as `unread` does, with the payload; only a source that `finds_by_id` implements it.
+
+        Events that were consumed, and some after the batch's end, may be among the rows, which are
+        in memory.
+
+        Args:
+            batch: what is processed.
+            stored: of all series.
+        """
+        raise NotImplementedError
+
     @shaped(returns=shapes.WRITTEN)
     def written(self) -> DataFrame | None:
         """Read up to which number a series was written, where numbers may be left out."""
@@ -108,6 +139,11 @@ class EventSource(ABC):
             stored: of all series.
         """
         return None
+
+    @shaped(returns={"event": "binary"})
+    def sample(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Read rows whose payloads are as large as those of some time buckets, to take a few of."""
+        return self.rows(time_buckets)
 
     def events_by_slice(self, time_buckets: Sequence[int]) -> dict[int, int]:
         """Count the events of some time buckets by slice, without the slices that have none."""

@@ -10,15 +10,17 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.journal import frames
 from tidemark.journal.messages import increments, listing
+from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read, restarts
 from tidemark.projection.sources.base import EventSource, event_numbers
 
-_INDEX = ("persistence_id", "sequence_nr", "timestamp", "time_bucket")
-
 
 class MessagesSource(EventSource):
     """All messages."""
+
+    finds_by_id = True
+    _all_ids: DataFrame | None = None
 
     @property
     def table(self) -> str:
@@ -32,17 +34,9 @@ class MessagesSource(EventSource):
         return event_numbers(self.only_ours(index))
 
     def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
-        """Read what is behind the stored numbers if that finds every persistence id."""
-        spark, settings = self.run.spark, self.run.settings
-        if not self._is_listed(stored):
-            return self.only_ours(frames.message_index(spark, settings).select(*_INDEX))
-        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
+        """Read what follows the stored numbers, by key."""
         lowest = planned.groupBy("persistence_id").agg(F.min("sequence_nr").alias("named_nr"))
-        ids = lowest.select("persistence_id", F.lit(0).alias("known_to"))
-        known = known.unionByName(ids).groupBy("persistence_id").agg(
-            F.max("known_to").alias("known_to")
-        )  # fmt: skip
-        starts = self.only_ours(increments.start_positions(spark, settings, known))
+        starts = self._starts(batch, stored, lowest.select("persistence_id"))
         if batch.plan.truncated_from is not None:
             # What is there before a planned event, wherever it lies, must not count as expired.
             starts = starts.join(lowest, on="persistence_id", how="left")
@@ -50,19 +44,24 @@ class MessagesSource(EventSource):
         if after is not None:
 
             def fetch(frontier: DataFrame, width: int) -> DataFrame:
-                return increments.messages_in(frontier, width, settings)
+                return increments.messages_in(frontier, width, self.run.settings)
 
             starts = restarts.rewound_to_restart(starts, stored, self.deleted(), after, fetch)
-        # A batch must not follow the whole backlog behind it, or all batches together would
-        # read it as often as there are batches.
-        end = batch.plan.end if batch.end is None else batch.end
-        return increments.after(starts, settings, end=end)
+        return increments.after(starts, self.run.settings, end=_end_of(batch))
+
+    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
+        """Read what follows the stored numbers, by key, with its payload."""
+        starts = self._starts(batch, stored)
+        events = increments.after(starts, self.run.settings, *read.PAYLOAD, end=_end_of(batch))
+        return read.numbered(events).select(*read.COLUMNS, *read.PAYLOAD)
 
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
-        """Read the table of all persistence ids, if none with an offset is missing there."""
-        if not self._is_listed(stored):
-            return None
-        return self._listed().unionByName(planned.select("persistence_id")).distinct()
+        """Return all persistence ids that there are."""
+        return self._ids(stored).unionByName(planned.select("persistence_id")).distinct()
+
+    def sample(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Read messages of any time: without an index, those of time buckets need a scan."""
+        return frames.message_index(self.run.spark, self.run.settings, *read.PAYLOAD)
 
     def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
         return read.message_rows(self.run, time_buckets)
@@ -73,12 +72,47 @@ class MessagesSource(EventSource):
     def _rows_of(self, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
         return read.message_rows_of(self.run, keys, time_buckets)
 
-    def _is_listed(self, stored: DataFrame) -> bool:
-        """Return whether what is stored and listed leads to every persistence id without a scan."""
-        if stored.isEmpty():
-            return False
+    def _starts(
+        self, batch: Batch, stored: DataFrame, planned_ids: DataFrame | None = None
+    ) -> DataFrame:
+        """Return where to begin to read each persistence id that may have something new."""
         known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-        return listing.names_all(self.run.spark, self.run.control, self.run.settings, known)
+        ids = self._ids(stored)
+        if planned_ids is not None:
+            ids = ids.unionByName(planned_ids).distinct()
+        known = ids.join(known, on="persistence_id", how="left")
+        if not _looks_at_all(batch):
+            known = self._with_news(known, planned_ids)
+        return increments.starts(known, self.deleted())
+
+    def _with_news(self, known: DataFrame, planned_ids: DataFrame | None) -> DataFrame:
+        """Leave out the persistence ids of which tag-write has seen nothing that is not stored."""
+        scanned = frames.scanning(self.run.spark, self.run.settings)
+        has_news = F.col("scanned_to").isNull() | (
+            F.col("scanned_to") > F.coalesce("known_to", F.lit(0))
+        )
+        if planned_ids is not None:
+            planned = planned_ids.withColumn("is_planned", F.lit(True))
+            known = known.join(planned, on="persistence_id", how="left")
+            has_news |= F.col("is_planned").isNotNull()
+        asked = known.join(scanned, on="persistence_id", how="left").where(has_news)
+        return asked.select("persistence_id", "known_to")
+
+    def _ids(self, stored: DataFrame) -> DataFrame:
+        """Return all persistence ids that there were when the run asked first; in memory.
+
+        They are read by a scan of the journal if all_persistence_ids is not known to name them.
+        """
+        if self._all_ids is None:
+            spark, settings = self.run.spark, self.run.settings
+            known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
+            if not stored.isEmpty() and listing.names_all(spark, self.run.control, settings, known):
+                ids = self._listed()
+            else:
+                ids = frames.message_index(spark, settings).select("persistence_id")
+            every = self.only_ours(ids).unionByName(known.select("persistence_id")).distinct()
+            self._all_ids = every.localCheckpoint()
+        return self._all_ids
 
     def _listed(self) -> DataFrame:
         settings = self.run.settings
@@ -88,3 +122,20 @@ class MessagesSource(EventSource):
             settings.all_persistence_ids_table,
             "persistence_id",
         )
+
+
+def _end_of(batch: Batch) -> int:
+    """Return where to stop (epoch ms).
+
+    A batch must not follow the whole backlog after it, or all batches together would read it as
+    often as there are batches.
+    """
+    return batch.plan.end if batch.end is None else batch.end
+
+
+def _looks_at_all(batch: Batch) -> bool:
+    """Return whether every persistence id is asked: once for each day of the journal.
+
+    It finds what tag-write has not seen, such as a late event far from the time buckets of its run.
+    """
+    return any(bucket % BucketSize.DAY.milliseconds == 0 for bucket in batch.plan.time_buckets)

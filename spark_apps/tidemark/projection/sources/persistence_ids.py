@@ -21,6 +21,8 @@ from tidemark.spark.local_rows import local_rows
 class PersistenceIdsSource(EventSource):
     """The messages of the definition's persistence ids, by direct joins."""
 
+    finds_by_id = True
+
     def __init__(
         self,
         run: RunContext,
@@ -45,6 +47,11 @@ class PersistenceIdsSource(EventSource):
     def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
         """Read everything of the persistence ids."""
         return self.only_ours(self._messages())
+
+    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
+        """Read everything of the persistence ids, with the payload."""
+        events = read.numbered(self.only_ours(self._messages(*read.PAYLOAD)))
+        return events.select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint(eager=False)
 
     def deleted(self) -> DataFrame:
         """Read how far these persistence ids are deleted."""

@@ -56,7 +56,7 @@ def message_keys(run: RunContext, time_buckets: Sequence[int]) -> DataFrame | No
     if tables.has_time_index(run.control, run.settings):
         return None
     messages = frames.message_index(run.spark, run.settings, "partition_nr")
-    wanted = _in_buckets(messages, time_buckets)
+    wanted = in_buckets(messages, time_buckets)
     return wanted.select("persistence_id", "partition_nr", "sequence_nr", "time_bucket")
 
 
@@ -67,7 +67,7 @@ def message_rows_of(run: RunContext, keys: DataFrame, time_buckets: Sequence[int
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     # An event that is there at two times has one key.
-    wanted = _in_buckets(keys, time_buckets).drop("time_bucket").distinct()
+    wanted = in_buckets(keys, time_buckets).drop("time_bucket").distinct()
     return by_sequence_nr(frames.messages_of(wanted, run.settings, *PAYLOAD), time_buckets)
 
 
@@ -93,10 +93,11 @@ def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
 
     The events lack tag and number.
     """
-    return numbered(_in_buckets(events, time_buckets)).select(*COLUMNS, *PAYLOAD)
+    return numbered(in_buckets(events, time_buckets)).select(*COLUMNS, *PAYLOAD)
 
 
-def _in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+def in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    """Keep the rows of some time buckets, by time_bucket."""
     wanted = local_rows(
         rows.sparkSession, [(bucket,) for bucket in time_buckets], "time_bucket bigint"
     )
