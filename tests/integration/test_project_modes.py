@@ -27,6 +27,7 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tidemark.cassandra.control import Row
+from tidemark.projection.sources.messages import MessagesSource
 from tidemark.projection.writing import export_files
 
 LOG = """\
@@ -105,6 +106,41 @@ def test_append_has_a_row_for_each_event_and_a_corrected_version_wins_in_every_c
     assert projections.run(0, 2).report["pieces"]["done"] == 2
     amounts = [row[-1] for row in logged(projections.journal.rows("log"))]
     assert amounts == [None, None, 2, 4]
+
+
+def test_upsert_reads_what_follows_its_offsets_and_only_of_ids_with_news(
+    projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a persistence id whose new event tag-write has not seen, it is read a day later."""
+    projections.define(LATEST, LATEST_TABLE)
+    projections.insert(event("a|1", 1, 0.1, kind="in"), event("b|1", 1, 0.2, kind="in"))
+    projections.list_persistence_ids()
+    projections.validated(*range(3), 24)
+    assert projections.run(0, 1).report["counts"]["accepted"] == 2
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a time bucket was read")
+
+    monkeypatch.setattr(MessagesSource, "_rows", refuse)
+
+    def seen(persistence_id: str, sequence_nr: int) -> None:
+        row = {"persistence_id": persistence_id, "sequence_nr": sequence_nr}
+        projections.journal.insert("tag_scanning", [row])
+
+    seen("a|1", 2)
+    seen("b|1", 1)
+    projections.insert(event("a|1", 2, 1.1, kind="out"), event("b|1", 2, 1.2, kind="out"))
+    second = projections.run(1, 2)
+    assert second.report["counts"] == counts(events_read=1, accepted=1, rows_written=1)
+
+    seen("b|1", 2)
+    third = projections.run(2, 3)
+    assert third.report["counts"] == counts(events_read=1, accepted=1, rows_written=1)
+    assert third.report["pieces"]["done"] == 2
+
+    projections.insert(event("b|1", 3, 1.3, kind="in"))
+    daily = projections.run(24, 25)
+    assert daily.report["counts"] == counts(events_read=1, accepted=1, rows_written=1)
 
 
 def test_a_row_of_upsert_that_is_deleted_goes_and_comes_back_with_a_newer_event(

@@ -21,6 +21,7 @@ class MessagesSource(EventSource):
 
     finds_by_id = True
     _all_ids: DataFrame | None = None
+    _is_listed = False
 
     @property
     def table(self) -> str:
@@ -56,8 +57,11 @@ class MessagesSource(EventSource):
         return read.numbered(events).select(*read.COLUMNS, *read.PAYLOAD)
 
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
-        """Return all persistence ids that there are."""
-        return self._ids(stored).unionByName(planned.select("persistence_id")).distinct()
+        """Return all persistence ids that there are, if all_persistence_ids names them."""
+        ids = self._ids(stored)
+        if not self._is_listed:
+            return None
+        return ids.unionByName(planned.select("persistence_id")).distinct()
 
     def sample(self, time_buckets: Sequence[int]) -> DataFrame:
         """Read messages of any time: without an index, those of time buckets need a scan."""
@@ -106,7 +110,10 @@ class MessagesSource(EventSource):
         if self._all_ids is None:
             spark, settings = self.run.spark, self.run.settings
             known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-            if not stored.isEmpty() and listing.names_all(spark, self.run.control, settings, known):
+            self._is_listed = not stored.isEmpty() and listing.names_all(
+                spark, self.run.control, settings, known
+            )
+            if self._is_listed:
                 ids = self._listed()
             else:
                 ids = frames.message_index(spark, settings).select("persistence_id")
