@@ -95,12 +95,14 @@ class Bench:
         ids: int = IDS,
         size: int = 100,
         shards: int = 0,
+        hours: int = 0,
     ) -> None:
         """Write events first..first+events-1 of `size` bytes of every persistence id.
 
-        Each has the tags red and blue; with `shards` the one of its persistence id's shard.
+        Each has the tags red and blue; with `shards` the one of its persistence id's shard. Events
+        after the first lie `hours` after the history.
         """
-        numbers = map(str, (ids, first, events, buckets, size, shards))
+        numbers = map(str, (ids, first, events, buckets, size, shards, hours))
         self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
 
     def pekko(self, client: Client) -> Node:

@@ -1,9 +1,9 @@
-"""A journal of any size: `synthetic.py KEYSPACE IDS FIRST EVENTS BUCKETS [BYTES [SHARDS]]`.
+"""A journal of any size: `synthetic.py KEYSPACE IDS FIRST EVENTS BUCKETS [BYTES [SHARDS [HOURS]]]`.
 
 Every persistence id p-0, p-1, … gets EVENTS events of BYTES (100) bytes from sequence nr FIRST on,
 each with the tags red and blue, or with SHARDS with the one of shard-0, shard-1, … that its id has.
-They are spread over BUCKETS Hour buckets that end two days ago; events that follow others lie after
-them. The last line of the output is the number of events.
+They are spread over BUCKETS Hour buckets that end two days ago; events that follow others lie HOURS
+(0) after them. The last line of the output is the number of events.
 """
 
 from __future__ import annotations
@@ -29,12 +29,19 @@ HISTORY_END = to_millis(
 
 
 def main(
-    keyspace: str, ids: int, first: int, events: int, buckets: int, size: int = 100, shards: int = 0
+    keyspace: str,
+    ids: int,
+    first: int,
+    events: int,
+    buckets: int,
+    size: int = 100,
+    shards: int = 0,
+    hours: int = 0,
 ) -> None:
     """Write the messages, and print their number."""
     settings = Settings.load()
     spark = open_session("synthetic", settings)
-    fill(spark, settings, keyspace, ids, first, events, buckets, size, shards)
+    fill(spark, settings, keyspace, ids, first, events, buckets, size, shards, hours)
     print(json.dumps({"events": ids * events}))
 
 
@@ -48,9 +55,10 @@ def fill(
     buckets: int,
     size: int = 100,
     shards: int = 0,
+    hours: int = 0,
 ) -> None:
     """Write the messages, and the persistence ids to all_persistence_ids."""
-    start = HISTORY_END if first > 1 else HISTORY_END - buckets * HOUR_MS
+    start = HISTORY_END + (hours if first > 1 else -buckets) * HOUR_MS
     number = F.expr(f"id div {ids}") + first
     epoch_ms = F.lit(start) + F.expr(f"id * {buckets * HOUR_MS} div {ids * events}")
     # Several events share a millisecond: the ticks below it keep their timeuuids apart.

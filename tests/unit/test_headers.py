@@ -96,57 +96,6 @@ key: [a, b]
 
 SELECT a, b FROM events
 """
-OLD = """\
--- name: books
--- version: 2
--- source: persistence-ids a|1, 'it''s |,2'
--- mode: bucket
--- target: bank.books
--- event: kind STRING,
---        fare DECIMAL(9,2)
--- decoder: 31 jackson-json, 33/com.acme.Fared jackson-cbor, 20 string kind,
---          1001/'' avro fared.avsc, 1002 protobuf 'all of it.desc' acme.Fared,
---          1003 python decoders:decode, skip
--- on-error: retry-and-skip 3 200ms
--- checks: fares >= 0, warn f(a, 'b)') < 1, not null kind, warn unique (a, b), kind IN ('a,b', "c")
--- key: a, b
--- accept-sequence-number-reset-after: off
-
--- What it is for.
-SELECT a, b FROM events
-"""
-NEW = {
-    "name": "books",
-    "version": "2",
-    "source": {"persistence-ids": ["a|1", "it's |,2"]},
-    "mode": "bucket",
-    "target": "bank.books",
-    "event": "kind STRING, fare DECIMAL(9,2)",
-    "decoders": [
-        {"serializer-id": "31", "kind": "jackson-json"},
-        {"serializer-id": "33", "manifest": "com.acme.Fared", "kind": "jackson-cbor"},
-        {"serializer-id": "20", "kind": "string", "field": "kind"},
-        {"serializer-id": "1001", "manifest": "", "kind": "avro", "schema": "fared.avsc"},
-        {
-            "serializer-id": "1002",
-            "kind": "protobuf",
-            "descriptors": "all of it.desc",
-            "message": "acme.Fared",
-        },
-        {"serializer-id": "1003", "kind": "python", "function": "decoders:decode"},
-        "skip",
-    ],
-    "on-error": {"strategy": "retry-and-skip", "retries": "3", "retry-delay": "200 ms"},
-    "checks": [
-        "fares >= 0",
-        {"warn": "f(a, 'b)') < 1"},
-        {"not-null": "kind"},
-        {"warn": {"unique": ["a", "b"]}},
-        "kind IN ('a,b', \"c\")",
-    ],
-    "key": ["a", "b"],
-    "accept-sequence-number-reset-after": "off",
-}
 
 
 def from_sql(directory: Path, header: str) -> Header:
@@ -205,7 +154,7 @@ PIECES = st.text(max_size=6) | st.sampled_from(
 
 @settings(ANY, max_examples=300)
 @given(st.data())
-@pytest.mark.parametrize("text", [GOOD, OLD, None], ids=["yaml", "old", "python"])
+@pytest.mark.parametrize("text", [GOOD, None], ids=["yaml", "python"])
 def test_a_file_that_is_broken_anywhere_is_read_or_refused_with_its_line(
     tmp_path: Path, text: str | None, data: st.DataObject
 ) -> None:
@@ -227,35 +176,3 @@ def refusal_of(file: Path) -> DefinitionError | None:
     except DefinitionError as error:
         return error
     return None
-
-
-def test_an_old_header_is_refused_with_its_yaml_form(tmp_path: Path) -> None:
-    file = tmp_path / "books.sql"
-    file.write_text(OLD)
-    with pytest.raises(DefinitionError) as refused:
-        read(file)
-    message, _, form = str(refused.value).partition("\n\n")
-    assert message == (
-        f"a header is YAML in a comment now ({file}:1); put this in the place of its lines:"
-    )
-    file.write_text(form + "\nSELECT a, b FROM events\n")
-    pasted = read_sql_file(file).header
-    assert pasted.root.plain() == NEW
-    pasted.checked(ProjectionHeader)
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("messages", "source: messages"),
-        ("messages of Order, Shopping cart", "source:\n  entity-types: [Order, Shopping cart]"),
-        ("tags EWR, it's", "source:\n  tags: [EWR, it's]"),
-        ("kafka-journal orders", "source: {kafka-journal: orders}"),
-    ],
-)
-def test_every_old_source_has_a_yaml_form(tmp_path: Path, source: str, expected: str) -> None:
-    file = tmp_path / "books.sql"
-    file.write_text(f"-- name: a\n-- source: {source}\nSELECT 1\n")
-    with pytest.raises(DefinitionError) as refused:
-        read(file)
-    assert str(refused.value).endswith(f"/*---\nname: a\n{expected}\n---*/")

@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemark.headed_files import old_header
 from tidemark.headed_files.header import Header, error_in, utf8_text
 from tidemark.headed_files.yaml_text import mapping_of
 
@@ -47,7 +46,6 @@ def read_sql_file(file: Path) -> SqlFile:
     text = utf8_text(file)
     front_matter = _FRONT_MATTER.match(text)
     if front_matter is None:
-        old_header.refuse(file, text)
         line = len(text) - len(text.lstrip())
         what = (
             "the front matter does not end" if _OPENED.match(text) else "there is no front matter"
