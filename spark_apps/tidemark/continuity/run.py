@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -11,7 +12,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.check import Check
-from tidemark.continuity.judgement import expectations
+from tidemark.continuity.judgement.data_docs import publish
 from tidemark.continuity.layers import (
     NO_LAYERS,
     FurtherLayer,
@@ -31,7 +32,7 @@ from tidemark.continuity.reading.inspection import (
 from tidemark.continuity.run_findings import RunFindings
 from tidemark.continuity.user_checks import definition
 from tidemark.continuity.user_checks.definition import UserCheck
-from tidemark.errors import TidemarkError, ValidationFailed, reason_of
+from tidemark.errors import ValidationFailed, reason_of
 from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State, describe
@@ -119,30 +120,26 @@ def run_window(
         looked_at = planned | set(again)
         buckets = Examined(scope, claimed.pieces, passed, again)
         findings = _check(run, claimed, buckets, owed, user_checks, chosen)
-        run.say("judging the findings")
-        places = looked_at | ({NO_TIME_BUCKET} if chosen else set())
-        verdict = expectations.judge(
-            expectations.counts_table(
-                findings.known, places, {**findings.by_check, **findings.warned}
-            ),
+        docs = publish(
+            {**findings.by_check, **findings.warned},
             findings.known,
+            looked_at,
             settings,
             run_findings.facts(run, findings, looked_at),
         )
-        _require_agreement(findings, verdict)
         error = (
-            None
-            if verdict.passed
-            else run_findings.failure(run, findings, len(looked_at), verdict.page)
+            run_findings.failure(run, findings, len(looked_at), docs.page)
+            if findings.by_check
+            else None
         )
         _finish(claimed, findings, error)
-    outcome = _outcome(findings, verdict, error, planned)
+    outcome = _outcome(findings, docs.page, error, planned)
     outcome.lines.extend(lines)
     read = (tables.MESSAGES, settings.events_by_tag_table)
     outcome.details = {
         **details,
         **findings.inspection.details(),
-        "data_docs": str(verdict.page.relative_to(verdict.data_docs)),
+        "data_docs": str(docs.page.relative_to(docs.directory)),
         "tables": {
             "read": [f"{settings.journal_keyspace}.{name}" for name in read],
             "written": [f"{settings.keyspace}.{store.FINDING}"],
@@ -227,19 +224,9 @@ def _finish(claimed: Claim, findings: RunFindings, error: ValidationFailed | Non
     claimed.finish(State.DONE, counts)
 
 
-def _require_agreement(findings: RunFindings, verdict: expectations.Verdict) -> None:
-    if verdict.passed == bool(findings.by_check):
-        raise TidemarkError(
-            f"Great Expectations {'passed' if verdict.passed else 'failed'} the window, but"
-            f" {sum(findings.by_check.values())} findings were counted",
-            where=str(verdict.data_docs),
-            do="this is a defect of Tidemark; please report it with those Data Docs",
-        )
-
-
 def _outcome(
     findings: RunFindings,
-    verdict: expectations.Verdict,
+    page: Path,
     error: ValidationFailed | None,
     planned: Collection[int],
 ) -> Outcome:
@@ -249,6 +236,6 @@ def _outcome(
         RunState.FAILED if error else RunState.DONE,
         PieceCounts(len(pieces), len(pieces) - len(failed), failed=len(failed)),
         findings.totals(),
-        [*findings.lines(), findings.inspection.line(), f"Data Docs: {verdict.page}"],
+        [*findings.lines(), findings.inspection.line(), f"Data Docs: {page}"],
         error,
     )
