@@ -89,8 +89,8 @@ def found(
         ("name: mine\ncheck: {warn: {warn: a}}", "unknown key warn", ":3:16"),
         ("name: mine\nchecks: [a]\ncheck: b", "unknown key checks", ":3:1"),
         (
-            "name: mine\ncheck: b\nexpectations:\n- a: {b: c}",
-            "there are both check and expectations",
+            "name: mine\ncheck: b\nsuite: c",
+            "there are both check and suite",
             ":4:1",
         ),
     ],

@@ -11,7 +11,7 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.check import Check
+from tidemark.continuity.findings.check import Check, Layer
 from tidemark.continuity.judgement.data_docs import publish
 from tidemark.continuity.layers import (
     NO_LAYERS,
@@ -28,10 +28,13 @@ from tidemark.continuity.reading.inspection import (
     inspect,
     kept_frames,
     of_nothing,
+    with_named,
 )
 from tidemark.continuity.run_findings import RunFindings
 from tidemark.continuity.user_checks import definition
 from tidemark.continuity.user_checks.definition import UserCheck
+from tidemark.continuity.user_checks.named import NO_READERS, Readers
+from tidemark.continuity.user_checks.source import KEYS
 from tidemark.errors import ValidationFailed, reason_of
 from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
@@ -49,6 +52,7 @@ def run_window(
     scope: ValidationScope = ValidationScope.NEW,
     skip_passed: bool = True,
     layers: Layers = NO_LAYERS,
+    readers: Readers = NO_READERS,
 ) -> Outcome:
     """Check the sequence continuity of the window's time buckets, and further layers.
 
@@ -65,6 +69,7 @@ def run_window(
             that a schedule or an asset has started; if a person gives the window, it is examined.
         layers: the layers that there are beside messages and the tag views; those that are asked
             for are looked at even if no time bucket is.
+        readers: of the sources that users' checks may name.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -119,7 +124,7 @@ def run_window(
         planned = {piece.time_bucket for piece in pieces}
         looked_at = planned | set(again)
         buckets = Examined(scope, claimed.pieces, passed, again)
-        findings = _check(run, claimed, buckets, owed, user_checks, chosen)
+        findings = _check(run, claimed, buckets, owed, user_checks, readers, chosen)
         docs = publish(
             {**findings.by_check, **findings.warned},
             findings.known,
@@ -155,11 +160,17 @@ def _check(
     buckets: Examined,
     owed: plan.Owed,
     user_checks: Sequence[UserCheck],
+    readers: Readers,
     layers: Sequence[FurtherLayer],
 ) -> RunFindings:
     with kept_frames() as keep:
+        former: set[str] = set()
         if buckets.pieces or buckets.again:
-            inspection = inspect(run, buckets, owed, user_checks, keep)
+            of_keys = [check for check in user_checks if check.source == KEYS]
+            named = [check for check in user_checks if check.source != KEYS]
+            inspection = inspect(run, buckets, owed, of_keys, keep)
+            inspection = with_named(run, inspection, named, buckets, readers, keep)
+            former = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
         else:
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
@@ -174,7 +185,7 @@ def _check(
         claimed.check()
         is_any = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
         of_layers = (check.name for layer in layers for check in layer.checks)
-        replaced = [*inspection.whole, *of_layers]
+        replaced = [*inspection.whole, *of_layers, *former]
         replace_findings(run, everything, inspection.checks, replaced, write_time, is_any=is_any)
         if inspection.tails is not None:
             claimed.check()
