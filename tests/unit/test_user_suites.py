@@ -183,13 +183,27 @@ def test_a_file_that_is_no_suite_is_refused(tmp_path: Path, suite: str, what: st
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["../s", "a/b", "", "."])
-def test_a_name_that_leads_out_of_the_context_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("../s", "suite cannot be '../s'"),
+        ("a/b", "suite cannot be 'a/b'"),
+        ("", "suite is empty"),
+        (".", "suite cannot be '.'"),
+    ],
+)
+def test_a_name_that_leads_out_of_the_context_is_refused(
+    tmp_path: Path, name: str, what: str
+) -> None:
     loaded(tmp_path, FEW_TAGS)
+    (tmp_path / "gx" / "s.json").write_bytes((tmp_path / SUITES / "s.json").read_bytes())
     (tmp_path / "mine.sql").write_text(f"/*---\nname: mine\nsuite: '{name}'\n---*/\nSELECT 1\n")
 
-    with pytest.raises(DefinitionError, match="suite"):
+    with pytest.raises(DefinitionError) as refused:
         definition.load(tmp_path)
+
+    assert refused.value.what == what
+    assert refused.value.where == f"{tmp_path / 'mine.sql'}:3:8"
 
 
 def test_a_suite_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
