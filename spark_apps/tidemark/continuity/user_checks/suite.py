@@ -21,9 +21,10 @@ SUITES = Path("gx", "expectations")
 """Where suites are below the directory of checks, which is the root of the context's project."""
 
 
-class _StoredExpectation(BaseModel):
+@dataclass(frozen=True)
+class _StoredExpectation:
     type: str
-    arguments: dict[str, Any] = Field(alias="kwargs")
+    kwargs: dict[str, Any]
     severity: Literal["critical", "warning", "info"] = "critical"
 
 
@@ -94,7 +95,7 @@ def _read(file: Path, place: int, stored: _StoredExpectation) -> Expectation:
     if kind is None:
         do = _nearest(stored.type, catalogue.known())
         raise _error(file, place, f"unknown expectation {stored.type}", do)
-    kwargs = {name: value for name, value in stored.arguments.items() if value is not None}
+    kwargs = {name: value for name, value in stored.kwargs.items() if value is not None}
     for name in kwargs:
         if name not in kind.kwargs:
             raise _error(file, place, f"{kind.name} has no {name}", _nearest(name, kind.kwargs))
