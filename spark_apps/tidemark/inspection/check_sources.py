@@ -118,7 +118,7 @@ def _metajournal(run: RunContext, _source: Source, _buckets: Sequence[int]) -> D
 
 
 def _quarantine(run: RunContext, _source: Source, _buckets: Sequence[int]) -> DataFrame:
-    """Read the events that no tag view has and that projections could not process, by key.
+    """Read the events that tag-write, reconcile and projections could not process, by key.
 
     Raises:
         InvalidInput: there is no directory of projections, or a file cannot be used.
