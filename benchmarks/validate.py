@@ -10,8 +10,7 @@ Then the larger journal is looked at as a whole, all checks together, in turns w
 of Spark over the same columns.
 
 All of it runs in one process with one session, and the first round of each counts for nothing: no
-start of Python, Java, Spark or Great Expectations is measured. What is being done is told on
-standard error.
+start of Python, Java or Spark is measured. What is being done is told on standard error.
 """
 
 from __future__ import annotations

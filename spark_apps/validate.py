@@ -13,6 +13,7 @@ from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.run import run_window
 from tidemark.continuity.run_ids import run_ids
 from tidemark.continuity.scope import Scope
+from tidemark.inspection.check_sources import READERS
 from tidemark.inspection.layers import LAYERS, LayerName
 from tidemark.window import Window
 
@@ -76,6 +77,7 @@ def main(
             scope=scope,
             skip_passed=skip_passed,
             layers=Layers(LAYERS, layer or ()),
+            readers=READERS,
         ),
         window=lambda: Window.parse(window_start, window_end),
         dry_run=dry_run,

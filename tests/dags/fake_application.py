@@ -21,7 +21,7 @@ DIES = "1994"
 BROKEN = "1996"
 """The year in which the data is damaged, and the report names the run that repairs it."""
 JUDGED = "1995"
-"""The year in which `validate` has Great Expectations judge a time bucket without findings."""
+"""The year in which `validate` builds Data Docs of a time bucket without findings."""
 PARTLY_DONE = "1998"
 """The year in which a run completes all but the last day of its window, which is damaged."""
 SLOW = "1997"
@@ -117,7 +117,7 @@ def _failure(year: str) -> dict[str, Any]:
 def build_data_docs(arguments: list[str]) -> str:
     """Build the data docs as `validate` does, and return the path of the run's page in them."""
     from tidemark.continuity.findings.checks import CHECKS
-    from tidemark.continuity.judgement.expectations import counts_table, judge
+    from tidemark.continuity.judgement.data_docs import publish
     from tidemark.continuity.judgement.facts import RunFacts
     from tidemark.settings import Settings
     from tidemark.window import to_millis
@@ -125,9 +125,8 @@ def build_data_docs(arguments: list[str]) -> str:
     bucket = datetime.fromisoformat(option(arguments, "--window-start") or "")
     run_id = option(arguments, "--run-id") or ""
     facts = RunFacts(run_id, bucket.isoformat(), bucket.isoformat(), "Day", "everything", 1, 1)
-    table = counts_table(CHECKS, [to_millis(bucket)], {})
-    verdict = judge(table, CHECKS, Settings(), facts)
-    return str(verdict.page.relative_to(verdict.data_docs))
+    docs = publish({}, CHECKS, [to_millis(bucket)], Settings(), facts)
+    return str(docs.page.relative_to(docs.directory))
 
 
 def main(arguments: list[str]) -> int:

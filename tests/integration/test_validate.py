@@ -213,7 +213,7 @@ def test_data_docs_say_what_is_broken_where_since_when_and_what_mends_it(
     ):
         assert part in shown
     [began] = set(re.findall(r"persistence id, since (\S+ \S+);", shown))
-    assert began.startswith(first.report["details"]["data_docs"].split("/")[-2][:4])
+    assert began.startswith(first.report["details"]["data_docs"].split("/")[-1][:4])
     start_page = (tmp_path / "docs" / "index.html").read_text()
     assert start_page.count('<span class="state failed">failed</span>') == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.integration.test_validate import bucket, days, fill, findings, states
 from tests.integration.test_validate_incremental import NEWS
 from tests.integration.test_validate_incremental import validate as validate_days
 from tidemark.cassandra.schema import create_own_tables
+from tidemark.continuity.user_checks.suite import SUITES
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -32,15 +34,26 @@ EXPECTED = """\
 /*---
 name: expected_events
 rule: Each day has two events of each persistence id but the first.
-expectations:
-  - expect_column_values_to_be_between: {column: events, max_value: 1}
-  - expect_table_row_count_to_be_between: {max_value: 1}
+suite: expected_events
 ---*/
 
 SELECT time_bucket, persistence_id, count(*) AS events
 FROM messages WHERE persistence_id = 'one' OR timestamp >= '2024-03-03'
 GROUP BY time_bucket, persistence_id
 """
+
+
+def expect(checks: Path, severity: str, column: str = "events", bound: str = "max_value") -> None:
+    """Write the check EXPECTED and its suite."""
+    (checks / "expected.sql").write_text(EXPECTED)
+    expectations = [
+        {"type": "expect_column_values_to_be_between", "kwargs": {"column": column, bound: 1}},
+        {"type": "expect_table_row_count_to_be_between", "kwargs": {"max_value": 1}},
+    ]
+    stored = [{**expectation, "severity": severity} for expectation in expectations]
+    file = checks / SUITES / "expected_events.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"name": "expected_events", "expectations": stored}))
 
 
 @pytest.fixture
@@ -111,7 +124,7 @@ def test_a_check_that_warns_passes_and_is_told(days: Journal, checks: Path, tmp_
 def test_an_expectation_blocks_until_its_findings_are_settled(
     days: Journal, checks: Path, tmp_path: Path
 ) -> None:
-    (checks / "expected.sql").write_text(EXPECTED)
+    expect(checks, "critical")
 
     failed = validate(days)
 
@@ -148,8 +161,7 @@ def test_an_expectation_blocks_until_its_findings_are_settled(
 
 @pytest.mark.long
 def test_an_expectation_that_warns_passes_and_is_told(days: Journal, checks: Path) -> None:
-    warns = EXPECTED.replace("expectations:", "expectations:\n  warn:")
-    (checks / "expected.sql").write_text(warns)
+    expect(checks, "warning")
 
     result = validate(days)
 
@@ -205,8 +217,6 @@ def test_a_check_that_cannot_be_used_is_refused_before_anything_is_written(
             FEW.replace("{check}", "events < 2").replace("count(*)", "max(raise_error('no'))"),
             "RuntimeException: no",
         ),
-        (EXPECTED.replace("column: events", "column: event"), "unknown column event"),
-        (EXPECTED.replace("max_value", "max"), "has no max"),
     ):
         file.write_text(text)
         result = validate(days)
@@ -214,4 +224,15 @@ def test_a_check_that_cannot_be_used_is_refused_before_anything_is_written(
         (line,) = result.error_lines
         assert why in line
         assert f"{file}:" in line
+        assert days.own_rows("finding") == []
+    file.unlink()
+    for column, bound, why in (
+        ("event", "max_value", "unknown column event"),
+        ("events", "max", "has no max"),
+    ):
+        expect(checks, "critical", column, bound)
+        result = validate(days)
+        assert result.status == 2, result.stderr
+        (line,) = result.error_lines
+        assert f"{why} ({checks / SUITES / 'expected_events.json'}: expectation 1)" in line
         assert days.own_rows("finding") == []

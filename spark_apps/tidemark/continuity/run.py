@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -10,8 +11,8 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.check import Check
-from tidemark.continuity.judgement import expectations
+from tidemark.continuity.findings.check import Check, Layer
+from tidemark.continuity.judgement.data_docs import publish
 from tidemark.continuity.layers import (
     NO_LAYERS,
     FurtherLayer,
@@ -27,11 +28,14 @@ from tidemark.continuity.reading.inspection import (
     inspect,
     kept_frames,
     of_nothing,
+    with_named,
 )
 from tidemark.continuity.run_findings import RunFindings
 from tidemark.continuity.user_checks import definition
 from tidemark.continuity.user_checks.definition import UserCheck
-from tidemark.errors import TidemarkError, ValidationFailed, reason_of
+from tidemark.continuity.user_checks.named import NO_READERS, Readers
+from tidemark.continuity.user_checks.source import KEYS
+from tidemark.errors import ValidationFailed, reason_of
 from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State, describe
@@ -48,6 +52,7 @@ def run_window(
     scope: ValidationScope = ValidationScope.NEW,
     skip_passed: bool = True,
     layers: Layers = NO_LAYERS,
+    readers: Readers = NO_READERS,
 ) -> Outcome:
     """Check the sequence continuity of the window's time buckets, and further layers.
 
@@ -64,6 +69,7 @@ def run_window(
             that a schedule or an asset has started; if a person gives the window, it is examined.
         layers: the layers that there are beside messages and the tag views; those that are asked
             for are looked at even if no time bucket is.
+        readers: of the sources that users' checks may name.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -118,31 +124,27 @@ def run_window(
         planned = {piece.time_bucket for piece in pieces}
         looked_at = planned | set(again)
         buckets = Examined(scope, claimed.pieces, passed, again)
-        findings = _check(run, claimed, buckets, owed, user_checks, chosen)
-        run.say("judging the findings")
-        places = looked_at | ({NO_TIME_BUCKET} if chosen else set())
-        verdict = expectations.judge(
-            expectations.counts_table(
-                findings.known, places, {**findings.by_check, **findings.warned}
-            ),
+        findings = _check(run, claimed, buckets, owed, user_checks, readers, chosen)
+        docs = publish(
+            {**findings.by_check, **findings.warned},
             findings.known,
+            looked_at,
             settings,
             run_findings.facts(run, findings, looked_at),
         )
-        _require_agreement(findings, verdict)
         error = (
-            None
-            if verdict.passed
-            else run_findings.failure(run, findings, len(looked_at), verdict.page)
+            run_findings.failure(run, findings, len(looked_at), docs.page)
+            if findings.by_check
+            else None
         )
         _finish(claimed, findings, error)
-    outcome = _outcome(findings, verdict, error, planned)
+    outcome = _outcome(findings, docs.page, error, planned)
     outcome.lines.extend(lines)
     read = (tables.MESSAGES, settings.events_by_tag_table)
     outcome.details = {
         **details,
         **findings.inspection.details(),
-        "data_docs": str(verdict.page.relative_to(verdict.data_docs)),
+        "data_docs": str(docs.page.relative_to(docs.directory)),
         "tables": {
             "read": [f"{settings.journal_keyspace}.{name}" for name in read],
             "written": [f"{settings.keyspace}.{store.FINDING}"],
@@ -158,11 +160,17 @@ def _check(
     buckets: Examined,
     owed: plan.Owed,
     user_checks: Sequence[UserCheck],
+    readers: Readers,
     layers: Sequence[FurtherLayer],
 ) -> RunFindings:
     with kept_frames() as keep:
+        former: set[str] = set()
         if buckets.pieces or buckets.again:
-            inspection = inspect(run, buckets, owed, user_checks, keep)
+            of_keys = [check for check in user_checks if check.source == KEYS]
+            named = [check for check in user_checks if check.source != KEYS]
+            inspection = inspect(run, buckets, owed, of_keys, keep)
+            inspection = with_named(run, inspection, named, buckets, readers, keep)
+            former = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
         else:
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
@@ -177,7 +185,7 @@ def _check(
         claimed.check()
         is_any = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
         of_layers = (check.name for layer in layers for check in layer.checks)
-        replaced = [*inspection.whole, *of_layers]
+        replaced = [*inspection.whole, *of_layers, *former]
         replace_findings(run, everything, inspection.checks, replaced, write_time, is_any=is_any)
         if inspection.tails is not None:
             claimed.check()
@@ -227,19 +235,9 @@ def _finish(claimed: Claim, findings: RunFindings, error: ValidationFailed | Non
     claimed.finish(State.DONE, counts)
 
 
-def _require_agreement(findings: RunFindings, verdict: expectations.Verdict) -> None:
-    if verdict.passed == bool(findings.by_check):
-        raise TidemarkError(
-            f"Great Expectations {'passed' if verdict.passed else 'failed'} the window, but"
-            f" {sum(findings.by_check.values())} findings were counted",
-            where=str(verdict.data_docs),
-            do="this is a defect of Tidemark; please report it with those Data Docs",
-        )
-
-
 def _outcome(
     findings: RunFindings,
-    verdict: expectations.Verdict,
+    page: Path,
     error: ValidationFailed | None,
     planned: Collection[int],
 ) -> Outcome:
@@ -249,6 +247,6 @@ def _outcome(
         RunState.FAILED if error else RunState.DONE,
         PieceCounts(len(pieces), len(pieces) - len(failed), failed=len(failed)),
         findings.totals(),
-        [*findings.lines(), findings.inspection.line(), f"Data Docs: {verdict.page}"],
+        [*findings.lines(), findings.inspection.line(), f"Data Docs: {page}"],
         error,
     )

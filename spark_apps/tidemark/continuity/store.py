@@ -22,8 +22,9 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.check import Check, Severity
+from tidemark.continuity.findings.check import Check, Layer, Severity
 from tidemark.continuity.findings.checks import REPAIRABLE
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -223,6 +224,16 @@ def _unsettled_in(
     ):
         if _key(row) not in closed:
             yield row
+
+
+def names_in_no_time_bucket(control: Control, settings: Settings, layer: Layer) -> set[str]:
+    """Return the checks of a layer that have findings in no time bucket, settled or not."""
+    rows = control.stream(
+        f"SELECT check_name, layer FROM {table(settings.keyspace, FINDING)}"
+        " WHERE journal_keyspace = ? AND time_bucket = ?",
+        (settings.journal_keyspace, NO_TIME_BUCKET),
+    )
+    return {row["check_name"] for row in rows if row["layer"] == layer}
 
 
 def repairable_ids(control: Control, settings: Settings) -> Iterator[str]:

@@ -32,14 +32,12 @@ class Node:
         keys: start of each key of a mapping.
         padded: text with as many line ends and blanks before it as in its file, so that a place
             that Spark names is the place in the file.
-        is_quoted: whether a text in YAML is in quotes, or a block.
     """
 
     value: str | int | list[Node] | dict[str, Node]
     place: Place
     keys: Mapping[str, Place] = field(default_factory=dict)
     padded: str = ""
-    is_quoted: bool = False
 
     def plain(self) -> Any:
         """Return the value alone, as text, number, list or dict."""

@@ -113,7 +113,7 @@ class _Yaml:
         place = _place(event.start_mark)
         if isinstance(event, ScalarEvent):
             event.value = self._whole(event)
-            return Node(event.value, place, padded=self._padded(event), is_quoted=bool(event.style))
+            return Node(event.value, place, padded=self._padded(event))
         if isinstance(event, MappingStartEvent):
             return self._mapping(place, depth)
         items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark import clock
@@ -106,6 +106,18 @@ def stream(control: Control, settings: Settings, place: Place) -> Iterator[Row]:
         list(place.key.values()),
         page=_PAGE,
     )
+
+
+def rows(spark: SparkSession, settings: Settings, places: Sequence[Place]) -> DataFrame:
+    """Read the quarantined events of whole sources and applications, by direct join.
+
+    Columns out: source, application, persistence_id, sequence_nr, timestamp (timeuuid text), cause,
+    ser_id, ser_manifest, run_id, found_at (timestamp).
+    """
+    partitions = [(place.source, place.application) for place in places]
+    keys = local_rows(spark, partitions, "source string, application string")
+    columns = ("timestamp", "cause", "ser_id", "ser_manifest", "run_id", "found_at")
+    return connector.read_partitions(keys, settings.keyspace, TABLE, *_PARTITION, *_EVENT, *columns)
 
 
 def delete(control: Control, settings: Settings, place: Place) -> None:

@@ -1,1 +1,1 @@
-"""The verdict of Great Expectations on what validate found, and the pages that show it."""
+"""Data Docs of what validate found, and Great Expectations for the suites of users."""

@@ -1,4 +1,4 @@
-"""What a run of validate tells its page of Data Docs, beside the table that is judged."""
+"""What a run of validate tells its page of Data Docs, besides the numbers of findings."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ class RunFacts:
     layers: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as Great Expectations keeps it with the result of the run."""
+        """Return it as the result of the run keeps it."""
         return asdict(self)

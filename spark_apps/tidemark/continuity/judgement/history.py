@@ -1,10 +1,11 @@
-"""Earlier runs of validate, from the results that Great Expectations has kept."""
+"""Earlier runs of validate, from the results that Data Docs keep."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,35 +14,19 @@ from typing import Any
 from tidemark.continuity.findings.check import Severity
 from tidemark.continuity.no_time_bucket import NOWHERE
 
-RESULTS = "results"
-PAGES = "validations"
-WARNING = "warning"
-"""The severity in Great Expectations of a check that warns."""
+RESULTS = Path("runs")
+PAGES = Path("validations")
+"""The directories of results and of pages below that of Data Docs: <run id>/<time> in each."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class JudgedCheck:
-    """A check as it was when a run was judged; users' checks come and go.
-
-    Attributes:
-        name: in findings.
-        rule: what holds where it finds nothing.
-        severity: of `findings.checks.Severity`.
-    """
-
-    name: str
-    rule: str
-    severity: Severity
-
-
-@dataclass(frozen=True)
 class JudgedRun:
-    """The result of one run, as Great Expectations has kept it.
+    """The result of one run, as `data_docs.publish` keeps it.
 
     Attributes:
         page: the path of its page below the directory of Data Docs.
-        result: its validation result, of JSON's types.
+        result: of JSON's types.
     """
 
     page: Path
@@ -50,29 +35,28 @@ class JudgedRun:
     @property
     def facts(self) -> Mapping[str, Any]:
         """`RunFacts`, of JSON's types."""
-        facts: Mapping[str, Any] = self._kept["facts"]
+        facts: Mapping[str, Any] = self.result["facts"]
         return facts
 
     @property
     def since(self) -> Mapping[str, str]:
         """Since when each check with findings has been red, ISO 8601 (`red_since`)."""
-        since: Mapping[str, str] = self._kept["since"]
+        since: Mapping[str, str] = self.result["since"]
         return since
 
     @property
     def time(self) -> datetime:
         """When the run was judged."""
-        return datetime.fromisoformat(self.result["meta"]["run_id"]["run_time"])
+        return datetime.fromisoformat(self.result["time"])
 
     @property
     def journal_keyspace(self) -> str:
         """The keyspace whose journal was checked."""
-        name: str = self.result["meta"]["active_batch_definition"]["data_asset_name"]
-        return name
+        return str(self.result["journal_keyspace"])
 
     @property
     def passed(self) -> bool:
-        """Whether every expectation that blocks was met."""
+        """Whether there is no finding that blocks."""
         return not self.findings
 
     @property
@@ -85,8 +69,7 @@ class JudgedRun:
     @property
     def time_buckets(self) -> int:
         """How many time buckets were looked at."""
-        [number] = {check["result"]["element_count"] for check in self._of_checks()}
-        return int(number) - bool(self.facts.get("layers"))
+        return int(self.result["time_buckets"])
 
     @property
     def bad_time_buckets(self) -> set[str]:
@@ -112,56 +95,41 @@ class JudgedRun:
 
     def by_time_bucket(self, *, warns: bool | None = None) -> Iterator[tuple[str, str, int]]:
         """Yield check, time bucket (ISO 8601) and number of findings, of one severity or both."""
-        for check in self._of_checks():
-            if warns not in (None, check["expectation_config"]["severity"] == WARNING):
-                continue
-            name = check["expectation_config"]["kwargs"]["column"]
-            for place in check["result"].get("unexpected_index_list", ()):
-                yield name, place["time_bucket"], place[name]
+        for check in self.checks:
+            if warns in (None, check["severity"] == Severity.WARNS):
+                for place, number in check["findings"].items():
+                    yield check["name"], place, number
 
     @property
-    def checks(self) -> list[JudgedCheck]:
-        """The checks of the run, in the order in which they are shown."""
-        configured = [check["expectation_config"] for check in self._of_checks()]
-        return [
-            JudgedCheck(
-                config["kwargs"]["column"],
-                config["description"],
-                Severity.WARNS if config["severity"] == WARNING else Severity.BLOCKS,
-            )
-            for config in configured
-        ]
+    def checks(self) -> Sequence[Mapping[str, Any]]:
+        """The checks as they were: name, rule, severity, and findings by time bucket."""
+        checks: Sequence[Mapping[str, Any]] = self.result["checks"]
+        return checks
 
-    @property
-    def _kept(self) -> Mapping[str, Any]:
-        """What was kept with the expectation about the whole table."""
-        [whole] = [check for check in self.result["results"] if not _is_of_check(check)]
-        kept: Mapping[str, Any] = whole["expectation_config"]["meta"]
-        return kept
-
-    def _of_checks(self) -> list[Mapping[str, Any]]:
-        return [check for check in self.result["results"] if _is_of_check(check)]
+    def delete(self, directory: Path) -> None:
+        """Delete its result and its page below the directory of Data Docs."""
+        result = RESULTS / self.page.relative_to(PAGES).with_suffix(".json")
+        for file in (directory / result, directory / self.page):
+            file.unlink(missing_ok=True)
+            # Two runs may have one run id, and then one directory.
+            with suppress(OSError):
+                file.parent.rmdir()
 
 
-def _is_of_check(expectation: Mapping[str, Any]) -> bool:
-    return "column" in expectation["expectation_config"]["kwargs"]
-
-
-def runs(directory: Path, journal_keyspace: str | None = None) -> list[JudgedRun]:
+def runs(directory: Path) -> list[JudgedRun]:
     """Return the runs below a directory of Data Docs, the newest first.
 
-    What cannot be read, or is of an older form, is left out and logged.
+    What cannot be read is left out and logged.
     """
     judged = []
-    for file in (directory / RESULTS).rglob("*.json"):
+    for file in (directory / RESULTS).glob("*/*.json"):
         page = PAGES / file.relative_to(directory / RESULTS).with_suffix(".html")
         try:
             run = JudgedRun(page, json.loads(file.read_text()))
-            if journal_keyspace in (None, run.journal_keyspace) and run.facts:
-                judged.append(run)
+            judged.append((run.time, run))
         except (OSError, ValueError, LookupError) as error:
             _log.warning("%s is left out of Data Docs: %r", file, error)
-    return sorted(judged, key=lambda run: run.time, reverse=True)
+    return [run for _, run in sorted(judged, key=lambda timed: timed[0], reverse=True)]
 
 
 def red_since(

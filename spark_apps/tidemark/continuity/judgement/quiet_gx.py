@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from great_expectations.core.batch_definition import BatchDefinition
-    from great_expectations.data_context.data_context.abstract_data_context import (
-        AbstractDataContext,
-    )
-    from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
 
 
 def silence() -> None:
@@ -20,30 +16,30 @@ def silence() -> None:
     Its import takes seconds, so only what needs it imports it, inside of functions.
     """
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    # GX warns about its own internals; a page that could not be rendered is an error.
+    # GX warns about its own internals.
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
 
 
-def context(defaults: InMemoryStoreBackendDefaults) -> AbstractDataContext:
-    """Make a context with these stores that nothing outlives but what they keep."""
+def frames() -> BatchDefinition[Any]:
+    """Return the definition of a batch that is one pandas frame, in a context of its own."""
     silence()
     import great_expectations as gx
-    from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
 
-    return gx.get_context(
+    context = gx.get_context(
         mode="ephemeral",
         project_config=DataContextConfig(
-            store_backend_defaults=defaults,
+            store_backend_defaults=InMemoryStoreBackendDefaults(),
             analytics_enabled=False,
             progress_bars=ProgressBarsConfig(globally=False),
         ),
     )
-
-
-def whole_frames(of: AbstractDataContext, asset: str, batch: str) -> BatchDefinition[Any]:
-    """Return the definition of a batch that is one pandas frame."""
     return (
-        of.data_sources.add_pandas("journal")
-        .add_dataframe_asset(asset)
-        .add_batch_definition_whole_dataframe(batch)
+        context.data_sources.add_pandas("tidemark")
+        .add_dataframe_asset("result")
+        .add_batch_definition_whole_dataframe("time bucket")
     )

@@ -62,7 +62,7 @@ def unmet(
     Raises:
         CannotBeJudged: an expectation fails with an error, such as a text compared to a number.
     """
-    judge = _judge(expectations)
+    judge = _Judge(expectations, quiet_gx.frames())
     places = range(len(expectations))
     by_row = [place for place in places if expectations[place].is_by_row]
     others = [place for place in places if not expectations[place].is_by_row]
@@ -110,14 +110,6 @@ class _Judge:
             if bucket is None:
                 raise CannotBeJudged(place, "no row is named that does not meet it")
             yield Unmet(place, bucket, None, _observed(judged.result))
-
-
-def _judge(expectations: Sequence[Expectation]) -> _Judge:
-    quiet_gx.silence()
-    from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
-
-    context = quiet_gx.context(InMemoryStoreBackendDefaults())
-    return _Judge(expectations, quiet_gx.whole_frames(context, "result", "time bucket"))
 
 
 def _require_judged(place: int, info: dict[str, Any]) -> None:

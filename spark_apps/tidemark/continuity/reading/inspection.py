@@ -23,8 +23,10 @@ from tidemark.continuity.reading.examine import examine, read_keys
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.keys import once
+from tidemark.continuity.user_checks import named
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
+from tidemark.continuity.user_checks.named import Readers
 from tidemark.journal import tables
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.ledger.pieces import Piece
@@ -254,6 +256,28 @@ def _with_user_checks(
     failed = failures(events, rows, present, asked.user_checks, buckets, asked.keep)
     # Those that warn are told of the planned time buckets only, as Tidemark's own are.
     return inspection.plus(asked.run, failed, asked.planned)
+
+
+def with_named(
+    run: RunContext,
+    inspection: Inspection,
+    checks: Sequence[UserCheck],
+    buckets: Examined,
+    readers: Readers,
+    keep: Keep,
+) -> Inspection:
+    """Add users' checks with sources of their own, and what they find.
+
+    Raises:
+        DefinitionError: a check cannot be used or computed.
+    """
+    if not checks:
+        return inspection
+    run.say(f"making {counted(len(checks), 'check')} of your own, on sources of their own")
+    planned = [piece.time_bucket for piece in buckets.pieces]
+    found = named.failures(run, checks, sorted({*planned, *buckets.again}), readers, keep)
+    extended = replace(inspection, checks=(*inspection.checks, *(check.check for check in checks)))
+    return extended.plus(run, found, [*planned, NO_TIME_BUCKET])
 
 
 def rows_by_bucket(

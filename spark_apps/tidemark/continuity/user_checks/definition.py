@@ -14,11 +14,8 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from tidemark.continuity.findings.check import Check, Layer, Severity
 from tidemark.continuity.findings.checks import CHECKS
-from tidemark.continuity.user_checks.expected import (
-    AnyExpectations,
-    Expectations,
-    read_expectations,
-)
+from tidemark.continuity.user_checks.source import KEYS, AnySource, Source, source_of
+from tidemark.continuity.user_checks.suite import Suite, read_suite
 from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.form import Form, Text, refusal
 from tidemark.headed_files.header import error_in
@@ -27,23 +24,22 @@ from tidemark.user_sql.row_check import AnyCheck, RowCheck, read_check
 from tidemark.user_sql.statement import Select, read_select
 
 FRAMES = ("messages", "tag_rows", "findings")
-"""The tables that a SELECT may read."""
+"""The tables that a SELECT over keys may read."""
 _TAKEN = {
-    "time_bucket",
     "findings",
     "warnings",
     "settled_findings",
     "messages_checked",
     "tag_rows_checked",
 }
-"""Names that stand beside those of checks in the judged table and in reports."""
+"""Names that reports have besides those of checks."""
 
 
 class CheckHeader(Form):
     """The header of a check of validate."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["check"]}, {"required": ["expectations"]}]}
+        json_schema_extra={"oneOf": [{"required": ["check"]}, {"required": ["suite"]}]}
     )
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = Field(
@@ -54,14 +50,16 @@ class CheckHeader(Form):
         description="what must be true of each row of the SELECT",
         examples=["tags <= 1", {"not-null": "tag"}, {"unique": ["tag"]}, {"warn": "tags <= 1"}],
     )
-    expectations: AnyExpectations = Field(
-        (),
-        description="in place of `check`: expectations of Great Expectations that the result of"
-        " the SELECT must meet in each time bucket",
-        examples=[
-            [{"expect_column_values_to_be_between": {"column": "events", "max_value": 1000}}],
-            {"warn": [{"expect_table_row_count_to_be_between": {"min_value": 1}}]},
-        ],
+    suite: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")] = Field(
+        "",
+        description="in place of `check`: the suite of Great Expectations, of the context in the"
+        " folder gx, that the result of the SELECT must meet",
+        examples=["busy_ids"],
+    )
+    source: AnySource = Field(
+        "keys",
+        description="what the SELECT reads",
+        examples=["journal", {"events": "flights"}, {"read-model": "daily_punctuality"}],
     )
     rule: Text = Field(
         "",
@@ -71,12 +69,12 @@ class CheckHeader(Form):
 
     @model_validator(mode="after")
     def _require_one_requirement(self) -> Self:
-        given = self.model_fields_set & {"check", "expectations"}
+        given = self.model_fields_set & {"check", "suite"}
         if not given:
-            raise refusal("add `check: tags <= 1`, or expectations", "check is missing")
+            raise refusal("add `check: tags <= 1`, or a suite", "check is missing")
         if len(given) > 1:
             do = "leave one of them out, or make two files of it"
-            raise refusal(do, "there are both check and expectations", "expectations")
+            raise refusal(do, "there are both check and suite", "suite")
         return self
 
 
@@ -88,13 +86,25 @@ class UserCheck:
         file: the file that defines it.
         check: its name, rule and severity.
         condition: what must be true of each row of the SELECT, or what is expected of all.
+        source: what the SELECT reads.
         select: the rows.
     """
 
     file: Path
     check: Check
-    condition: RowCheck | Expectations
+    condition: RowCheck | Suite
+    source: Source
     select: Select
+
+    @property
+    def prefix(self) -> str:
+        """What the detail of a finding begins with: the source, unless that is the keys."""
+        return "" if self.source == KEYS else f"{self.source}: "
+
+
+def tables_of(source: Source) -> tuple[str, ...]:
+    """Return the names of the tables that a SELECT over a source may read."""
+    return FRAMES if source == KEYS else (source.table,)
 
 
 def load(directory: Path, further: Sequence[Check] = ()) -> list[UserCheck]:
@@ -125,12 +135,14 @@ def load(directory: Path, further: Sequence[Check] = ()) -> list[UserCheck]:
 def _read(file: Path) -> UserCheck:
     parts = read_sql_file(file)
     header = parts.header.checked(CheckHeader)
+    source = source_of(header.source)
     condition = (
-        read_expectations(parts.header, header.expectations)
-        if header.expectations
+        read_suite(file.parent, header.suite)
+        if header.suite
         else read_check(parts.header, header.check, "check")
     )
-    select = read_select(parts, f"write one SELECT over the tables {', '.join(FRAMES)}")
+    tables = ", ".join(tables_of(source))
+    select = read_select(parts, f"write one SELECT over {tables}")
     check = Check(
         header.name,
         header.rule or condition.text,
@@ -138,4 +150,4 @@ def _read(file: Path) -> UserCheck:
         remedy=f"put right what your check {header.name} finds",
         severity=Severity.BLOCKS if condition.is_blocking else Severity.WARNS,
     )
-    return UserCheck(file, check, condition, select)
+    return UserCheck(file, check, condition, source, select)

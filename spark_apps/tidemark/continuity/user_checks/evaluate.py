@@ -1,4 +1,4 @@
-"""Users' checks, evaluated by Spark over what a run of validate has read."""
+"""Users' checks, evaluated by Spark: those over keys on what a run of validate has read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
-from tidemark.continuity.user_checks.definition import FRAMES, UserCheck
-from tidemark.continuity.user_checks.expected import Expectations
+from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.judged import require_columns, unmet_expectations
 from tidemark.continuity.user_checks.result import (
     KEY,
@@ -22,6 +21,7 @@ from tidemark.continuity.user_checks.result import (
     require_key,
     shown,
 )
+from tidemark.continuity.user_checks.suite import Suite
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.partitioning import columns
 from tidemark.spark.local_rows import local_rows
@@ -39,7 +39,7 @@ _SCHEMAS = {
 
 
 def require_usable(spark: SparkSession, checks: Sequence[UserCheck]) -> None:
-    """Parse and analyze each check against empty tables; nothing is read.
+    """Parse and analyze each check over keys against empty tables; nothing is read.
 
     Raises:
         DefinitionError: Spark refuses a check, or its result has no time bucket or not the columns
@@ -47,14 +47,9 @@ def require_usable(spark: SparkSession, checks: Sequence[UserCheck]) -> None:
     """
     if not checks:
         return
-    with _views({name: spark.createDataFrame([], ddl) for name, ddl in _SCHEMAS.items()}):
-        for check in checks:
-            rows = _selected(spark, check)
-            require_key(check, rows)
-            if isinstance(check.condition, Expectations):
-                require_columns(check, check.condition, rows)
-            else:
-                require_evaluable(rows, check.condition, check.file)
+    empty = {name: spark.createDataFrame([], ddl) for name, ddl in _SCHEMAS.items()}
+    for check in checks:
+        selected(check, empty)
 
 
 @shaped(messages=MESSAGES, tag_rows=TAG_ROWS, findings=shapes.FINDINGS, returns=shapes.FINDINGS)
@@ -80,16 +75,15 @@ def failures(
         DefinitionError: a check cannot be computed or judged, or a row that fails it has another
             time bucket.
     """
-    spark = messages.sparkSession
     timed = {
         name: finding.within(frame, buckets)
         .withColumn("timestamp", columns.ticks_timestamp(F.col("ticks")))
         .select(*_names(name))
         for name, frame in (("messages", messages), ("tag_rows", tag_rows))
     }
-    none = local_rows(spark, [], finding.SCHEMA)
-    with _views({**timed, "findings": findings.select(*_names("findings"))}):
-        parts = [_found(_selected(spark, check), check, buckets, keep) for check in checks]
+    tables = {**timed, "findings": findings.select(*_names("findings"))}
+    parts = [found(selected(check, tables), check, buckets, keep) for check in checks]
+    none = local_rows(messages.sparkSession, [], finding.SCHEMA)
     return reduce(DataFrame.unionByName, parts, none)
 
 
@@ -109,19 +103,44 @@ def _views(frames: Mapping[str, DataFrame]) -> Iterator[None]:
             frame.sparkSession.catalog.dropTempView(name)
 
 
-def _selected(spark: SparkSession, check: UserCheck) -> DataFrame:
-    columns_of = "; ".join(f"of {name}: {', '.join(_names(name))}" for name in FRAMES)
-    return accepted(spark, check.select, check.file, f"the columns are {columns_of}", FRAMES)
+def selected(check: UserCheck, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the result of a check's SELECT over some tables; no row is read.
+
+    Raises:
+        DefinitionError: as `require_usable`.
+    """
+    spark = next(iter(tables.values())).sparkSession
+    columns_of = "; ".join(f"of {name}: {', '.join(rows.columns)}" for name, rows in tables.items())
+    with _views(tables):
+        known = f"the columns are {columns_of}"
+        rows = accepted(spark, check.select, check.file, known, tuple(tables))
+    require_key(check, rows)
+    if isinstance(check.condition, Suite):
+        require_columns(check.condition, rows)
+    else:
+        require_evaluable(rows, check.condition, check.file)
+    return rows
 
 
-def _found(
+@shaped(returns=shapes.FINDINGS)
+def found(
     rows: DataFrame,
     check: UserCheck,
     buckets: Collection[int],
     keep: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
-    """Return the findings of one check, computed."""
-    if isinstance(check.condition, Expectations):
+    """Return a finding for each key of the rows of `selected` that fail a check, computed.
+
+    Args:
+        rows: with a time_bucket.
+        check: the check.
+        buckets: the time buckets (epoch ms).
+        keep: keeps a frame in memory.
+
+    Raises:
+        DefinitionError: as `failures`.
+    """
+    if isinstance(check.condition, Suite):
         return unmet_expectations(rows, check, check.condition, buckets, keep)
     failed = keep(_failed(rows, check, check.condition))
     wanted = local_rows(rows.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
@@ -144,7 +163,7 @@ def _failed(rows: DataFrame, check: UserCheck, condition: RowCheck) -> DataFrame
         marked.select(
             "time_bucket",
             *(column.alias(name) for name, column in key.items()),
-            _detail(condition.text, evidence).alias("detail"),
+            _detail(f"{check.prefix}{condition.text}", evidence).alias("detail"),
         )
         .groupBy("time_bucket", *key)
         .agg(F.min("detail").alias("detail"), F.count(F.lit(1)).alias("rows"))

@@ -15,8 +15,8 @@ from tidemark.continuity.findings import finding
 from tidemark.continuity.judgement.catalogue import Expectation
 from tidemark.continuity.judgement.small_table import CannotBeJudged, Unmet, unmet
 from tidemark.continuity.user_checks.definition import UserCheck
-from tidemark.continuity.user_checks.expected import Expectations
 from tidemark.continuity.user_checks.result import computing, elsewhere, key_of, shown
+from tidemark.continuity.user_checks.suite import Suite
 from tidemark.headed_files.header import error_in
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -25,24 +25,24 @@ MOST_ROWS = 100_000
 """Rows that one result may have; ten for each of the time buckets that a run takes up at most."""
 
 
-def require_columns(check: UserCheck, expected: Expectations, rows: DataFrame) -> None:
+def require_columns(suite: Suite, rows: DataFrame) -> None:
     """Refuse an expectation of a column that the result does not have; no row is read.
 
     Raises:
-        DefinitionError: naming file, line, column and what would be right.
+        DefinitionError: naming the suite's file, the expectation and what would be right.
     """
-    for placed in expected.each:
-        for name, argument in placed.expectation.columns.items():
+    for place, expectation in enumerate(suite.each):
+        for name in expectation.columns:
             if name not in rows.columns:
                 do = f"the columns of the result are {', '.join(rows.columns)}"
-                raise error_in(check.file, f"unknown column {name}", do, *placed.kwargs[argument])
+                raise suite.error(place, f"unknown column {name}", do)
 
 
 @shaped(returns=shapes.FINDINGS)
 def unmet_expectations(
     rows: DataFrame,
     check: UserCheck,
-    expected: Expectations,
+    suite: Suite,
     buckets: Collection[int],
     keep: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
@@ -51,7 +51,7 @@ def unmet_expectations(
     Args:
         rows: the result of the SELECT.
         check: the check.
-        expected: of the check; `require_columns` has accepted them.
+        suite: of the check; `require_columns` has accepted it.
         buckets: the time buckets that are judged (epoch ms).
         keep: keeps a frame in memory.
 
@@ -59,24 +59,19 @@ def unmet_expectations(
         DefinitionError: there are more than MOST_ROWS rows, one is of another time bucket, or an
             expectation cannot be judged.
     """
-    expectations = [placed.expectation for placed in expected.each]
-    table = _table(
-        rows, check, sorted({name for each in expectations for name in each.columns}), keep
-    )
+    named = sorted({name for expectation in suite.each for name in expectation.columns})
+    table = _table(rows, check, named, keep)
     strays = table.loc[~table["time_bucket"].isin(buckets), "time_bucket"]
     if len(strays):
         stray = strays.iloc[0]
         raise elsewhere(check, "a row", None if pd.isna(stray) else int(stray))
     try:
-        found = list(unmet(table, expectations, buckets))
+        found = list(unmet(table, suite.each, buckets))
     except CannotBeJudged as error:
-        placed = expected.each[error.place]
-        what = f"{placed.expectation.kind.name} cannot be judged: {error.why}"
-        do = "correct it, or cast the column in the SELECT"
-        raise error_in(check.file, what, do, *placed.place) from None
-    return local_rows(
-        rows.sparkSession, _findings(table, check, expectations, found), finding.SCHEMA
-    )
+        what = f"{suite.each[error.place].kind.name} cannot be judged: {error.why}"
+        do = f"correct it, or cast the column in the SELECT of {check.file}"
+        raise suite.error(error.place, what, do) from None
+    return local_rows(rows.sparkSession, _findings(table, check, suite.each, found), finding.SCHEMA)
 
 
 def _table(
@@ -134,7 +129,8 @@ def _findings(
             tag,
             number,
             None,
-            "; ".join(
+            check.prefix
+            + "; ".join(
                 _detail(expectations[place], evidence) for place, evidence in sorted(places.items())
             ),
         )

@@ -15,11 +15,14 @@ from tidemark.spark.row_errors import is_of_rows
 from tidemark.user_sql.evaluate import SHOWN_CHARACTERS
 
 KEY = {"time_bucket": "bigint", "persistence_id": "string", "tag": "string", "number": "bigint"}
-"""The columns of a result that become the key of a finding; only the first is required."""
+"""The columns of a result that become the key of a finding.
+
+The first is required, or refused where the source has no time; the others may be absent.
+"""
 
 
 def require_key(check: UserCheck, rows: DataFrame) -> None:
-    """Refuse a result without a time bucket, or with a column of the key that is of another type.
+    """Refuse a result whose time bucket or another column of the key does not fit.
 
     Raises:
         DefinitionError: naming file and line.
@@ -28,11 +31,18 @@ def require_key(check: UserCheck, rows: DataFrame) -> None:
     if len(types) < len(rows.columns):
         what = "the result has a column twice"
         raise error_in(check.file, what, "name each of them once, with AS", check.select.line)
-    if "time_bucket" not in types:
+    if check.source.has_time and "time_bucket" not in types:
         raise error_in(
             check.file,
             "the result has no time_bucket",
             "select it: a finding belongs to the time bucket whose run found it",
+            check.select.line,
+        )
+    if not check.source.has_time and "time_bucket" in types:
+        raise error_in(
+            check.file,
+            f"the result has a time_bucket, and a finding of {check.source} belongs to none",
+            "name it otherwise, such as `time_bucket AS number`",
             check.select.line,
         )
     for name, kind in KEY.items():

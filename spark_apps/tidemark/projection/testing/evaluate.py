@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from tidemark.errors import TidemarkError
+from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Mode
@@ -18,6 +19,12 @@ from tidemark.projection.writing.write import MODES
 from tidemark.spark.row_errors import is_of_rows
 
 CAUSE = ("persistence_id", "sequence_nr", "cause")
+
+
+def decoded(checked: AnalyzedDefinition, rows: DataFrame) -> DataFrame:
+    """Return the events of rows of a source (EVENTS), none of them a snapshot, of shape DECODED."""
+    events = snapshots.as_events(rows) if checked.definition.starts_from_snapshots else rows
+    return transform.decode(transform.distinct_events(events), checked.event, checked.decoders)
 
 
 def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:

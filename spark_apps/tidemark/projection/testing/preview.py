@@ -10,7 +10,6 @@ from pyspark.sql import types as T
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.plan import ProjectionPlan
@@ -78,10 +77,7 @@ def sample(
 def _decoded(
     run: RunContext, checked: AnalyzedDefinition, rows: Sequence[Row], schema: T.StructType
 ) -> DataFrame:
-    sampled = run.spark.createDataFrame(rows, schema)
-    if checked.definition.starts_from_snapshots:
-        sampled = snapshots.as_events(sampled)
-    return transform.decode(transform.distinct_events(sampled), checked.event, checked.decoders)
+    return evaluate.decoded(checked, run.spark.createDataFrame(rows, schema))
 
 
 def _divided(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:

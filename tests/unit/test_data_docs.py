@@ -1,7 +1,9 @@
-"""The judgement's table, the bound of Data Docs, the write times, and the removed rows."""
+"""Data Docs and their bound, the write times, and the removed rows."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ import pytest
 
 from tidemark.continuity import plan
 from tidemark.continuity.findings import checks
-from tidemark.continuity.judgement import expectations, history
+from tidemark.continuity.judgement import data_docs, history
 from tidemark.continuity.judgement.facts import CheckFacts, RunFacts
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import Removed
@@ -36,17 +38,6 @@ def pieces(*days: int) -> Sequence[Piece]:
     return [Piece(day * DAY_MS, Reason.UNFINISHED) for day in days]
 
 
-def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() -> None:
-    counts = {(DAY_MS, checks.UNTAGGED_EVENT.name): 3}
-
-    table = expectations.counts_table(checks.CHECKS, [DAY_MS, 0], counts)
-
-    assert list(table.columns) == ["time_bucket", *(check.name for check in checks.CHECKS)]
-    assert list(table["time_bucket"]) == ["1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"]
-    assert list(table[checks.UNTAGGED_EVENT.name]) == [0, 3]
-    assert table.drop(columns="time_bucket").to_numpy().sum() == 3
-
-
 def facts(run_id: str, **checks: CheckFacts) -> RunFacts:
     return RunFacts(run_id, iso(from_millis(0)), iso(from_millis(0)), "Day", "all", 7, 9, checks)
 
@@ -54,19 +45,17 @@ def facts(run_id: str, **checks: CheckFacts) -> RunFacts:
 def test_page_escapes_what_comes_from_the_journal(tmp_path: Path) -> None:
     key = {"time_bucket": 0, "persistence_id": "<b>&", "tag": "<i>", "number": 2, "expected": 1}
     told = CheckFacts(30, 4, [{**key, "detail": "expected 1, found 2"}])
-    table = expectations.counts_table(
-        checks.CHECKS, [0], {(0, checks.TAG_PID_SEQUENCE_NR_GAP.name): 30}
-    )
 
-    verdict = expectations.judge(
-        table,
+    docs = data_docs.publish(
+        {(0, checks.TAG_PID_SEQUENCE_NR_GAP.name): 30},
         checks.CHECKS,
+        [0],
         Settings(data_docs_dir=tmp_path),
         facts("r", tag_pid_sequence_nr_gap=told),
     )
 
-    page = verdict.page.read_text()
-    assert not verdict.passed
+    page = docs.page.read_text()
+    assert "30 findings in 1 of 1 time bucket" in page
     assert "<code>&lt;b&gt;&amp;</code>" in page
     assert "<i>" not in page
     assert "30 findings of 4 persistence ids" in " ".join(page.split())
@@ -88,16 +77,8 @@ def test_red_since_is_the_first_run_without_a_pass_since(
     earlier: list[list[str]], since: int
 ) -> None:
     def judged(hour: int, buckets: list[str]) -> history.JudgedRun:
-        places = [{"time_bucket": bucket, "gap": 1} for bucket in buckets]
-        result = {
-            "meta": {"run_id": {"run_time": at(hour).isoformat()}},
-            "results": [
-                {
-                    "expectation_config": {"kwargs": {"column": "gap"}, "severity": "critical"},
-                    "result": {"unexpected_index_list": places},
-                }
-            ],
-        }
+        check = {"name": "gap", "severity": "blocks", "findings": dict.fromkeys(buckets, 1)}
+        result = {"time": at(hour).isoformat(), "checks": [check]}
         return history.JudgedRun(Path(), result)
 
     runs = [judged(8 - place, buckets) for place, buckets in enumerate(earlier)]
@@ -110,19 +91,46 @@ def at(hour: int) -> datetime:
 
 
 def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expectations, "KEPT_RUNS", 2)
-    settings = Settings(data_docs_dir=tmp_path)
+    monkeypatch.setattr(data_docs, "KEPT_RUNS", 2)
 
     for run_id in ("one", "two", "three", "four"):
-        table = expectations.counts_table(checks.CHECKS, [0], {})
-        assert expectations.judge(table, checks.CHECKS, settings, facts(run_id)).passed
+        data_docs.publish({}, checks.CHECKS, [0], Settings(data_docs_dir=tmp_path), facts(run_id))
 
-    # A run applies the bound before it adds its own page.
-    pages = {page.parents[1].name for page in (tmp_path / "validations").rglob("*.html")}
-    assert pages == {"two", "three", "four"}
+    for kept in (history.PAGES, history.RESULTS):
+        assert {directory.name for directory in (tmp_path / kept).iterdir()} == {"three", "four"}
     start_page = (tmp_path / "index.html").read_text()
-    assert "/one/" not in start_page
-    assert "/two/" in start_page
+    assert "/two/" not in start_page
+    assert "/three/" in start_page
+
+
+def test_a_result_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    settings = Settings(data_docs_dir=tmp_path)
+    data_docs.publish({}, checks.CHECKS, [0], settings, facts("one"))
+    [result] = (tmp_path / history.RESULTS).rglob("*.json")
+    result.write_text("{}")
+
+    data_docs.publish({}, checks.CHECKS, [0], settings, facts("two"))
+
+    assert [run.facts["run_id"] for run in history.runs(tmp_path)] == ["two"]
+
+
+def test_tidemarks_own_checks_do_not_need_great_expectations(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import tidemark.continuity.run\n"
+        "from tests.unit.test_data_docs import checks, data_docs, facts\n"
+        "from tidemark.settings import Settings\n"
+        f"settings = Settings(data_docs_dir=Path({str(tmp_path)!r}))\n"
+        "data_docs.publish({}, checks.CHECKS, [0], settings, facts('one'))\n"
+        "print([name for name in sys.modules if name.startswith('great_expectations')])\n"
+    )
+
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert printed.stdout == "[]\n"
 
 
 def test_findings_are_written_now() -> None:

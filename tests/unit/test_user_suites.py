@@ -1,27 +1,30 @@
-"""Expectations of users' checks: their definitions, the verdict on a small table, the findings."""
+"""Suites of users' checks: their files, the verdict on a small table, the findings."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.unit.test_user_checks import HOUR, OF_MESSAGES, found
 from tidemark.continuity.findings.check import Severity
-from tidemark.continuity.judgement import catalogue, small_table
+from tidemark.continuity.judgement import catalogue, quiet_gx, small_table
 from tidemark.continuity.judgement.catalogue import Expectation
 from tidemark.continuity.judgement.small_table import CannotBeJudged, unmet
 from tidemark.continuity.user_checks import definition, judged
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import require_usable
-from tidemark.continuity.user_checks.expected import Expectations
+from tidemark.continuity.user_checks.suite import SUITES
 from tidemark.errors import DefinitionError
 from tidemark.settings import REPOSITORY
 
@@ -31,10 +34,23 @@ ROW_COUNT = "expect_table_row_count_to_be_between"
 FEW_TAGS = f"- {BETWEEN}: {{column: tags, max_value: 1}}"
 
 
-def loaded(directory: Path, expectations: str, select: str = OF_MESSAGES) -> list[UserCheck]:
-    (directory / "mine.sql").write_text(
-        f"/*---\nname: mine\nexpectations:\n{expectations}\n---*/\n{select}\n"
-    )
+def loaded(
+    directory: Path, expectations: str, select: str = OF_MESSAGES, severity: str = "critical"
+) -> list[UserCheck]:
+    """Load a check with a suite of expectations, which are given as a YAML list."""
+    stored = [
+        {"type": name, "kwargs": kwargs, "severity": severity}
+        for item in yaml.safe_load(expectations)
+        for name, kwargs in item.items()
+    ]
+    return with_suite(directory, json.dumps({"name": "s", "expectations": stored}), select)
+
+
+def with_suite(directory: Path, suite: str, select: str = OF_MESSAGES) -> list[UserCheck]:
+    file = directory / SUITES / "s.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(suite)
+    (directory / "mine.sql").write_text(f"/*---\nname: mine\nsuite: s\n---*/\n{select}\n")
     return definition.load(directory)
 
 
@@ -43,30 +59,24 @@ def expectation(name: str, **kwargs: Any) -> Expectation:
 
 
 @pytest.mark.parametrize(
-    ("expectations", "what", "place", "do"),
+    ("expectations", "what", "number", "do"),
     [
-        ("", "expectations is empty", ":3:14", "write a list"),
-        ("  all", "expectations cannot be 'all'", ":4:3", "write a list"),
-        ("- a", "expectations cannot be 'a'", ":4:3", "write a mapping"),
-        ("- a:", "a is empty", ":4:5", "write a mapping"),
-        ("- {a: {b: c}, d: {e: f}}", "expectations cannot be", ":4:3", "write one expectation in"),
-        ("  warm: [{a: {b: c}}]", "unknown key warm", ":4:3", "write warn"),
         (
             "- expect_column_values_to_between: {column: tags}",
             "unknown expectation expect_column_values_to_between",
-            ":4:3",
+            1,
             f"write {BETWEEN}",
         ),
         (
             "- unexpected_rows_expectation: {unexpected_rows_query: x}",
             "unknown expectation",
-            ":4:3",
+            1,
             "known",
         ),
-        ("- x: {y: z}", "unknown expectation x", ":4:3", "known are expect_column_distinct"),
+        ("- x: {y: z}", "unknown expectation x", 1, "known are expect_column_distinct"),
         # Only those that fit a result: no types of columns, no SQL, no other tables.
         *(
-            (f"- {name}: {{column: a}}", f"unknown expectation {name}", ":4:3", "write expect_")
+            (f"- {name}: {{column: a}}", f"unknown expectation {name}", 1, "write expect_")
             for name in (
                 "expect_column_values_to_be_of_type",
                 "expect_column_to_exist",
@@ -75,72 +85,136 @@ def expectation(name: str, **kwargs: Any) -> Expectation:
             )
         ),
         (
-            f"- {FEW_TAGS[2:]}\n- {BETWEEN}: {{column: tags, maximum_value: 1}}",
+            f"{FEW_TAGS}\n- {BETWEEN}: {{column: tags, maximum_value: 1}}",
             f"{BETWEEN} has no maximum_value",
-            f":5:{len(BETWEEN) + 20}",
+            2,
             "write max_value",
         ),
-        (f"- {BETWEEN}: {{max_value: 1}}", f"{BETWEEN} needs column", ":4:3", "add `column: ...`"),
-        (
-            "- expect_column_values_to_match_regex: {column: tags}",
-            "expect_column_values_to_match_regex needs regex",
-            ":4:3",
-            "add `regex: ...`",
-        ),
+        (f"- {BETWEEN}: {{max_value: 1}}", f"{BETWEEN} needs column", 1, "give it column"),
         (
             "- expect_column_values_to_match_regex: {column: tags, regex: null}",
+            "expect_column_values_to_match_regex needs regex",
+            1,
+            "give it regex",
+        ),
+        (
+            "- expect_column_values_to_match_regex: {column: tags, regex: 1}",
             "regex cannot be used: not a text",
-            ":4:55",
+            1,
             "its arguments are column, regex",
         ),
         (
             "- expect_column_values_to_not_match_regex: {column: tags, regex: '('}",
             "regex cannot be used: no regular expression: missing )",
-            ":4:59",
+            1,
             "its arguments are column, regex",
         ),
         (
             f"- {BETWEEN}: {{column: tags, row_condition: a}}",
             f"{BETWEEN} has no row_condition",
-            f":4:{len(BETWEEN) + 20}",
+            1,
             "known are column, mostly",
         ),
         (
             f"- {MEAN}: {{column: tags}}",
             f"{MEAN}: min_value and max_value are missing",
-            ":4:3",
+            1,
             "its arguments are column, min_value",
         ),
         (
             f"- {MEAN}: {{column: tags, max_value: few}}",
             "max_value cannot be used: value is not a valid float",
-            f":4:{len(MEAN) + 20}",
+            1,
             "its arguments are",
         ),
         (
             f"- {BETWEEN}: {{column: tags, max_value: {{$PARAMETER: x}}}}",
             "max_value cannot be used: a mapping",
-            f":4:{len(BETWEEN) + 20}",
+            1,
             "its arguments are",
         ),
         (
             "- expect_compound_columns_to_be_unique: {column_list: [tags]}",
             "column_list cannot be used: column_list must contain at least two columns",
-            ":4:42",
+            1,
             "its arguments are",
         ),
     ],
 )
-def test_a_wrong_definition_is_refused_at_its_place(
-    tmp_path: Path, expectations: str, what: str, place: str, do: str
+def test_an_expectation_that_cannot_be_judged_is_refused(
+    tmp_path: Path, expectations: str, what: str, number: int, do: str
 ) -> None:
     with pytest.raises(DefinitionError) as refused:
         loaded(tmp_path, expectations)
 
     assert refused.value.what.startswith(what)
-    assert refused.value.where == f"{tmp_path / 'mine.sql'}{place}"
+    assert refused.value.where == f"{tmp_path / SUITES / 's.json'}: expectation {number}"
     assert refused.value.do.startswith(do)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("suite", "what", "do"),
+    [
+        ("{", "this is no suite: Invalid JSON", "save it with great_expectations"),
+        ("[]", "this is no suite: Input should be an object", "save it with"),
+        ('{"name": "s"}', "this is no suite: expectations: Field required", "save it with"),
+        ('{"expectations": []}', "this is no suite: expectations: Tuple should have", "save it"),
+        (
+            '{"expectations": [{"type": "a", "kwargs": 1}]}',
+            "this is no suite: expectations.0.kwargs: Input should be an object",
+            "save it with",
+        ),
+        (
+            '{"expectations": [{"type": "a", "kwargs": {}}, {"type": "a", "kwargs": {},'
+            ' "severity": "warning"}]}',
+            "some expectations are critical and others are not",
+            "make two suites of it",
+        ),
+    ],
+)
+def test_a_file_that_is_no_suite_is_refused(tmp_path: Path, suite: str, what: str, do: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        with_suite(tmp_path, suite)
+
+    assert refused.value.what.startswith(what)
+    assert refused.value.where == str(tmp_path / SUITES / "s.json")
+    assert refused.value.do.startswith(do)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("../s", "suite cannot be '../s'"),
+        ("a/b", "suite cannot be 'a/b'"),
+        ("", "suite is empty"),
+        (".", "suite cannot be '.'"),
+    ],
+)
+def test_a_name_that_leads_out_of_the_context_is_refused(
+    tmp_path: Path, name: str, what: str
+) -> None:
+    loaded(tmp_path, FEW_TAGS)
+    (tmp_path / "gx" / "s.json").write_bytes((tmp_path / SUITES / "s.json").read_bytes())
+    (tmp_path / "mine.sql").write_text(f"/*---\nname: mine\nsuite: '{name}'\n---*/\nSELECT 1\n")
+
+    with pytest.raises(DefinitionError) as refused:
+        definition.load(tmp_path)
+
+    assert refused.value.what == what
+    assert refused.value.where == f"{tmp_path / 'mine.sql'}:3:8"
+
+
+def test_a_suite_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    loaded(tmp_path, FEW_TAGS)
+    (tmp_path / SUITES / "s.json").rename(tmp_path / SUITES / "other.json")
+
+    with pytest.raises(DefinitionError) as refused:
+        definition.load(tmp_path)
+
+    assert refused.value.what == "the suite s cannot be read: No such file or directory"
+    assert refused.value.do == "save one with great_expectations; there are other"
 
 
 def test_a_column_that_the_select_does_not_have_is_refused(
@@ -154,34 +228,25 @@ def test_a_column_that_the_select_does_not_have_is_refused(
         require_usable(spark, checks)
 
     assert refused.value.what == "unknown column a"
-    assert refused.value.where == f"{tmp_path / 'mine.sql'}:5:42"
+    assert refused.value.where == f"{tmp_path / SUITES / 's.json'}: expectation 2"
     assert refused.value.do.endswith("time_bucket, persistence_id, number, tags")
 
 
-def test_numbers_are_numbers_unless_in_quotes(tmp_path: Path) -> None:
-    [check] = loaded(
-        tmp_path,
-        "- expect_column_values_to_be_in_set:\n"
-        "    {column: tags, value_set: [1, 1.5, '2', no, true, null, 01, NaN, 2024-01-01]}",
-    )
-
-    assert isinstance(check.condition, Expectations)
-    [placed] = check.condition.each
-    assert placed.expectation.kwargs["value_set"] == [
-        *(1, 1.5, "2", "no", True, None, "01", "NaN", "2024-01-01")
-    ]
-    assert check.check.rule.startswith("expect_column_values_to_be_in_set(column=tags, value_set=[")
-
-
-def test_expectations_block_unless_they_warn(tmp_path: Path) -> None:
-    [blocking] = loaded(tmp_path, FEW_TAGS)
-    assert blocking.check.severity is Severity.BLOCKS
-    assert blocking.check.rule == f"{BETWEEN}(column=tags, max_value=1)"
-    [warning] = loaded(tmp_path, f"  warn:\n  {FEW_TAGS}")
-    assert warning.check.severity is Severity.WARNS
+@pytest.mark.parametrize(
+    ("severity", "effect"),
+    [
+        ("critical", Severity.BLOCKS),
+        ("warning", Severity.WARNS),
+        ("info", Severity.WARNS),
+    ],
+)
+def test_the_severity_of_the_suite_decides(tmp_path: Path, severity: str, effect: Severity) -> None:
+    [check] = loaded(tmp_path, FEW_TAGS, severity=severity)
+    assert check.check.severity is effect
+    assert check.check.rule == f"{BETWEEN}(column=tags, max_value=1)"
 
 
-def test_without_expectations_nothing_waits_for_great_expectations(
+def test_without_suites_nothing_waits_for_great_expectations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.sql").write_text(f"/*---\nname: mine\ncheck: tags < 1\n---*/\n{OF_MESSAGES}")
@@ -253,11 +318,11 @@ def test_what_is_expected_of_all_rows_is_found_by_time_bucket(
 @pytest.mark.parametrize(
     ("expectations", "select", "what", "place"),
     [
-        (FEW_TAGS, "SELECT time_bucket, raise_error('no') AS tags FROM messages", "the check cannot be computed: java.lang.RuntimeException: no", ":6"),  # noqa: E501
-        (FEW_TAGS, "SELECT time_bucket + 1 AS time_bucket, 1 AS tags FROM messages", "a row is of time bucket 1, which is not validated", ":6"),  # noqa: E501
-        (FEW_TAGS, "SELECT cast(NULL AS bigint) AS time_bucket, 1 AS tags FROM messages", "a row is of time bucket None", ":6"),  # noqa: E501
-        (FEW_TAGS, "SELECT time_bucket, explode(sequence(0, 2)) AS tags FROM messages", "the result has more than 2 rows", ":6"),  # noqa: E501
-        (FEW_TAGS, "SELECT time_bucket, 'x' AS tags FROM messages", f"{BETWEEN} cannot be judged: ", ":4:3"),  # noqa: E501
+        (FEW_TAGS, "SELECT time_bucket, raise_error('no') AS tags FROM messages", "the check cannot be computed: java.lang.RuntimeException: no", "mine.sql:5"),  # noqa: E501
+        (FEW_TAGS, "SELECT time_bucket + 1 AS time_bucket, 1 AS tags FROM messages", "a row is of time bucket 1, which is not validated", "mine.sql:5"),  # noqa: E501
+        (FEW_TAGS, "SELECT cast(NULL AS bigint) AS time_bucket, 1 AS tags FROM messages", "a row is of time bucket None", "mine.sql:5"),  # noqa: E501
+        (FEW_TAGS, "SELECT time_bucket, explode(sequence(0, 2)) AS tags FROM messages", "the result has more than 2 rows", "mine.sql:5"),  # noqa: E501
+        (FEW_TAGS, "SELECT time_bucket, 'x' AS tags FROM messages", f"{BETWEEN} cannot be judged: ", "gx/expectations/s.json: expectation 1"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_is_refused(
@@ -275,7 +340,7 @@ def test_what_cannot_be_judged_is_refused(
         found(spark, loaded(tmp_path, expectations, select), [("p", 1, 0, None)])
 
     assert refused.value.what.startswith(what)
-    assert refused.value.where == f"{tmp_path / 'mine.sql'}{place}"
+    assert refused.value.where == str(tmp_path / place)
     assert "\n" not in str(refused.value)
 
 
@@ -359,21 +424,48 @@ def test_an_expectation_that_names_no_row_is_no_pass(monkeypatch: pytest.MonkeyP
         list(unmet(table, asked, [0]))
 
 
-def test_the_example_of_the_guide_is_a_check(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_example_of_the_guide_is_a_check(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     guide = (REPOSITORY / "docs" / "operating.md").read_text()
     [example] = [
         block
         for block in re.findall(r"```sql\n(.*?)```", guide, re.DOTALL)
-        if "expectations:" in block
+        if "suite: busy_ids" in block
     ]
-    (tmp_path / "busy_ids.sql").write_text(example)
-    checks = definition.load(tmp_path)
+    [program] = re.findall(r"```python\n(import great_expectations.*?)```", guide, re.DOTALL)
+    context = tmp_path / "include" / "sql" / "checks"
+    shutil.copytree(REPOSITORY / "include" / "sql" / "checks", context)
+    (context / "busy_ids.sql").write_text(example)
+    monkeypatch.chdir(tmp_path)
+    quiet_gx.silence()
+    exec(program, {})
+
     events = [("p", n, 0, None) for n in range(1, 1003)]
 
-    assert {row[:5] for row in found(spark, checks, events)} == {
+    assert {row[:5] for row in found(spark, definition.load(context), events)} == {
         ("busy_ids", 0, "p", "", 0),
         ("busy_ids", HOUR, "", "", HOUR),
     }
+
+
+def test_great_expectations_opens_the_context_and_changes_nothing(tmp_path: Path) -> None:
+    import great_expectations as gx
+
+    shutil.copytree(REPOSITORY / "include" / "sql" / "checks", tmp_path, dirs_exist_ok=True)
+    stored = {
+        "name": "s",
+        "expectations": [{"type": BETWEEN, "kwargs": {"column": "tags", "max_value": 1}}],
+    }
+    with_suite(tmp_path, json.dumps(stored))
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+    suite = gx.get_context(mode="file", project_root_dir=tmp_path).suites.get("s")
+    batch = quiet_gx.frames().get_batch({"dataframe": pd.DataFrame({"tags": [1, 2]})})
+    judged_by_gx = batch.validate(suite)
+
+    assert not judged_by_gx.success
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == files
 
 
 def test_the_guide_says_how_many_expectations_there_are() -> None:
