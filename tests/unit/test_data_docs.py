@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,11 +10,16 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as property_settings
+from hypothesis import strategies as st
 
 from tidemark.continuity import plan
 from tidemark.continuity.findings import checks
-from tidemark.continuity.judgement import data_docs, history
+from tidemark.continuity.findings.check import Severity
+from tidemark.continuity.judgement import data_docs, gate, history
 from tidemark.continuity.judgement.facts import CheckFacts, RunFacts
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
@@ -114,23 +117,16 @@ def test_a_result_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     assert [run.facts["run_id"] for run in history.runs(tmp_path)] == ["two"]
 
 
-def test_tidemarks_own_checks_do_not_need_great_expectations(tmp_path: Path) -> None:
-    program = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "import tidemark.continuity.run\n"
-        "from tests.unit.test_data_docs import checks, data_docs, facts\n"
-        "from tidemark.settings import Settings\n"
-        f"settings = Settings(data_docs_dir=Path({str(tmp_path)!r}))\n"
-        "data_docs.publish({}, checks.CHECKS, [0], settings, facts('one'))\n"
-        "print([name for name in sys.modules if name.startswith('great_expectations')])\n"
-    )
+NAMES = sorted(check.name for check in checks.CHECKS)
+PLACES = [NO_TIME_BUCKET, 0, 3_600_000, 7_200_000]
 
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
 
-    assert printed.stdout == "[]\n"
+@property_settings(max_examples=6, deadline=None)
+@given(st.dictionaries(st.tuples(st.sampled_from(PLACES), st.sampled_from(NAMES)), st.just(2)))
+def test_what_blocks_is_what_great_expectations_rejects(counts: dict[tuple[int, str], int]) -> None:
+    blocking = {check.name for check in checks.CHECKS if check.severity is Severity.BLOCKS}
+    expected = {(bucket, name) for bucket, name in counts if name in blocking}
+    assert gate.blocked(counts, checks.CHECKS, PLACES[1:]) == expected
 
 
 def test_findings_are_written_now() -> None:

@@ -12,6 +12,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.check import Check, Layer
+from tidemark.continuity.judgement import gate
 from tidemark.continuity.judgement.data_docs import publish
 from tidemark.continuity.layers import (
     NO_LAYERS,
@@ -125,18 +126,17 @@ def run_window(
         looked_at = planned | set(again)
         buckets = Examined(scope, claimed.pieces, passed, again)
         findings = _check(run, claimed, buckets, owed, user_checks, readers, chosen)
+        run.say("judging the findings")
+        counts = {**findings.by_check, **findings.warned}
+        blocked = gate.blocked(counts, findings.known, looked_at)
         docs = publish(
-            {**findings.by_check, **findings.warned},
+            counts,
             findings.known,
             looked_at,
             settings,
             run_findings.facts(run, findings, looked_at),
         )
-        error = (
-            run_findings.failure(run, findings, len(looked_at), docs.page)
-            if findings.by_check
-            else None
-        )
+        error = run_findings.failure(run, findings, len(looked_at), docs.page) if blocked else None
         _finish(claimed, findings, error)
     outcome = _outcome(findings, docs.page, error, planned)
     outcome.lines.extend(lines)
