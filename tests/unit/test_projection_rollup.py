@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit.conftest import Examples
 from tidemark.errors import DefinitionError, InvalidInput, SchemaMismatch, TidemarkError
-from tidemark.projection.definition import catalog
+from tidemark.projection.definition import catalog, names
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Mode
 from tidemark.projection.definition.source import ReadModel
@@ -25,6 +25,7 @@ from tidemark.projection.rollups.standing import Standing
 from tidemark.projection.testing import failed_checks, run_projection, unreadable_events
 from tidemark.projection.transformation import transform
 from tidemark.projection.writing import rollup
+from tidemark.settings import REPOSITORY
 
 BUCKET = """\
 /*---
@@ -140,6 +141,16 @@ def test_a_rollup_is_kept_apart_from_the_projections_of_events(tmp_path: Path) -
         catalog.select(tmp_path, ["other"])
 
 
+def test_a_run_for_each_projection_leaves_rollups_to_the_runs_of_their_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEMARK_PROJECTIONS_DIR", str(tmp_path))
+    (tmp_path / "daily.sql").write_text(BUCKET)
+    (tmp_path / "totals.sql").write_text(TOTALS)
+    assert names.main() == 0
+    assert capsys.readouterr().out == '["daily"]\n'
+
+
 @pytest.mark.parametrize(
     ("source", "totals", "what"),
     [
@@ -198,6 +209,25 @@ def test_a_unit_test_gives_the_rows_of_the_read_model(spark: SparkSession, defin
     assert sorted(rows, key=str) == [
         {"carrier": "AA", "flights": 1},
         {"carrier": "UA", "flights": 5},
+    ]
+
+
+def test_the_example_of_the_docs_gives_totals_of_the_flights(
+    spark: SparkSession,
+) -> None:
+    text = (REPOSITORY / "docs" / "projection-modes.md").read_text()
+    example = text[text.index("/*---\nname: carrier_totals") :].partition("```")[0]
+    row = {"origin": "JFK", "cancelled": 0, "arrived": 1, "dep_delay_avg": 1.0, "arr_delay_sum": 0}
+    rows = [
+        {**row, "time_bucket": 0, "carrier": "UA", "departed": 3, "delayed": 1, "dep_delay_sum": 9},
+        {**row, "time_bucket": 1, "carrier": "UA", "departed": 1, "delayed": 1, "dep_delay_sum": 1},
+        {**row, "time_bucket": 1, "carrier": "AA", "departed": 0, "delayed": 0, "dep_delay_sum": 0},
+    ]
+    united = {"departed": 4, "delayed": 2, "dep_delay_sum": 10, "dep_delay_avg": 2.5}
+    american = {"departed": 0, "delayed": 0, "dep_delay_sum": 0, "dep_delay_avg": None}
+    assert sorted(run_projection(example, rows, spark=spark), key=str) == [
+        {"carrier": "AA", **american},
+        {"carrier": "UA", **united},
     ]
 
 

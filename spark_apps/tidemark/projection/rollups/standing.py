@@ -54,15 +54,15 @@ class Standing:
 
 
 def read(run: RunContext, rollup: Rollup) -> Standing:
-    """Read how a rollup stands; call `present` alone before the rows are read."""
+    """Read how a rollup stands."""
     return Standing(rolled_up.read(OffsetStore.of(run, rollup.definition)), present(run, rollup))
 
 
 def present(run: RunContext, rollup: Rollup) -> RolledUp | None:
     """Read what a rollup would be made from; None as long as its source has processed nothing.
 
-    Rows that are read afterwards are at least as new. Where a run replaces time buckets meanwhile,
-    it writes a higher write time once they are complete.
+    Call it before the rows are read: a run that replaces time buckets stores a higher write time
+    before the first row and another one after the last.
     """
     control, settings, source = run.control, run.settings, rollup.source
     live = live_release.live(control, settings, source)
@@ -96,8 +96,8 @@ def require_tables(run: RunContext, rollup: Rollup, standing: Standing) -> None:
             f"the table {definition.target} of projection {definition.name} does not exist any"
             " more, though it was made",
             where=str(definition.file),
-            do="create it as `project.py --dry-run --show` prints it, then run `project.py clear"
-            f" {definition.name} --apply` and `project.py`",
+            do=f"run `project.py clear {definition.name} --apply`, create the table as `project.py"
+            " --dry-run --show` prints it, then run `project.py`",
         )
 
 
@@ -106,7 +106,7 @@ def _time_to_live(run: RunContext, definition: Definition, table: str, key: str)
     time_to_live = default_time_to_live(run.control, keyspace, name)
     if time_to_live:
         raise definition.error(
-            f"rows of {table} expire: no run would be told of it",
+            f"rows of {table} expire, and no run learns of it",
             "let mode rollup read and write tables without default_time_to_live",
             definition.header_lines[key],
         )
