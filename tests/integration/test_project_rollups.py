@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
 from tests.integration.projections import (
     SOME_EVENTS,
     START,
+    START_MS,
     TOTALS,
     TOTALS_TABLE,
     Projections,
@@ -15,6 +19,10 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tidemark.cassandra.control import Row
+from tidemark.projection.definition import catalog
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.writing import write
 
 ROLLUP = """\
 /*---
@@ -132,6 +140,30 @@ def test_a_rollup_follows_replaced_late_and_emptied_time_buckets(projections: Pr
     )
 
 
+def _require_that_what_is_replaced_meanwhile_is_read_again(projections: Projections) -> None:
+    """Let the source complete a time bucket while a run writes the rollup."""
+    journal = projections.journal
+    [source] = catalog.load(projections.directory)
+    store = OffsetStore(journal.control, journal.settings(), source)
+    write_rows = write.write
+
+    def write_beside_the_source(*arguments: Any) -> Any:
+        written = write_rows(*arguments)
+        journal.control.execute(
+            f'UPDATE "{journal.keyspace}".totals SET n = 100 WHERE time_bucket = ? AND kind = ?',
+            (START_MS, stored(projections)[0]["kind"]),
+        )
+        management_state.next_write_time(store)
+        return written
+
+    projections.define(ROLLUP, file="kinds.sql")
+    with patch.object(write, "write", write_beside_the_source):
+        done(projections.run(0, 2))
+    assert stored(projections) != expected(projections)
+    done(projections.run(0, 2))
+    assert stored(projections) == expected(projections)
+
+
 def test_a_rollup_is_cleared_paused_and_made_again_by_hand(projections: Projections) -> None:
     projections.define(TOTALS, TOTALS_TABLE)
     projections.define(ROLLUP, ROLLUP_TABLE, file="kinds.sql")
@@ -157,6 +189,7 @@ def test_a_rollup_is_cleared_paused_and_made_again_by_hand(projections: Projecti
     assert [-row["total"] for row in stored(projections)] == [
         row["total"] for row in expected(projections)
     ]
+    _require_that_what_is_replaced_meanwhile_is_read_again(projections)
     for command in (["get-offset", "kinds"], ["diff", "kinds@1", "kinds@2"], ["releases", "kinds"]):
         refused = projections.manage(*command)
         assert refused.status == 2

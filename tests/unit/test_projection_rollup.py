@@ -299,6 +299,23 @@ def test_what_is_written_and_deleted_makes_the_table_the_result(
         assert _text(after) == _text(wanted)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "as_read"),
+    [
+        ("DECIMAL(38,2)", Decimal(10**25), None),
+        ("DECIMAL(38,20)", Decimal("0.00000000000000000012"), Decimal("0.000000000000000000")),
+    ],
+    ids=["too large", "too many digits"],
+)
+def test_a_decimal_that_spark_does_not_read_as_it_is_stored_is_written_again(
+    spark: SparkSession, kind: str, value: Decimal, as_read: Decimal | None
+) -> None:
+    result = spark.createDataFrame([("a", value)], f"k STRING, d {kind}")
+    stored = spark.createDataFrame([("a", as_read)], "k STRING, d DECIMAL(38,18)")
+    [row] = rollup.changes(result, stored, ["k"]).collect()
+    assert (row["d"], row[transform.IS_DELETED]) == (value, False)
+
+
 def _has_value(row: Mapping[str, Any]) -> bool:
     return any(value is not None for value in row.values())
 
