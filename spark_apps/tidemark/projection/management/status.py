@@ -155,7 +155,6 @@ def run_status(
             errors.append(error)
     counts = {
         "projections": len(selected.definitions),
-        "rollups": len(selected.rollups),
         "paused": sum(each["paused"] for each in [*shown.details, *rollups]),
         "validated_buckets": len(shown.ready),
         "open_pieces": sum(shown_projection["open"] for shown_projection in shown.details),
