@@ -83,7 +83,7 @@ def main(
 
     The files of the projections' directory define them; see docs/projections.md. Time
     buckets that validate has not passed are held, unless --force is given. Paused projections
-    are left out.
+    are left out. Rollups come after the projections that they read.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

@@ -39,7 +39,7 @@ SELECT time_bucket, ';' AS mark -- the end;
 FROM events;
 """
 
-KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
+KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append', 'export' or 'rollup'"
 KNOWN = (
     "known are name, version, source, mode, target, event, formats, with, start, from, decoders,"
     " on-error, deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after,"
@@ -48,7 +48,7 @@ KNOWN = (
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"
 SOURCE = ", such as `source: {tags: [EWR, JFK]}`"
-ONE_KIND = "write exactly one of entity-types, tags, persistence-ids, kafka-journal"
+ONE_KIND = "write exactly one of entity-types, tags, persistence-ids, kafka-journal, read-model"
 TARGET = "write `keyspace.table`"
 ONCE = "name each of them once"
 ONE_SELECT = "write one SELECT over the table events"

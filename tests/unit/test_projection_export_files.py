@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.errors import DefinitionError, InvalidInput, TidemarkError
 from tidemark.projection.definition.file import read
 from tidemark.projection.writing import export_files
-from tidemark.projection.writing.export_directory import resolve
+from tidemark.projection.writing.export_files import resolve
 from tidemark.settings import Settings
 
 HEADER = """\

@@ -22,7 +22,7 @@ def directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.ROLLUP])
 def test_definition_is_accepted_and_its_test_passes(
     spark: SparkSession, directory: Path, mode: Mode
 ) -> None:
@@ -54,3 +54,9 @@ def test_files_that_are_there_stay(directory: Path) -> None:
     with pytest.raises(InvalidInput, match=r"there already: first\.sql"):
         new.write("first", Mode.UPSERT, None, print)
     assert (directory / "first.sql").read_text() == "mine"
+
+
+def test_a_rollup_has_no_template(directory: Path) -> None:
+    with pytest.raises(InvalidInput, match="mode rollup has no template"):
+        new.write("first", Mode.ROLLUP, None, print)
+    assert not any(directory.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import keyword
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 import yaml
@@ -88,6 +89,11 @@ class Form(BaseModel):
         """Return the field of each key."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
+    @classmethod
+    def required(cls, _value: Mapping[str, Any]) -> set[str]:
+        """Return the keys without which a mapping is refused."""
+        return {key for key, field in cls.fields().items() if field.is_required()}
+
     @model_validator(mode="before")
     @classmethod
     def _require_known_keys(cls, value: Any, info: ValidationInfo) -> Any:
@@ -101,8 +107,9 @@ class Form(BaseModel):
                 names = [_spelled(name, is_python) for name in near or fields]
                 do = f"write {names[0]}" if near else f"known are {', '.join(names)}"
                 raise refusal(do, f"unknown key {_spelled(key, is_python)}", key)
+        required = cls.required(value)
         for key, field in fields.items():
-            if field.is_required() and key not in value:
+            if key in required and key not in value:
                 example = _written(key, (field.examples or ["..."])[0], is_python)
                 raise refusal(f"add `{example}`", f"{_spelled(key, is_python)} is missing")
         return value

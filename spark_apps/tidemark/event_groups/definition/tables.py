@@ -190,9 +190,9 @@ def owners(settings: Settings) -> Owner:
             settings.kafka_pointer_table,
         )
     }
-    projected = {
-        one.target: one.name for one in catalog.load(settings.projections_dir) if one.table
-    }
+    everything = catalog.load_all(settings.projections_dir)
+    definitions = [*everything.definitions, *(rollup.definition for rollup in everything.rollups)]
+    projected = {one.target: one.name for one in definitions if one.table}
 
     def owner(parsed: Statement) -> str:
         if parsed.keyspace == "system" or parsed.keyspace.startswith("system_"):

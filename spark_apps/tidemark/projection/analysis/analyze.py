@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +36,6 @@ from tidemark.user_sql.evaluate import accepted
 from tidemark.user_sql.refusal import refused
 from tidemark.user_sql.statement import Select
 
-EVENTS = "events"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
 
 
@@ -46,7 +45,7 @@ class AnalyzedDefinition:
 
     Attributes:
         definition: as its file has it.
-        event: the payload's fields.
+        event: the payload's fields; in mode rollup the columns of the read model.
         result: the columns of its SELECT or function; of mode fold, the state's behind the key.
         decoders: how payloads are read; None if all of them are JSON.
         combining: the steps that make a row of more than one event.
@@ -103,7 +102,31 @@ def analyze(
         result = T.StructType([*STATE_KEY.fields, *state.fields])
         return AnalyzedDefinition(definition, event, result, decoders)
     schema = T.StructType([*ENVELOPE.fields, *own, *event.fields])
-    frame = _analyzed(spark, definition, schema, tables or {})
+    return _of_rows(spark, AnalyzedDefinition(definition, event, schema, decoders), tables or {})
+
+
+def analyze_rollup(
+    spark: SparkSession, definition: Definition, columns: T.StructType
+) -> AnalyzedDefinition:
+    """Parse and analyze a definition of mode rollup; nothing is read.
+
+    Args:
+        spark: the session.
+        definition: as its file has it.
+        columns: those of the read model.
+
+    Raises:
+        DefinitionError: as `analyze` raises it.
+    """
+    return _of_rows(spark, AnalyzedDefinition(definition, columns, columns, None), {})
+
+
+def _of_rows(
+    spark: SparkSession, read: AnalyzedDefinition, tables: Mapping[str, DataFrame]
+) -> AnalyzedDefinition:
+    """Return a definition with its result; so far `result` has the columns that it reads."""
+    definition = read.definition
+    frame = _analyzed(spark, definition, read.result, tables)
     result = frame.schema
     repeated = [name for name, times in Counter(result.names).items() if times > 1]
     if repeated:
@@ -119,13 +142,17 @@ def analyze(
             " time is `timestamp`",
             definition.body.line,
         )
-    return AnalyzedDefinition(
-        definition, event, result, decoders, combinations(frame), grouped_by(frame), tables or {}
+    return replace(
+        read,
+        result=result,
+        combining=combinations(frame),
+        groups=grouped_by(frame),
+        tables=tables,
     )
 
 
 def apply(checked: AnalyzedDefinition, events: DataFrame) -> DataFrame:
-    """Apply a definition to `events`; a SELECT replaces the session's views of all tables.
+    """Apply a definition to its events or rows; a SELECT replaces the session's views of them.
 
     Not for mode fold, which needs the states as well.
 
@@ -135,7 +162,7 @@ def apply(checked: AnalyzedDefinition, events: DataFrame) -> DataFrame:
     definition, body = checked.definition, checked.definition.body
     if isinstance(body, Function):
         return _called(definition, body, events, checked.tables)
-    views = _views(events, checked.tables)
+    views = _views(definition, events, checked.tables)
     return allowed.query(events.sparkSession, body.sql, views)
 
 
@@ -145,7 +172,7 @@ def _require_of_events(
     if names := foreign_tables(result, tables.values()):
         raise definition.error(
             f"{body.name} reads {', '.join(names)}",
-            "read events only, and tables that `with` names",
+            f"read {definition.source.input} only, and tables that `with` names",
             body.line,
         )
 
@@ -157,9 +184,11 @@ def _called(
         return user_code.result(definition, body, events, tables)
 
 
-def _views(events: DataFrame, tables: Mapping[str, DataFrame]) -> Sequence[str]:
+def _views(
+    definition: Definition, events: DataFrame, tables: Mapping[str, DataFrame]
+) -> Sequence[str]:
     """Make the views that a SELECT reads and return their names."""
-    frames = {EVENTS: events, **tables}
+    frames = {definition.source.input: events, **tables}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     return list(frames)
@@ -197,7 +226,7 @@ def _analyzed(
     columns = [
         f"the columns of {name} are {', '.join(names)}"
         for name, names in {
-            EVENTS: schema.names,
+            definition.source.input: schema.names,
             **{name: frame.columns for name, frame in tables.items()},
         }.items()
     ]
@@ -214,5 +243,5 @@ def _analyzed(
                 body.line,
             )
         return result
-    views = _views(spark.createDataFrame([], schema), tables)
+    views = _views(definition, spark.createDataFrame([], schema), tables)
     return accepted(spark, body, definition.file, "; ".join(columns), views)

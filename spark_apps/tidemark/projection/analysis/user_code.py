@@ -42,7 +42,7 @@ def result(
     try:
         returned = function(events, **tables)
     except Exception as error:
-        columns = f"the columns of events are {', '.join(events.columns)}"
+        columns = f"the columns of {definition.source.input} are {', '.join(events.columns)}"
         remedy = columns if isinstance(error, PySparkException) else "correct it"
         raise _refused(definition, body, f"{body.name} fails", error, remedy) from None
     if not isinstance(returned, DataFrame):

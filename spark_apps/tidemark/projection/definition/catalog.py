@@ -12,7 +12,8 @@ from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.python_file import is_definition
 from tidemark.projection.definition.decoder import MODULES_DIR
 from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.definition.source import ReadModel
 from tidemark.settings import REPOSITORY
 
 SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
@@ -36,16 +37,36 @@ class Unusable:
 
 
 @dataclass(frozen=True)
+class Rollup:
+    """A projection of mode rollup.
+
+    Attributes:
+        definition: its own.
+        source: that of the projection whose read model it reads.
+    """
+
+    definition: Definition
+    source: Definition
+
+
+@dataclass(frozen=True)
 class Catalog:
     """Definitions of a directory.
 
     Attributes:
-        definitions: those that can be used, by name.
+        definitions: those of projections of events that can be used, by name.
+        rollups: those of mode rollup that can be used, by name.
         unusable: the others.
     """
 
     definitions: Sequence[Definition]
+    rollups: Sequence[Rollup]
     unusable: Sequence[Unusable]
+
+    @property
+    def sources(self) -> list[Definition]:
+        """The projections of events, and those that rollups read."""
+        return [*self.definitions, *(rollup.source for rollup in self.rollups)]
 
     @property
     def errors(self) -> list[DefinitionError]:
@@ -84,9 +105,56 @@ def read_all(directory: Path) -> Catalog:
             by_name.setdefault(definition.name, []).append(definition)
     for same in by_name.values():
         unusable += [_same_name(definition, same) for definition in same if len(same) > 1]
-    return Catalog(
-        [by_name[name][0] for name in sorted(by_name) if len(by_name[name]) == 1], unusable
-    )
+    usable = {name: same[0] for name, same in sorted(by_name.items()) if len(same) == 1}
+    rollups, refused = _rollups(list(usable.values()), unusable)
+    of_events = [each for each in usable.values() if not isinstance(each.source, ReadModel)]
+    return Catalog(of_events, rollups, [*unusable, *refused])
+
+
+def _rollups(
+    usable: Sequence[Definition], unusable: Sequence[Unusable]
+) -> tuple[list[Rollup], list[Unusable]]:
+    """Return the rollups among definitions, and those that cannot be used."""
+    by_name = {definition.name: definition for definition in usable}
+    rollups, refused = [], []
+    for definition in usable:
+        if isinstance(definition.source, ReadModel):
+            source = by_name.get(definition.source.projection)
+            others = [other for other in usable if other is not definition]
+            if problem := _rollup_problem(definition, source, others, unusable):
+                refused.append(Unusable(definition.file, definition.name, problem))
+            elif source is not None:
+                rollups.append(Rollup(definition, source))
+    return rollups, refused
+
+
+def _rollup_problem(
+    definition: Definition,
+    source: Definition | None,
+    others: Sequence[Definition],
+    unusable: Sequence[Unusable],
+) -> DefinitionError | None:
+    """Return why a rollup cannot read its source, or write its target; or None."""
+    name, line = definition.source.input, definition.header_lines["source"]
+    tables = {
+        table: other.name for other in others for table in (other.target, other.template_target)
+    }
+    if source is None and any(broken.name == name for broken in unusable):
+        what, do = f"the projection {name} cannot be used", "correct its definition"
+    elif source is None:
+        what, do = f"there is no projection {name}", "name one of this directory"
+    elif source.mode is not Mode.BUCKET:
+        what = f"the projection {name} has mode {source.mode}"
+        do = "name a projection of mode bucket, whose runs replace time buckets"
+    elif definition.target in tables:
+        line = definition.header_lines["target"]
+        what = (
+            f"the table {definition.target} is that of the projection {tables[definition.target]}"
+        )
+        do = "give the rollup a table of its own: it deletes every row that is not in its result"
+    else:
+        return None
+    return definition.error(what, do, line)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -106,20 +174,30 @@ def _same_name(definition: Definition, same: Sequence[Definition]) -> Unusable:
 
 
 def load(directory: Path) -> list[Definition]:
-    """Load every definition in `directory`, by name, for who must know all of them.
+    """Load the projections of events in `directory`, by name, for who must know all of them.
 
     Raises:
         InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or two have the same name.
     """
+    return list(load_all(directory).definitions)
+
+
+def load_all(directory: Path) -> Catalog:
+    """Load every definition in `directory`; errors as `load` raises them."""
     catalog = read_all(directory)
     for error in catalog.errors:
         raise error
-    return list(catalog.definitions)
+    return catalog
 
 
-def select(directory: Path, names: Sequence[str]) -> Catalog:
+def select(directory: Path, names: Sequence[str], *, with_rollups: bool = False) -> Catalog:
     """Read the definitions of the given names; all definitions without a name.
+
+    Args:
+        directory: of the projection files.
+        names: the projections.
+        with_rollups: whether to add the rollups over these projections.
 
     Raises:
         InvalidInput: there is no such directory or name.
@@ -129,14 +207,21 @@ def select(directory: Path, names: Sequence[str]) -> Catalog:
         return catalog
     selected = Catalog(
         [definition for definition in catalog.definitions if definition.name in names],
+        [
+            rollup
+            for rollup in catalog.rollups
+            if rollup.definition.name in names or (with_rollups and rollup.source.name in names)
+        ],
         [broken for broken in catalog.unusable if broken.name in names],
     )
     unknown = set(names).difference(
         (definition.name for definition in selected.definitions),
+        (rollup.definition.name for rollup in selected.rollups),
         (broken.name for broken in selected.unusable),
     )
     if unknown:
-        known = ", ".join(definition.name for definition in catalog.definitions)
+        usable = [*catalog.definitions, *(rollup.definition for rollup in catalog.rollups)]
+        known = ", ".join(definition.name for definition in usable)
         broken_files = ", ".join(broken.file.name for broken in catalog.unusable)
         raise InvalidInput(
             f"no projection is named {', '.join(sorted(unknown))}",

@@ -32,6 +32,7 @@ from tidemark.projection.definition.source import (
     KafkaJournal,
     Messages,
     PersistenceIds,
+    ReadModel,
     Source,
     Tags,
 )
@@ -90,7 +91,7 @@ def read(file: Path) -> Definition:
         state=header.node("state").padded,
         checks=read_checks(header, "checks", form.checks),
         key=_key(header, form.key),
-        body=query.of(parts, form.with_, is_fold=form.mode is Mode.FOLD),
+        body=query.of(parts, [source.input, *form.with_], is_fold=form.mode is Mode.FOLD),
         fingerprint=f"{form.version}-{_hash(parts, form, decoders)}",
         header_lines={key: header.line_of(key) for key in form.fields()},
     )
@@ -105,6 +106,8 @@ def _source(form: str | SourceForm) -> Source:
         return Tags(form.tags)
     if form.persistence_ids:
         return PersistenceIds(form.persistence_ids)
+    if form.read_model:
+        return ReadModel(form.read_model)
     return KafkaJournal(form.kafka_journal)
 
 

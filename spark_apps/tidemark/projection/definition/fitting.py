@@ -15,12 +15,14 @@ from tidemark.projection.definition.source import (
     KafkaJournal,
     Messages,
     PersistenceIds,
+    ReadModel,
     Source,
     Tags,
 )
 
 RESET = "accept-sequence-number-reset-after"
 _SKIPPING = {"skip", "retry-and-skip"}
+_OF_ROLLUPS = {"name", "version", "source", "mode", "target", "checks", "key"}
 
 
 def require_fitting(
@@ -128,9 +130,40 @@ def require_fitting(
             "leave it out",
         ),
     ]
-    for is_wrong, key, what, do in problems:
+    for is_wrong, key, what, do in (*_of_rollups(form, source), *problems):
         if is_wrong:
             raise header.error(what, do, key)
+
+
+def _of_rollups(form: ProjectionHeader, source: Source) -> Sequence[tuple[bool, str, str, str]]:
+    """Return what of a header does not fit the mode rollup, or needs it; as `problems` above."""
+    is_rollup, reads_rows = form.mode is Mode.ROLLUP, isinstance(source, ReadModel)
+    stated = [
+        str(ProjectionHeader.model_fields[name].alias) for name in sorted(form.model_fields_set)
+    ]
+    return [
+        (
+            is_rollup and not reads_rows,
+            "source",
+            "mode rollup reads the read model of another projection, and no events",
+            "write its name, such as `source: {read-model: daily_punctuality}`",
+        ),
+        (
+            reads_rows and not is_rollup,
+            "mode",
+            f"mode {form.mode} reads events, and the source is a read model",
+            "write `mode: rollup`",
+        ),
+        *(
+            (
+                is_rollup and key not in _OF_ROLLUPS,
+                key,
+                f"{key} does not fit the mode rollup, which reads rows of a read model",
+                "leave it out",
+            )
+            for key in stated
+        ),
+    ]
 
 
 def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, str]:

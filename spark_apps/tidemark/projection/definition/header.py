@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
@@ -59,6 +60,9 @@ class SourceForm(OneKey):
     ] = Field((), description="the events of these persistence ids")
     kafka_journal: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = Field(
         "", description="what kafka-journal replicated from this topic"
+    )
+    read_model: Name = Field(
+        "", description="in mode rollup, the rows of this projection's read model"
     )
 
 
@@ -139,6 +143,13 @@ class Retry(Form):
 class ProjectionHeader(Form):
     """The header of a projection."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"mode": {"const": Mode.ROLLUP}}},
+            "else": {"required": ["event"]},
+        }
+    )
+
     name: Name = Field(description="unique among the files", examples=["daily_punctuality"])
     version: Annotated[int, Field(ge=1, le=MAX_VERSION)] = Field(
         description="raised when the result changes its meaning", examples=[1]
@@ -153,7 +164,9 @@ class ProjectionHeader(Form):
         examples=["flights.daily_punctuality"],
     )
     event: Text = Field(
-        description="the payload's fields as Spark DDL", examples=["kind STRING, dep_delay INT"]
+        "",
+        description="the payload's fields as Spark DDL; not in mode rollup",
+        examples=["kind STRING, dep_delay INT"],
     )
     formats: dict[str, Text] = Field(
         {},
@@ -241,3 +254,9 @@ class ProjectionHeader(Form):
     key: Annotated[tuple[Name, ...], *DIFFERENT] = Field(
         (), description="the target's primary key", examples=[["time_bucket", "carrier"]]
     )
+
+    @classmethod
+    def required(cls, value: Mapping[str, Any]) -> set[str]:
+        """Return the keys without which a mapping is refused: all events have fields."""
+        is_of_events = value.get("mode") != Mode.ROLLUP
+        return super().required(value) | ({"event"} if is_of_events else set())

@@ -28,6 +28,7 @@ class Mode(StrEnum):
     FOLD = "fold"
     APPEND = "append"
     EXPORT = "export"
+    ROLLUP = "rollup"
 
     @property
     def is_versioned(self) -> bool:
@@ -106,7 +107,7 @@ class Definition:
         file: where it is defined.
         name: unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
-        source: which events it reads.
+        source: which events it reads; in mode rollup the read model.
         start: what a persistence id begins with.
         begin: the first time bucket that is processed; None for the first that validate knows.
         mode: how the result is stored.
@@ -117,7 +118,8 @@ class Definition:
         is_promoted_by_hand: whether a blue/green version that has caught up is live only after
             `project.py promote`.
         path: the target's directory as the file has it, in mode export; empty otherwise.
-        event: Spark DDL of the payload's fields, padded to its place in the file.
+        event: Spark DDL of the payload's fields, padded to its place in the file; empty in mode
+            rollup.
         tables: of Cassandra that events are joined with, as keyspace.table by name.
         formats: of its TIMESTAMP fields, see `time_formats.with_formats`.
         reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that

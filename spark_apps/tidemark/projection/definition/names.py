@@ -1,7 +1,8 @@
 """Prints the names of all projections, for callers that start a run for each.
 
 `python -m tidemark.projection.definition.names`: a line of JSON, a sorted list. Definitions that
-cannot be used are among them: their runs fail and say why.
+cannot be used are among them: their runs fail and say why. Rollups are not among them: the run of
+the projection that a rollup reads makes it.
 """
 
 from __future__ import annotations

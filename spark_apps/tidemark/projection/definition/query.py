@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.headed_files.header import error_in
 from tidemark.headed_files.python_file import PythonFile
 from tidemark.headed_files.sql_file import SqlFile
+from tidemark.projection.definition.source import EVENTS
 from tidemark.projection.definition.user_modules import ModuleTexts, sources_in
 from tidemark.user_sql.statement import Select, read_select
 
@@ -36,18 +37,23 @@ class Function:
 Body = Select | Function
 
 
-def of(parts: SqlFile | PythonFile, tables: Iterable[str], *, is_fold: bool) -> Body:
+def of(parts: SqlFile | PythonFile, tables: Sequence[str], *, is_fold: bool) -> Body:
     """Return the body of a file.
+
+    Args:
+        parts: the file.
+        tables: the names of the tables that it may read, the first of them that of its source.
+        is_fold: whether it is a function of states and events.
 
     Raises:
         DefinitionError: the text is not one SELECT, or the function does not fit the mode.
     """
     if isinstance(parts, PythonFile):
-        return _function(parts, ["state", "events"] if is_fold else ["events", *tables])
+        return _function(parts, ["state", EVENTS] if is_fold else tables)
     if is_fold:
         remedy = "write it in Python, see docs/projections.md"
         raise parts.header.error("mode fold is a function", remedy, "mode")
-    return read_select(parts, "write one SELECT over the table events")
+    return read_select(parts, f"write one SELECT over the table {tables[0]}")
 
 
 def _function(parts: PythonFile, wanted: Sequence[str]) -> Function:

@@ -14,6 +14,8 @@ from tidemark.partitioning import keys
 from tidemark.settings import Settings
 
 NOT_VALIDATED = "not validated"
+EVENTS = "events"
+"""The table of events, as definitions name it."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Messages:
     """Every event of the journal, or of some entity types, numbered by sequence nr."""
 
     entity_types: tuple[str, ...] | None = None
+    input: ClassVar[str] = EVENTS
     waits_for: ClassVar[str] = NOT_VALIDATED
     reads_journal: ClassVar[bool] = True
     reads_tag_views: ClassVar[bool] = False
@@ -40,6 +43,7 @@ class Tags:
     """The tag views of some tags, numbered by tag pid sequence nr."""
 
     names: tuple[str, ...]
+    input: ClassVar[str] = EVENTS
     waits_for: ClassVar[str] = NOT_VALIDATED
     reads_journal: ClassVar[bool] = True
     reads_tag_views: ClassVar[bool] = True
@@ -64,6 +68,7 @@ class PersistenceIds:
     """The events of some persistence ids, numbered by sequence nr."""
 
     ids: tuple[str, ...]
+    input: ClassVar[str] = EVENTS
     waits_for: ClassVar[str] = NOT_VALIDATED
     reads_journal: ClassVar[bool] = True
     reads_tag_views: ClassVar[bool] = False
@@ -84,6 +89,7 @@ class KafkaJournal:
     """The events that kafka-journal replicated from a topic, numbered by seq_nr."""
 
     topic: str
+    input: ClassVar[str] = EVENTS
     waits_for: ClassVar[str] = "not replicated yet"
     reads_journal: ClassVar[bool] = False
     reads_tag_views: ClassVar[bool] = False
@@ -99,11 +105,37 @@ class KafkaJournal:
         return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
 
 
-Source = Messages | Tags | PersistenceIds | KafkaJournal
+@dataclass(frozen=True)
+class ReadModel:
+    """The rows of another projection's read model: of no event, and so of no series."""
+
+    projection: str
+    waits_for: ClassVar[str] = "not made yet"
+    reads_journal: ClassVar[bool] = False
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = ()
+    entity_types: ClassVar[None] = None
+
+    @property
+    def input(self) -> str:
+        """The projection's name."""
+        return self.projection
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the source has the events of a persistence id: it has no events."""
+        return False
+
+    def table(self, settings: Settings) -> str:
+        """Return the projection's name: its table depends on the version that is live."""
+        return self.projection
+
+
+Source = Messages | Tags | PersistenceIds | KafkaJournal | ReadModel
 """What each source says of itself.
 
-waits_for: why a time bucket of it is not read yet, for people. reads_journal: whether it reads the
-journal keyspace, whose time buckets validate passes. reads_tag_views: whether its events are those
-of tag views, so that what purge or tag-write did to them matters. series_tags: the tags of its
-series, NO_TAG where each persistence id is one. entity_types: of the persistence ids, None for all.
+input: the name under which definitions read it. waits_for: why a time bucket of it is not read,
+for people. reads_journal: whether it reads the journal keyspace, whose time buckets validate
+passes. reads_tag_views: whether its events are those of tag views, so that what purge or tag-write
+did to them matters. series_tags: the tags of its series, NO_TAG where each persistence id is one.
+entity_types: of the persistence ids, None for all.
 """

@@ -10,7 +10,13 @@ from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.management.change import run_change
 from tidemark.projection.management.offset_move import restated
 from tidemark.projection.management.selection import select_one
-from tidemark.projection.offset_store import made_from, management_state, skips, slice_records
+from tidemark.projection.offset_store import (
+    made_from,
+    management_state,
+    rolled_up,
+    skips,
+    slice_records,
+)
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.plan import ledger, require_rows
 from tidemark.text import counted
@@ -19,7 +25,7 @@ from tidemark.text import counted
 def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
     """Forget offsets, cursors and skipped numbers, and plan every piece again.
 
-    Of mode fold all states are computed again, from the first events.
+    Of mode fold all states are computed again, from the first events. A rollup is made again.
 
     Pieces are not deleted: their attempts fence off dead runs, and those that are planned are
     what the next run takes up, whatever its window. The target is left alone; each piece's rows
@@ -38,8 +44,26 @@ def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
         HistoryPurged: the tag views of one of its pieces were purged.
         LockHeld: a run works on the projection.
     """
-    definition = select_one(run, name)
-    return run_change(run, "clear", definition, lambda: _plan(run, definition), apply=apply)
+    definition = select_one(run, name, with_rollups=True)
+    plan = _rollup_plan if definition.mode is Mode.ROLLUP else _plan
+    return run_change(run, "clear", definition, lambda: plan(run, definition), apply=apply)
+
+
+def _rollup_plan(run: RunContext, definition: Definition) -> Plan:
+    store = OffsetStore.of(run, definition)
+    if rolled_up.read(store) is None:
+        return Plan({}, [f"{definition.name}: nothing is known of it"], None)
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
+        rolled_up.forget(store)
+        return {"rollups_forgotten": 1}
+
+    line = (
+        f"{definition.name}: is made again by the next run; {definition.target} is left alone"
+        " until then"
+    )
+    return Plan({"rollups_forgotten": 1}, [line], apply)
 
 
 def _plan(run: RunContext, definition: Definition) -> Plan:

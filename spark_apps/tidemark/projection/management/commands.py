@@ -106,7 +106,8 @@ def status(
     """Say how projections stand: pieces by state, what is open and why, the lag, the oldest gap.
 
     A piece is open if validate has passed its time bucket and the present definition has not
-    processed it. Spark is not started, unless --exact or --verify is given, and nothing has to run.
+    processed it. Of a rollup: what it was made from, and whether it is up to date. Spark is not
+    started, unless --exact or --verify is given, and nothing has to run.
 
     Ends with an error for each file that cannot be used, each table that does not exist although
     time buckets of it are done, and with --verify each table with too few or too many rows.
@@ -226,6 +227,8 @@ def clear(
     apply: cli.Apply = False,
 ) -> Job:
     """Forget how far a projection is, so that the next run processes everything anew.
+
+    A rollup is made again by the next run.
 
     The target is left alone; rows are replaced when their time bucket is processed. Refused while
     a run works on the projection.

@@ -31,7 +31,7 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         InvalidInput: a projection is unknown, or its file cannot be used.
         TidemarkError: somebody else changed one of them meanwhile.
     """
-    definitions = select(run, names)
+    definitions = select(run, names, with_rollups=True)
     lines, changed = [], 0
     for definition in definitions:
         store = OffsetStore.of(run, definition)

@@ -15,6 +15,7 @@ from tidemark.projection.planning.build import PlanOptions, build
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.planning.saved_plan import SavedPlan, saved_projection
+from tidemark.projection.running import rollups
 from tidemark.projection.sources import event_source
 from tidemark.window import Window, from_millis, iso
 
@@ -55,8 +56,11 @@ def run_plan(
         lines += _lines(plan, estimates)
         if ranges is not None and plan.definition.mode.is_by_persistence_id:
             lines += _ranges(run, plan, ranges)
-    if not lines and not built.errors:
+    if not lines and not built.errors and built.definitions:
         lines = [f"every {run.settings.bucket_size} bucket is done"]
+    planned = {plan.definition.name for plan in plans}
+    lines += [rollups.line(run, rollup, planned) for rollup in built.rollups]
+    is_due = any(rollups.is_due(run, rollup, planned) for rollup in built.rollups)
     saved_projections = [saved_projection(run, plan) for plan in plans]
     is_to_save = bool(plans) and not built.errors
     if save is not None and is_to_save:
@@ -72,7 +76,7 @@ def run_plan(
     if save is not None and not is_to_save:
         why = "a projection cannot be planned" if built.errors else "there is nothing to do"
         lines.append(f"{why}, so {save} is not written")
-    state = RunState.PLANNED if plans else RunState.NOTHING
+    state = RunState.PLANNED if plans or is_due else RunState.NOTHING
     return Outcome(
         RunState.FAILED if built.errors else state,
         built.pieces,

@@ -20,7 +20,7 @@ from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management import lag
+from tidemark.projection.management import lag, rollup_status
 from tidemark.projection.management.lag import Lag
 from tidemark.projection.management.selection import select_usable
 from tidemark.projection.offset_store import management_state, missing_numbers
@@ -136,7 +136,7 @@ def run_status(
         SchemaMismatch: the journal's tables are missing or of another shape.
     """
     shown_ranges = slice_ranges(ranges)
-    selected = select_usable(run, names)
+    selected = select_usable(run, names, with_rollups=True)
     shown = _Shown(TimeBuckets([], run.settings.bucket_size.milliseconds))
     errors: list[TidemarkError] = [*selected.errors]
     for definition in selected.definitions:
@@ -147,9 +147,15 @@ def run_status(
                 shown.lines.append(f"  {mode_bucket.require_rows(run, definition)}")
         except NO_RETRY_HELPS as error:
             errors.append(error)
+    rollups = []
+    for rollup in selected.rollups:
+        try:
+            rollups.append(rollup_status.show(run, rollup, shown.lines))
+        except NO_RETRY_HELPS as error:
+            errors.append(error)
     counts = {
         "projections": len(selected.definitions),
-        "paused": sum(shown_projection["paused"] for shown_projection in shown.details),
+        "paused": sum(each["paused"] for each in [*shown.details, *rollups]),
         "validated_buckets": len(shown.ready),
         "open_pieces": sum(shown_projection["open"] for shown_projection in shown.details),
     }
@@ -158,7 +164,7 @@ def run_status(
         counts=counts,
         lines=shown.lines,
         error=all_of(errors),
-        details={"projections": shown.details},
+        details={"projections": shown.details, "rollups": rollups},
     )
 
 

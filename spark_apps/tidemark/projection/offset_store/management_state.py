@@ -15,10 +15,12 @@ from datetime import datetime
 
 from tidemark import clock
 from tidemark.cassandra.conditional import compare_and_set
-from tidemark.cassandra.control import Row
+from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.settings import Settings
 
 TABLE = "projection_management"
 
@@ -110,6 +112,19 @@ def raise_revision(store: OffsetStore, before: Revision, *, operation: str, owne
         },
         expected={"revision": before.revision or None},
     )
+
+
+def last_write_time(control: Control, settings: Settings, subject: str) -> int:
+    """Read the newest write timestamp (microseconds) of a subject's results; 0 without one.
+
+    In mode bucket it is raised before the rows of a time bucket are written, and once more when
+    they are complete.
+    """
+    rows = control.execute(
+        f"SELECT last_write_time FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
+        (subject,),
+    )
+    return rows[0]["last_write_time"] or 0 if rows else 0
 
 
 def next_write_time(store: OffsetStore) -> int:

@@ -10,6 +10,7 @@ from tidemark.context import PieceCounts, RunContext
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.definition import catalog
+from tidemark.projection.definition.catalog import Rollup
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import management_state
 from tidemark.projection.planning import live_release, slices
@@ -46,6 +47,7 @@ class RunPlan:
     Attributes:
         definitions: the projections that are planned; those that are paused are not among them.
         projections: the plans of those that have a piece.
+        rollups: what is brought up to date after them; those that are paused are not among it.
         refused: the projections that cannot be planned.
         errors: why, and why files cannot be used.
         left_out: for people, what is not run and why.
@@ -53,6 +55,7 @@ class RunPlan:
 
     definitions: Sequence[Definition]
     projections: Sequence[ProjectionPlan]
+    rollups: Sequence[Rollup]
     refused: Sequence[Definition]
     errors: Sequence[TidemarkError]
     left_out: Sequence[str]
@@ -84,16 +87,19 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     if saved is not None:
         saved.require_journal(settings.journal_keyspace)
         names, force = saved.names, saved.force
-    selected = catalog.select(settings.projections_dir, names)
+    selected = catalog.select(settings.projections_dir, names, with_rollups=True)
     definitions = selected.definitions
+    of_rollups = [rollup.definition for rollup in selected.rollups]
     if options.slicing is not None:
-        slices.require_independent(definitions)
-    preflight.check(run, window, has_journal=catalog.reads_journal(definitions))
+        slices.require_independent([*definitions, *of_rollups])
+    preflight.check(run, window, has_journal=catalog.reads_journal(selected.sources))
     errors: list[TidemarkError] = [*selected.errors]
     left_out = []
-    if not definitions and not errors:
+    if not definitions and not of_rollups and not errors:
         left_out.append(f"no projection is defined in {settings.projections_dir}")
     definitions = management_state.unpaused(run, definitions, left_out.append)
+    going = {each.name for each in management_state.unpaused(run, of_rollups, left_out.append)}
+    rollups = [rollup for rollup in selected.rollups if rollup.definition.name in going]
     left_out += failed_since(run, window, definitions)
     plans, refused = [], []
     for definition in definitions:
@@ -120,4 +126,4 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     if options.max_pieces is not None:
         plans = [limit_pieces(projection, options.max_pieces) for projection in plans]
     with_pieces = [projection for projection in plans if projection.pieces]
-    return RunPlan(planned, with_pieces, refused, errors, left_out)
+    return RunPlan(planned, with_pieces, rollups, refused, errors, left_out)

@@ -105,7 +105,7 @@ def inherited(control: Control, settings: Settings, definition: Definition) -> T
     now = live(control, settings, definition)
     if now is None or is_live(now, definition):
         return none
-    return _pieces(control, settings, _subject(settings, definition, now)).done
+    return _pieces(control, settings, subject_of(settings, definition, now)).done
 
 
 def at_version(definition: Definition, version: int) -> Definition:
@@ -141,7 +141,7 @@ def skips_more(
     limit = definition.on_error.most_skipped
     if limit is not None and all(limit.allows(skipped, read) for skipped, read in own):
         return None
-    others = _counts(control, settings, _subject(settings, definition, now))
+    others = _counts(control, settings, subject_of(settings, definition, now))
     if _share(own) <= _share(others):
         return None
     return WrongData(
@@ -226,7 +226,7 @@ def _in_words(counts: Counts) -> str:
     return f"{skipped:,} of {counted(read, 'event')}"
 
 
-def _subject(settings: Settings, definition: Definition, now: Live) -> str:
+def subject_of(settings: Settings, definition: Definition, now: Live) -> str:
     """Return the name of the live version in the ledger."""
     if now.table == definition.template_target:
         return definition.identity(settings.journal_keyspace)

@@ -21,13 +21,13 @@ def require_independent(definitions: Sequence[Definition]) -> None:
     """Refuse to process slices one by one where a row is made of several of them.
 
     Raises:
-        InvalidInput: a projection's mode replaces whole time buckets.
+        InvalidInput: a projection has such a mode.
     """
     for definition in definitions:
         if not definition.mode.is_by_persistence_id:
             raise InvalidInput(
-                f"projection {definition.name} has mode {definition.mode}, which replaces whole"
-                " time buckets and not slices of them",
+                f"projection {definition.name} has mode {definition.mode}, whose rows are made of"
+                " several slices",
                 where="--slices",
                 do="leave it out, or name the other projections with --projection",
             )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.errors import HistoryPurged
+from tidemark import termination
+from tidemark.context import Outcome, PieceCounts, RunState
+from tidemark.errors import HistoryPurged, TidemarkError, all_of, outage_of, root_cause
+from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance import accept
 from tidemark.projection.transformation.filled_fields import FilledFields
 from tidemark.projection.transformation.result_checks import Finding
+from tidemark.window import Window
 
 COUNTS = (
     "events_read",
@@ -115,3 +121,61 @@ class ProjectionOutcome:
         # Each batch may see the same persistence ids.
         self.warnings += [line for line in batch.warnings if line not in self.warnings]
         self.warnings += [f"warning: {check}" for check in batch.failing_checks]
+
+
+@dataclass
+class RunTally:
+    """What the projections of a run did, one after the other.
+
+    Attributes:
+        pieces: how many, by how they ended.
+        counts: of COUNTS.
+        lines: for reports.
+        errors: of what failed.
+        done: the time buckets that are done.
+        moved: the span of time buckets that each projection has done, by its name.
+        read: the tables that were read, `keyspace.table`.
+        written: those that were written, and directories.
+        swapped: how many blue/green versions became the live ones.
+        rollups: how many were made.
+    """
+
+    pieces: PieceCounts = field(default_factory=PieceCounts)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    lines: list[str] = field(default_factory=list)
+    errors: list[TidemarkError] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    swapped: int = 0
+    rollups: int = 0
+
+    def outcome(self, size: BucketSize) -> Outcome:
+        """Return it as the outcome of the run."""
+        is_done = self.pieces.done or self.swapped or self.rollups
+        state = RunState.DONE if is_done else RunState.NOTHING
+        if self.errors:
+            state = RunState.FAILED
+        error = all_of(self.errors)
+        hull = Window.hull(self.done, size)
+        tables = {"read": sorted(self.read), "written": sorted(self.written)}
+        details = {"projections": self.moved, "tables": tables}
+        return Outcome(state, self.pieces, self.counts, self.lines, error, details, hull)
+
+
+def failure_of(work: Callable[[], None]) -> TidemarkError | None:
+    """Return the error that a projection fails with; None if it does not fail."""
+    try:
+        work()
+    except TidemarkError as error:
+        termination.check()
+        return error
+    except Exception as error:
+        termination.check()
+        if (outage := outage_of(error)) is not None:
+            return outage
+        # The trace is what a bug report needs; the report's one line is what everybody reads.
+        traceback.print_exc(file=sys.stderr)
+        return TidemarkError(root_cause(error))
+    return None

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from tidemark import termination
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of, outage_of, root_cause
+from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
 from tidemark.ledger.pieces import Reason
 from tidemark.ledger.schedule import time_buckets
-from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.build import PlanOptions, RunPlan, build
 from tidemark.projection.planning.plan import ProjectionPlan, validated_buckets
-from tidemark.projection.running import bisection, releases, slices
-from tidemark.projection.running.outcome import COUNTS, ProjectionOutcome
+from tidemark.projection.running import bisection, releases, rollups, slices
+from tidemark.projection.running.outcome import ProjectionOutcome, RunTally, failure_of
 from tidemark.projection.running.process import process
 from tidemark.projection.sources import reference_tables
 from tidemark.projection.testing.preview import sample
@@ -32,30 +27,6 @@ from tidemark.window import Window, from_millis, iso
 
 _GAPS_SHOWN = 5
 _ALWAYS_SHOWN = ("events_read", "rows_written", "quarantined")
-
-
-@dataclass
-class _Tally:
-    """What the projections of a run did, one after the other."""
-
-    pieces: PieceCounts = field(default_factory=PieceCounts)
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
-    lines: list[str] = field(default_factory=list)
-    errors: list[TidemarkError] = field(default_factory=list)
-    done: set[int] = field(default_factory=set)
-    moved: dict[str, dict[str, str]] = field(default_factory=dict)
-    read: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
-
-    def outcome(self, size: BucketSize) -> Outcome:
-        state = RunState.DONE if self.pieces.done else RunState.NOTHING
-        if self.errors:
-            state = RunState.FAILED
-        error = all_of(self.errors)
-        hull = Window.hull(self.done, size)
-        tables = {"read": sorted(self.read), "written": sorted(self.written)}
-        details = {"projections": self.moved, "tables": tables}
-        return Outcome(state, self.pieces, self.counts, self.lines, error, details, hull)
 
 
 def run_window(
@@ -71,6 +42,7 @@ def run_window(
 
     A definition is checked against Spark and its target before the first of its events is read. A
     projection that cannot be used or fails does not stop the others; the outcome has each error.
+    Rollups come last, and read what their sources have done so far.
 
     Args:
         run: the context of the run.
@@ -86,18 +58,21 @@ def run_window(
     plan = build(run, window, options)
     if dry_run:
         return _planned(run, plan, show)
-    if not plan.projections:
+    if not plan.projections and not plan.rollups:
         return _nothing(run, plan)
-    tally = _Tally(lines=[*plan.left_out], errors=[*plan.errors])
+    tally = RunTally(lines=[*plan.left_out, *_all_done(run, plan)], errors=[*plan.errors])
     for projection in plan.projections:
         _attempt(run, projection, policy, tally)
     try:
         settled = _settle(run, plan.definitions)
         tally.lines += settled.lines
+        tally.swapped = settled.swapped
         if settled.error is not None:
             tally.errors.append(settled.error)
     except TidemarkError as error:
         tally.errors.append(error)
+    for rollup in plan.rollups:
+        rollups.attempt(run, rollup, tally, force=options.force)
     return tally.outcome(run.settings.bucket_size)
 
 
@@ -126,7 +101,13 @@ def _planned(run: RunContext, plan: RunPlan, show: int) -> Outcome:
             lines += _tried(run, definition, plans.get(definition.name), show)
         except NO_RETRY_HELPS as error:
             errors.append(error)
-    state = RunState.PLANNED if plans else RunState.NOTHING
+    for rollup in plan.rollups:
+        try:
+            lines += rollups.tried(run, rollup, plans, show)
+        except NO_RETRY_HELPS as error:
+            errors.append(error)
+    is_due = any(rollups.is_due(run, rollup, plans) for rollup in plan.rollups)
+    state = RunState.PLANNED if plans or is_due else RunState.NOTHING
     lines = [*plan.left_out, *_all_done(run, plan), *lines]
     return _ended(state, lines, errors, plan.pieces)
 
@@ -181,20 +162,9 @@ def _require_target(run: RunContext, analyzed: AnalyzedDefinition, *, create: bo
     MODES[analyzed.definition.mode].require_place(run, analyzed.definition)
 
 
-def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: _Tally) -> None:
-    done, failure = ProjectionOutcome(), None
-    try:
-        _process(run, plan, policy, done)
-    except TidemarkError as error:
-        termination.check()
-        failure = error
-    except Exception as error:
-        termination.check()
-        failure = outage_of(error)
-        if failure is None:
-            # The trace is what a bug report needs; the report's one line is what everybody reads.
-            traceback.print_exc(file=sys.stderr)
-            failure = TidemarkError(root_cause(error))
+def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: RunTally) -> None:
+    done = ProjectionOutcome()
+    failure = failure_of(lambda: _process(run, plan, policy, done))
     if failure is not None:
         _failed(plan, done, tally)
         tally.errors.append(failure.within(f"projection {plan.definition.name} failed"))
@@ -260,7 +230,7 @@ def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
     return [summary, *still, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
-def _failed(plan: ProjectionPlan, done: ProjectionOutcome, tally: _Tally) -> None:
+def _failed(plan: ProjectionPlan, done: ProjectionOutcome, tally: RunTally) -> None:
     failed = {piece.time_bucket for piece in plan.pieces} | done.failed.keys()
     failed -= done.counts.keys()
     if done.counts or done.failed:

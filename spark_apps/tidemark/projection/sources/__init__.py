@@ -6,7 +6,13 @@ from tidemark.context import RunContext
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.definition.source import KafkaJournal, Messages, PersistenceIds, Tags
+from tidemark.projection.definition.source import (
+    KafkaJournal,
+    Messages,
+    PersistenceIds,
+    ReadModel,
+    Tags,
+)
 from tidemark.projection.sources.base import EventSource
 from tidemark.projection.sources.kafka_journal import KafkaJournalSource
 from tidemark.projection.sources.messages import MessagesSource
@@ -25,3 +31,5 @@ def event_source(run: RunContext, definition: Definition, slices: SliceRange = A
             return PersistenceIdsSource(run, definition, spec, slices)
         case KafkaJournal() as spec:
             return KafkaJournalSource(run, definition, spec, slices)
+        case ReadModel():
+            raise TypeError(f"{definition.name} reads rows of a read model, and no events")

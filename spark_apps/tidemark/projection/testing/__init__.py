@@ -24,7 +24,7 @@ from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.testing import evaluate
 from tidemark.projection.testing.events import COLUMNS, Event, rows_of
@@ -56,7 +56,8 @@ def run_projection(
             text); perhaps tags, serializer_id, manifest, event_manifest and metadata (a dict of
             serializer_id, manifest and payload); and the payload, either as `event` (bytes) or,
             for a payload in JSON, by its fields. In a definition that starts from
-            snapshots perhaps is_snapshot; what the newest one stands for is left out.
+            snapshots perhaps is_snapshot; what the newest one stands for is left out. For mode
+            rollup the rows of the read model instead.
         bucket_size: of the time buckets.
         spark: the session to use; by default the active one, else a small local one.
         tables: the rows of each table in `with`, by its name there.
@@ -108,7 +109,11 @@ def _result(
     tables: Tables | None,
 ) -> tuple[AnalyzedDefinition, DataFrame, list[str]]:
     """Return the definition, the rows to store, and the columns that it selects."""
-    checked, decoded, buckets = _decoded(definition, events, bucket_size, spark, tables)
+    session, read_definition = _prepared(spark), _read(definition)
+    if read_definition.mode is Mode.ROLLUP:
+        checked, rows = _rolled_up(session, read_definition, events, tables)
+        return checked, rows, checked.stored.names
+    checked, decoded, buckets = _decoded(read_definition, events, bucket_size, session, tables)
     result, failed = evaluate.result(checked, decoded)
     causes = _causes(failed)
     if causes:
@@ -139,9 +144,34 @@ def unreadable_events(
 
     Args and errors are as for `run_projection`.
     """
-    checked, decoded, _ = _decoded(definition, events, bucket_size, spark, tables)
+    session, read_definition = _prepared(spark), _read(definition)
+    if read_definition.mode is Mode.ROLLUP:
+        what = f"{read_definition.name} reads rows of a read model, and no events"
+        raise InvalidInput(what, do="call run_projection")
+    checked, decoded, _ = _decoded(read_definition, events, bucket_size, session, tables)
     _, failed = evaluate.result(checked, decoded)
     return {(pid, number): cause for pid, number, cause in _causes(failed)}
+
+
+def _rolled_up(
+    session: SparkSession,
+    definition: Definition,
+    rows: Iterable[Mapping[str, Any]],
+    tables: Tables | None,
+) -> tuple[AnalyzedDefinition, DataFrame]:
+    """Return the definition, and what it makes of some rows of its read model."""
+    _frames(session, definition, tables)
+    given: list[Any] = [*rows]
+    if not given:
+        raise InvalidInput(f"{definition.source.input} has no row", do="give one at least")
+    read_model = session.createDataFrame(given)
+    checked = analyze.analyze_rollup(session, definition, read_model.schema)
+    result_checks.analyze(session, checked)
+    target.require_columns(checked)
+    result = analyze.apply(checked, read_model).localCheckpoint()
+    mode = MODES[definition.mode]
+    mode.count(result, definition, target.known_key(checked) or RowKey(), ())
+    return checked, result
 
 
 def _frames(
@@ -160,18 +190,21 @@ def _frames(
     }
 
 
-def _decoded(
-    definition: Path | str,
-    events: Iterable[Event],
-    bucket_size: BucketSize | str,
-    spark: SparkSession | None,
-    tables: Tables | None,
-) -> tuple[AnalyzedDefinition, DataFrame, Sequence[int]]:
-    """Return the definition, the events as `transform.decode` makes them, their time buckets."""
+def _prepared(spark: SparkSession | None) -> SparkSession:
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.legacy.timeParserPolicy", "CORRECTED")
-    read_definition = _read(definition)
+    return session
+
+
+def _decoded(
+    read_definition: Definition,
+    events: Iterable[Event],
+    bucket_size: BucketSize | str,
+    session: SparkSession,
+    tables: Tables | None,
+) -> tuple[AnalyzedDefinition, DataFrame, Sequence[int]]:
+    """Return the definition, the events as `transform.decode` makes them, their time buckets."""
     frames = _frames(session, read_definition, tables)
     checked = analyze.analyze(session, read_definition, frames)
     result_checks.analyze(session, checked)

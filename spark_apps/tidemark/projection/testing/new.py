@@ -135,11 +135,17 @@ def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
         say: is told what was written, and what to do next.
 
     Raises:
-        InvalidInput: the name or the target cannot be used, or a file is there already.
+        InvalidInput: the name, the mode or the target cannot be used, or a file is there already.
     """
     if not _NAME.fullmatch(name):
         what = "letters, digits and _, a letter first, at most 48"
         raise InvalidInput(f"the name {name!r} cannot be used", where="NAME", do=f"use {what}")
+    if mode is Mode.ROLLUP:
+        raise InvalidInput(
+            "mode rollup has no template: it reads the read model of a projection that you have",
+            where="--mode",
+            do="write the file by the example of docs/projection-modes.md",
+        )
     is_table = mode is not Mode.EXPORT
     place = target or (f"read_models.{name}" if is_table else name)
     if is_table and not _TARGET.fullmatch(place):

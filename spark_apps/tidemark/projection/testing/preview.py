@@ -70,7 +70,7 @@ def sample(
         *_absent_tags(run, plan.definition),
         *_failing(run, checked, result, bucket),
         *_divided(checked, _decoded(run, checked, [*sampled, *others], planned.schema)),
-        *_table(result, rows),
+        *table_lines(result, rows),
     ]
 
 
@@ -134,6 +134,7 @@ def _failing(
     ]
 
 
-def _table(result: DataFrame, rows: int) -> list[str]:
+def table_lines(result: DataFrame, rows: int) -> list[str]:
+    """Return the first rows of a result as a table for reports."""
     text: str = gateway.dataset(result).showString(rows, _WIDTH, False)
     return text.splitlines()

@@ -43,10 +43,11 @@ def count(
     return Counted(numbers.checked()[()])
 
 
-def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
+def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     if counted.rows:
         batch.claimed.check()
         tables.write_events(rows, batch.definition)
+    return counted
 
 
 MODE = WriteMode(

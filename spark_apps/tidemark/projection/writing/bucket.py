@@ -22,6 +22,7 @@ from tidemark.projection.transformation import row_key
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
 from tidemark.projection.writing.mode import (
+    ANY_KEY,
     BY_BUCKET,
     Counted,
     WriteMode,
@@ -86,13 +87,14 @@ def count_by_bucket(
     return Counted(sum(by_bucket.values()), by_bucket=by_bucket)
 
 
-def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
+def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     batch.claimed.check()
     write_time = management_state.next_write_time(batch.store)
     if counted.rows:
         tables.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
         batch.claimed.check()
     tables.delete_older_rows(batch.run.control, batch.definition, batch.time_buckets, write_time)
+    return counted
 
 
 def differing_buckets(run: RunContext, definition: Definition) -> list[Difference]:
@@ -190,5 +192,5 @@ MODE = WriteMode(
     count=count_by_bucket,
     store=_replace,
     keeps_apart=BY_BUCKET,
-    instead=", or use mode fold for totals of a persistence id",
+    instead=f", or use mode fold for totals of a persistence id{ANY_KEY}",
 )

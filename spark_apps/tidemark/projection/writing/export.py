@@ -13,7 +13,6 @@ from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.writing import export_files
 from tidemark.projection.writing.bucket import count_by_bucket
-from tidemark.projection.writing.export_directory import resolve
 from tidemark.projection.writing.mode import (
     BY_BUCKET,
     Counted,
@@ -70,12 +69,13 @@ def require_directory(run: RunContext, definition: Definition) -> None:
     Raises:
         InvalidInput: as `export_files.open_files` raises it.
     """
-    export_files.open_files(run.spark, resolve(definition, run.settings), definition.name)
+    directory = export_files.resolve(definition, run.settings)
+    export_files.open_files(run.spark, directory, definition.name)
 
 
-def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
+def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     settings, definition = batch.run.settings, batch.definition
-    directory = resolve(definition, settings)
+    directory = export_files.resolve(definition, settings)
     files = export_files.open_files(
         batch.run.spark, directory, f"{settings.journal_keyspace}.{definition.name}"
     )
@@ -95,6 +95,7 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     # Another run's batch would be among them.
     batch.claimed.check()
     export_files.remove_batches(files)
+    return counted
 
 
 MODE = WriteMode(

@@ -68,7 +68,7 @@ def void_states(store: OffsetStore, persistence_ids: Sequence[str]) -> None:
     tables.void_states(store.control, store.definition, persistence_ids, write_time)
 
 
-def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
+def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     """Write the markers of removed states first, and delete those of states that are there last.
 
     Between the two writes a marker has no effect, since the row of its state is still there.
@@ -83,6 +83,7 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     if not marked.isEmpty():
         batch.claimed.check()
         removed_states.forget(batch.store, marked)
+    return counted
 
 
 MODE = replace(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from tidemark.context import RunContext
-from tidemark.ledger.claim import Claim
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store.offsets import OffsetStore
@@ -25,6 +25,15 @@ BY_BUCKET = (("time_bucket",), tuple(EVENT_KEY))
 """What a query must keep apart, one or the other, to be the same however batches are cut."""
 BY_EVENT = (tuple(EVENT_KEY),)
 """The same where a batch has any part of a persistence id's events."""
+ANY_KEY = "; for totals over any key, let mode rollup read a projection of mode bucket"
+"""The end of `WriteMode.instead`."""
+
+
+class Guard(Protocol):
+    """What keeps other runs off, while this one writes."""
+
+    def check(self) -> None:
+        """Raise LockLost if another run may write."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +42,14 @@ class WriteRequest:
 
     Attributes:
         run: the context of the run.
-        claimed: the pieces that it is made from; checked before each kind of write.
+        claimed: the pieces that it is made from, or the locks of a rollup; checked before each kind
+            of write.
         store: what is remembered of the projection.
         time_buckets: those whose events were read.
     """
 
     run: RunContext
-    claimed: Claim
+    claimed: Guard
     store: OffsetStore
     time_buckets: Sequence[int]
 
@@ -89,7 +99,7 @@ class WriteMode:
         keeps_apart: events that differ in all columns of each of these must not come together in a
             row: whether they are in one batch depends on how runs were cut. Empty if none do.
         instead: what to do about a query that lets them, in a clause.
-        store: writes them, with a check of the claim before each kind of write.
+        store: writes them, with a check of the claim before each kind of write; returns how many.
         transform: makes the result of the events.
         has_table: whether the target is a table.
         column_problems: says which columns no target of the mode can hold.
@@ -101,7 +111,7 @@ class WriteMode:
     key_problem: Callable[[Sequence[str], Sequence[str]], str | None]
     rows_of: Callable[[DataFrame, Definition], DataFrame]
     count: Callable[[DataFrame, Definition, RowKey, Sequence[int]], Counted]
-    store: Callable[[WriteRequest, DataFrame, Counted], None]
+    store: Callable[[WriteRequest, DataFrame, Counted], Counted]
     keeps_apart: Sequence[Sequence[str]] = ()
     instead: str = ""
     transform: Transform = by_query

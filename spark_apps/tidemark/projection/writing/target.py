@@ -106,14 +106,17 @@ def proposed_key(checked: AnalyzedDefinition) -> RowKey:
     """
     fields = checked.result.fields
     usual = [field.name for field in fields if isinstance(field.dataType, _OF_GROUPS)]
+    if checked.definition.mode is Mode.ROLLUP:
+        first, *others = usual or checked.result.names
+        return known_key(checked) or RowKey([first], others if usual else [])
     return known_key(checked) or RowKey(["time_bucket"], usual)
 
 
 def known_key(checked: AnalyzedDefinition) -> RowKey | None:
     """Return the key that the definition states, or else one in which its rows are alone.
 
-    In mode bucket that is what they are grouped by, or the event's own; None if neither is there,
-    or if the target is no table.
+    In modes bucket and rollup that is what they are grouped by, or the event's own; None if neither
+    is there, or if the target is no table.
     """
     definition, mode = checked.definition, MODES[checked.definition.mode]
     columns = list(mode.required)
@@ -127,7 +130,9 @@ def known_key(checked: AnalyzedDefinition) -> RowKey | None:
         columns += checked.groups
     elif definition.mode is Mode.BUCKET and set(checked.result.names).issuperset(EVENT_KEY):
         columns += EVENT_KEY
-    elif definition.mode is Mode.BUCKET:
+    elif definition.mode is Mode.ROLLUP and checked.groups:
+        columns = [*checked.groups]
+    elif definition.mode in {Mode.BUCKET, Mode.ROLLUP}:
         return None
     first, *others = dict.fromkeys(columns)
     return RowKey([first], others)

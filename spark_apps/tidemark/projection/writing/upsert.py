@@ -14,7 +14,14 @@ from tidemark.projection.envelope import DELETED
 from tidemark.projection.transformation import row_key, transform
 from tidemark.projection.transformation.row_key import RowKey
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import BY_EVENT, EVENT_KEY, Counted, WriteMode, WriteRequest
+from tidemark.projection.writing.mode import (
+    ANY_KEY,
+    BY_EVENT,
+    EVENT_KEY,
+    Counted,
+    WriteMode,
+    WriteRequest,
+)
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -54,13 +61,14 @@ def count(
     return Counted(named - deleted, deleted=deleted)
 
 
-def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
+def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     if counted.rows:
         batch.claimed.check()
         tables.write_newest(transform.stored(rows), batch.definition)
     if counted.deleted:
         batch.claimed.check()
         tables.delete_newest(transform.deletions(rows), batch.definition)
+    return counted
 
 
 def _column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
@@ -82,5 +90,6 @@ MODE = WriteMode(
     store=_write,
     keeps_apart=BY_EVENT,
     column_problems=_column_problems,
-    instead="; the newest row of a persistence id stays anyway, and mode fold makes totals",
+    instead="; the newest row of a persistence id stays anyway, and mode fold makes its totals"
+    + ANY_KEY,
 )

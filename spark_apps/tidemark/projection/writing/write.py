@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from tidemark.projection.definition.model import Mode
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.row_key import RowKey
-from tidemark.projection.writing import append, bucket, export, fold, upsert
+from tidemark.projection.writing import append, bucket, export, fold, rollup, upsert
 from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest
 from tidemark.spark.read_once import kept_once
 
@@ -20,6 +20,7 @@ MODES: Mapping[Mode, WriteMode] = {
     Mode.FOLD: fold.MODE,
     Mode.APPEND: append.MODE,
     Mode.EXPORT: export.MODE,
+    Mode.ROLLUP: rollup.MODE,
 }
 
 
@@ -45,7 +46,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
         findings = result_checks.examine(transform.stored(rows), batch.definition.checks, named)
         warnings = result_checks.require(batch.definition, findings)
         announce()
-        mode.store(batch, rows, counted)
+        counted = mode.store(batch, rows, counted)
     finally:
         rows.unpersist()
     return replace(counted, warnings=warnings)
