@@ -75,7 +75,7 @@ def _project(bench: Bench, start: int, end: int, events: int) -> Cost:
     definitions = {"TIDEMARK_PROJECTIONS_DIR": str(DEFINITIONS)}
     cost = bench.run("spark_apps/project.py", *window(start, end), **definitions)
     if cost.report["counts"]["events_read"] != events:
-        raise RuntimeError(f"project read {cost.report['counts']} instead of {events} events")
+        raise RuntimeError(f"project read {cost.report} instead of {events} events")
     return cost
 
 
