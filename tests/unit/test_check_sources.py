@@ -170,6 +170,22 @@ def test_files_are_no_read_model(tmp_path: Path) -> None:
     assert refused.do == "check `events: files`"
 
 
+def test_a_rollup_has_no_events(tmp_path: Path) -> None:
+    daily = FILES.replace("mode: export", "mode: bucket").replace("target: ", "target: models.")
+    totals = """/*---
+name: totals
+version: 1
+source: {read-model: files}
+mode: rollup
+target: models.totals
+---*/
+SELECT persistence_id, count(*) AS rows FROM files GROUP BY persistence_id
+"""
+    files = {"files.sql": daily, "totals.sql": totals}
+    refused = refusal_of(tmp_path, files, Source(SourceKind.EVENTS, "totals"))
+    assert refused.what == "projection totals reads a read model and no events"
+
+
 @pytest.mark.parametrize("kind", [SourceKind.EVENTS, SourceKind.READ_MODEL])
 def test_a_projection_that_cannot_be_used_is_no_source(tmp_path: Path, kind: SourceKind) -> None:
     broken = FILES.replace("mode: export", "mode: exports")

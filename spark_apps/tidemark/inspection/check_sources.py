@@ -59,6 +59,12 @@ def _events(run: RunContext, source: Source, buckets: Sequence[int]) -> DataFram
         SchemaMismatch: a table that it joins its events with does not exist.
     """
     definition = _definition(run, source.projection)
+    if definition.mode is Mode.ROLLUP:
+        raise InvalidInput(
+            f"projection {definition.name} reads a read model and no events",
+            where=str(definition.file),
+            do=f"check `read-model: {definition.name}`",
+        )
     tables = reference_tables.read(run, definition)
     try:
         checked = analyze(run.spark, definition, tables)
@@ -83,18 +89,12 @@ def _read_model(run: RunContext, source: Source, buckets: Sequence[int]) -> Data
             where=str(definition.file),
             do=f"check `events: {definition.name}`",
         )
-    live = live_release.live(run.control, run.settings, definition)
-    if live is None:
-        raise InvalidInput(
-            f"projection {definition.name} has no read model: no run has processed it",
-            where=str(definition.file),
-            do="run `project.py`, or remove the check until then",
-        )
-    keyspace, _, table = live.table.partition(".")
+    live_table = _live_table(run, definition)
+    keyspace, _, table = live_table.partition(".")
     names = run.control.table_columns(keyspace, table)
     if names is None:
         raise SchemaMismatch(
-            f"the table {live.table} of projection {definition.name} does not exist",
+            f"the table {live_table} of projection {definition.name} does not exist",
             where=str(definition.file),
             do="create it and process the projection again, or remove the check",
         )
@@ -105,6 +105,19 @@ def _read_model(run: RunContext, source: Source, buckets: Sequence[int]) -> Data
         wanted = [(bucket,) for bucket in sorted({*buckets, *earlier})]
         keys = local_rows(run.spark, wanted, "time_bucket bigint")
     return connector.read(run.spark, keyspace, table, *names, keys=keys)
+
+
+def _live_table(run: RunContext, definition: Definition) -> str:
+    if definition.mode is Mode.ROLLUP:
+        return definition.target
+    live = live_release.live(run.control, run.settings, definition)
+    if live is None:
+        raise InvalidInput(
+            f"projection {definition.name} has no read model: no run has processed it",
+            where=str(definition.file),
+            do="run `project.py`, or remove the check until then",
+        )
+    return live.table
 
 
 def _metajournal(run: RunContext, _source: Source, _buckets: Sequence[int]) -> DataFrame:
@@ -155,7 +168,7 @@ def _definition(run: RunContext, name: str) -> Definition:
     selected = catalog.select(run.settings.projections_dir, [name])
     if error := all_of(selected.errors):
         raise error
-    [definition] = selected.definitions
+    [definition] = [*selected.definitions, *(rollup.definition for rollup in selected.rollups)]
     return definition
 
 
