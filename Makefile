@@ -65,6 +65,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.tag_views
 	@$(PY) -m benchmarks.projections
+	@$(PY) -m benchmarks.upserts
 	@$(PY) -m benchmarks.slices
 	@$(PY) -m benchmarks.validate
 	@$(PY) -m benchmarks.ledger
