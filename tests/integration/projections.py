@@ -164,6 +164,10 @@ class Projections:
         """Note in the ledger that validate has passed these hours, with its counts for each."""
         self._note("validate", "done", *hours, **counts)
 
+    def tagged(self, *hours: int) -> None:
+        """Note in the ledger that tag-write has been over these hours."""
+        self._note("tag-write", "done", *hours)
+
     def invalid(self, *hours: int) -> None:
         """Note in the ledger that validate has failed these hours."""
         self._note("validate", "failed", *hours)

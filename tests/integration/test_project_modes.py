@@ -115,7 +115,8 @@ def test_upsert_reads_what_follows_its_offsets_and_only_of_ids_with_news(
     projections.define(LATEST, LATEST_TABLE)
     projections.insert(event("a|1", 1, 0.1, kind="in"), event("b|1", 1, 0.2, kind="in"))
     projections.list_persistence_ids()
-    projections.validated(*range(3), 24)
+    projections.validated(*range(4), 24)
+    projections.tagged(1, 2, 24)
     assert projections.run(0, 1).report["counts"]["accepted"] == 2
 
     def refuse(*_: object) -> None:
@@ -138,7 +139,12 @@ def test_upsert_reads_what_follows_its_offsets_and_only_of_ids_with_news(
     assert third.report["counts"] == counts(events_read=1, accepted=1, rows_written=1)
     assert third.report["pieces"]["done"] == 2
 
-    projections.insert(event("b|1", 3, 1.3, kind="in"))
+    # tag-write has not been over the hour: what it has seen says nothing.
+    projections.insert(event("b|1", 3, 3.3, kind="in"))
+    fourth = projections.run(3, 4)
+    assert fourth.report["counts"] == counts(events_read=1, accepted=1, rows_written=1)
+
+    projections.insert(event("b|1", 4, 1.3, kind="in"))
     daily = projections.run(24, 25)
     assert daily.report["counts"] == counts(events_read=1, accepted=1, rows_written=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,7 +11,10 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.journal import frames
 from tidemark.journal.messages import increments, listing
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Pieces, Reason
 from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read, restarts
 from tidemark.projection.sources.base import EventSource, event_numbers
@@ -85,9 +89,29 @@ class MessagesSource(EventSource):
         if planned_ids is not None:
             ids = ids.unionByName(planned_ids).distinct()
         known = ids.join(known, on="persistence_id", how="left")
-        if not _looks_at_all(batch):
+        if not self._looks_at_all(batch):
             known = self._with_news(known, planned_ids)
         return increments.starts(known, self.deleted())
+
+    def _looks_at_all(self, batch: Batch) -> bool:
+        """Return whether every persistence id is asked.
+
+        tag-write must have been over the time buckets, or what it has seen says nothing of them.
+        Once for each day of the journal all are asked: it finds what tag-write has not seen, such
+        as a late event far from the time buckets of its runs. A time bucket that waits for a gap
+        is not to end as if nothing was in it.
+        """
+        if any(piece.reason is Reason.GAP for piece in batch.pieces):
+            return True
+        if any(bucket % BucketSize.DAY.milliseconds == 0 for bucket in batch.plan.time_buckets):
+            return True
+        return not all(bucket in self._tagged for bucket in batch.time_buckets)
+
+    @cached_property
+    def _tagged(self) -> TimeBuckets:
+        return (
+            Pieces.of(self.run.control, self.run.settings, applications.TAG_WRITE).standing().done
+        )
 
     def _with_news(self, known: DataFrame, planned_ids: DataFrame | None) -> DataFrame:
         """Leave out the persistence ids of which tag-write has seen nothing that is not stored."""
@@ -138,11 +162,3 @@ def _end_of(batch: Batch) -> int:
     often as there are batches.
     """
     return batch.plan.end if batch.end is None else batch.end
-
-
-def _looks_at_all(batch: Batch) -> bool:
-    """Return whether every persistence id is asked: once for each day of the journal.
-
-    It finds what tag-write has not seen, such as a late event far from the time buckets of its run.
-    """
-    return any(bucket % BucketSize.DAY.milliseconds == 0 for bucket in batch.plan.time_buckets)
