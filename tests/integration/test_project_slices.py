@@ -278,7 +278,10 @@ def test_overlapping_ranges_exclude_each_other_and_disjoint_ones_do_not(
     projections.validated(0)
     only = ("--projection", "latest")
     refused = projections.run(0, 1, "--slices", "0-255")
-    assert "projection totals has mode bucket, whose rows are made of several slices" in refused.error_lines[0]
+    assert (
+        "projection totals has mode bucket, whose rows are made of several slices"
+        in refused.error_lines[0]
+    )
     refused = projections.run(0, 1, *only, "--slices", "0-100")
     assert "'0-100' is not a range of whole blocks of 32 slices" in refused.error_lines[0]
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 
@@ -20,10 +22,18 @@ def test_busy_database_is_asked_again_for_what_may_be_sent_twice() -> None:
     assert answer == {"state": "failed"}
 
 
-def test_a_run_is_never_triggered_twice() -> None:
-    client = client_of(BUSY, httpx.Response(200, json={"dag_run_id": "two"}))
-    with pytest.raises(RuntimeError, match=r"^POST dags/validate/dagRuns: 500 .*Database error"):
-        rest.trigger(client, "validate")
+def test_a_run_is_triggered_once_by_requests_that_have_its_id() -> None:
+    ids: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        ids.append(json.loads(request.content)["dag_run_id"])
+        return BUSY if len(ids) == 1 else httpx.Response(200, json={"dag_run_id": ids[-1]})
+
+    transport = httpx.MockTransport(answer)
+    client = httpx.Client(transport=transport, base_url="http://airflow/api/v2/")
+    started = rest.trigger(client, "validate")
+    assert ids == [started, started]
+    assert rest.trigger(client, "validate") != started
 
 
 def test_another_fault_is_told_at_once() -> None:
