@@ -1,1 +1,1 @@
-"""Data Docs of what validate found, and Great Expectations for the suites of users."""
+"""The verdict of Great Expectations on what validate found and on users' suites; Data Docs."""

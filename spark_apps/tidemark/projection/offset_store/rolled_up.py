@@ -53,7 +53,7 @@ def forget(store: OffsetStore) -> None:
 def _write(
     store: OffsetStore, table: str | None, write_time: int | None, version: str | None
 ) -> None:
-    # A clock that goes back must not hide it behind an older row.
+    # A clock that is set back must not hide it behind an older row.
     written_at = management_state.next_write_time(store)
     store.control.execute(
         f"INSERT INTO {store.table(management_state.TABLE)}"

@@ -98,8 +98,8 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     if not definitions and not of_rollups and not errors:
         left_out.append(f"no projection is defined in {settings.projections_dir}")
     definitions = management_state.unpaused(run, definitions, left_out.append)
-    going = {each.name for each in management_state.unpaused(run, of_rollups, left_out.append)}
-    rollups = [rollup for rollup in selected.rollups if rollup.definition.name in going]
+    unpaused = {each.name for each in management_state.unpaused(run, of_rollups, left_out.append)}
+    rollups = [rollup for rollup in selected.rollups if rollup.definition.name in unpaused]
     left_out += failed_since(run, window, definitions)
     plans, refused = [], []
     for definition in definitions:

@@ -98,9 +98,8 @@ class Batches:
 
     def _keys(self) -> AbstractContextManager[None]:
         buckets = self._whole.time_buckets
-        if self._bounds is None or self._source.reads_by_id(self._whole):
-            return nullcontext()
-        if self._bounds.batches(buckets) <= _FEW_SCANS:
+        is_by_id = self._source.reads_by_id(self._whole)
+        if is_by_id or self._bounds is None or self._bounds.batches(buckets) <= _FEW_SCANS:
             return nullcontext()
         return self._source.keep_keys(buckets)
 

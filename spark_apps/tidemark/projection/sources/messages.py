@@ -61,11 +61,17 @@ class MessagesSource(EventSource):
         return read.numbered(events).select(*read.COLUMNS, *read.PAYLOAD)
 
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
-        """Return all persistence ids that there are, if all_persistence_ids names them."""
+        """Return all persistence ids and those of the rows, if all_persistence_ids names them."""
         ids = self._ids(stored)
         if not self._is_listed:
             return None
-        return ids.unionByName(planned.select("persistence_id")).distinct()
+        # The ids are read once a run, and the rows of its later batches after them.
+        return (
+            ids.unionByName(planned.select("persistence_id"))
+            .distinct()
+            .unionByName(planned.select("persistence_id"))
+            .distinct()
+        )
 
     def sample(self, time_buckets: Sequence[int]) -> DataFrame:
         """Read messages of any time: without an index, those of time buckets need a scan."""

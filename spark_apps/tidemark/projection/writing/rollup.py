@@ -42,7 +42,7 @@ def count(
 def changes(result: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFrame:
     """Compare a result with the rows of its table.
 
-    A stored row without any value beside its key counts as another one: it may be a row that is
+    A stored row that has only its key counts as another one: it may be a row that is
     being deleted, see `tables.delete_newest`.
 
     Args:
@@ -52,7 +52,7 @@ def changes(result: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFra
 
     Returns:
         The rows of the result that the table does not have so; and the rows that it must lose, with
-        tidemark_is_deleted (boolean) and nulls beside their key.
+        tidemark_is_deleted (boolean) and nulls in their other columns.
     """
     others = [name for name in result.columns if name not in key]
     new = result.select(F.struct(*result.columns).alias("new"))
