@@ -13,10 +13,10 @@ from tidemark.application.cli import Job
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.inspection.kafka_topic.asked import Asked, OffsetRange
-from tidemark.replication import mend as mending
+from tidemark.replication.held import mend as mending
+from tidemark.replication.held.replay import Choice, run_replay
 from tidemark.replication.kafka.topics import Topics
 from tidemark.replication.progress import wait as waiting
-from tidemark.replication.replay import Choice, run_replay
 from tidemark.replication.run import APPLICATION, run_replicate
 from tidemark.settings import Settings
 from tidemark.verification.repair import run_repair

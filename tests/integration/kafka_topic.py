@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.integration.support import Journal
 from tests.unit.replication_model import Action
@@ -19,11 +21,23 @@ PATIENCE_S = 60
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
 
+class Aborted(Exception):
+    """What aborts the transaction of a test."""
+
+
 class Topic:
     """A topic of its own; its records are an hour's, a second apart."""
 
-    def __init__(self, kafka: str, partitions: int = 1, prefix: str = "") -> None:
-        """Make it."""
+    def __init__(
+        self,
+        kafka: str,
+        partitions: int = 1,
+        prefix: str = "",
+        *,
+        config: Mapping[str, str] | None = None,
+        compression: str = "none",
+    ) -> None:
+        """Make it, with a configuration of its own."""
         self.prefix = prefix or f"journal-{uuid.uuid4().hex[:12]}"
         self.name = f"{self.prefix}-orders"
         self.partitions = partitions
@@ -31,14 +45,17 @@ class Topic:
         # What they have to say goes on after the server has ended.
         client: dict[str, Any] = {"bootstrap.servers": kafka, "log_level": 0}
         self._admin = AdminClient(client)
+        self._config = dict(config or {})
         self._make(self.name)
-        self._producer = Producer({**client, "acks": "all"})
+        self._reading = client
+        self._client = {**client, "acks": "all", "compression.type": compression}
+        self._producer = Producer(self._client)
         self.log: list[list[tuple[str, Action]]] = [[] for _ in range(partitions)]
         """Key and action of each record, by partition and offset; marks are as they are."""
         self._written = 0
 
     def _make(self, name: str) -> None:
-        made = self._admin.create_topics([NewTopic(name, self.partitions)])
+        made = self._admin.create_topics([NewTopic(name, self.partitions, config=self._config)])
         made[name].result(PATIENCE_S)
 
     def feeds(self, journal: Journal, **settings: str) -> None:
@@ -150,6 +167,66 @@ class Topic:
             timestamp=round(at.timestamp() * 1000),
             headers=list(headers),
         )
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write in a transaction, which an `Aborted` in the block aborts. Its end has an offset."""
+        usual = self._producer
+        self._producer = Producer({**self._client, "transactional.id": str(uuid.uuid4())})
+        self._producer.init_transactions(PATIENCE_S)
+        self._producer.begin_transaction()
+        try:
+            yield
+        except Aborted:
+            self._producer.abort_transaction(PATIENCE_S)
+        else:
+            self._producer.commit_transaction(PATIENCE_S)
+        finally:
+            self._producer = usual
+
+    def wait_for_compaction(self, left: Sequence[int]) -> None:
+        """Wait until the first partition holds these offsets only."""
+        made_by = time.monotonic() + PATIENCE_S
+        while (held := self._held()) != list(left):
+            assert time.monotonic() < made_by, held
+
+    def _held(self) -> list[int | None]:
+        offsets: list[int | None] = []
+        consumer = Consumer({**self._reading, "group.id": "none", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(self.name, 0, 0)])
+        while (message := consumer.poll(PATIENCE_S)) is not None and message.error() is None:
+            offsets.append(message.offset())
+        consumer.close()
+        return offsets
+
+    def unreadable(self, key: str, *, partition: int = 0) -> None:
+        """Write a record that cannot be read; the log has a mark for it."""
+        self._log(partition, key, "mark")
+        self.record(key.encode(), b"no JSON", b"\xff", partition=partition)
+
+    def add_partitions(self, number: int) -> None:
+        """Let the topic have so many."""
+        self._admin.create_partitions([NewPartitions(self.name, number)])[self.name].result(
+            PATIENCE_S
+        )
+        # The other one learns of them minutes later.
+        self._producer = Producer(self._client)
+        self.log += [[] for _ in range(number - self.partitions)]
+        self.partitions = number
+
+    def make_anew(self) -> None:
+        """Delete the topic, and make another one of its name."""
+        self._admin.delete_topics([self.name])[self.name].result(PATIENCE_S)
+        self.log = [[] for _ in range(self.partitions)]
+        # The broker deletes it in the background, and refuses the name until then.
+        made_by = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self._make(self.name)
+            except KafkaException:
+                assert time.monotonic() < made_by
+            else:
+                return
 
     def flush(self) -> None:
         """Wait until all records are written."""

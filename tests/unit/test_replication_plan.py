@@ -11,18 +11,25 @@ from hypothesis import strategies as st
 from tidemark import clock
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.topics import Offsets, TopicPartition
-from tidemark.replication.plan import Position, cut, write_time_base
-from tidemark.replication.ranges import Entry, Range
+from tidemark.replication.plan import Position, Reached, cut, write_time_base
+from tidemark.replication.progress.pointers import after
+from tidemark.replication.ranges import NO_POINTER, Entry, Range, RangeState
 
 ONE = TopicPartition("journal", 3)
 BATCH = Batch(datetime(2024, 3, 1, tzinfo=UTC), "UTC", 10)
 
 
+def ranged(first: int, end: int, before: int | None = None, after: int | None = None) -> Range:
+    pointers = (first - 1 if before is None else before, end - 1 if after is None else after)
+    return Range(ONE, 1, first, end, BATCH, 0, *pointers, 1)
+
+
 def position(
     pointer: int | None, first: int, end: int, begun: tuple[int, int] | None = None
 ) -> Position:
-    newest = None if begun is None else Entry(Range(ONE, 1, *begun, BATCH, 0, 1), False)
-    return Position(ONE, pointer, Offsets(first, end), newest)
+    newest = None if begun is None else Entry(ranged(*begun), RangeState.RUNNING)
+    known = NO_POINTER if pointer is None else pointer
+    return Position(ONE, Reached(known, newest), Offsets(first, end))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ def test_a_partition_goes_on_behind_its_pointer_or_where_kafka_begins(
     [
         (position(4, 6, 9), "offsets 5 to 5 were not replicated"),
         (position(9, 0, 9), "the topic ends before offset 9"),
-        (position(6, 0, 9, (5, 9)), "another replicator has written it"),
+        (position(4, 6, 9, (5, 9)), "offsets 5 to 5 were not replicated"),
     ],
 )
 def test_what_does_not_go_on_is_refused_with_the_offsets(found: Position, text: str) -> None:
@@ -54,16 +61,58 @@ def test_what_does_not_go_on_is_refused_with_the_offsets(found: Position, text: 
 def test_without_a_pointer_a_partition_begins_anew_whatever_was_begun() -> None:
     found = position(None, 0, 9, (5, 9))
     assert (found.problem(), found.next) == (None, 0)
+    assert found.reached.superseded == ranged(5, 9)
 
 
-@pytest.mark.parametrize("pointer", [4, 8])
-def test_a_range_that_was_begun_is_done_again_or_only_lacks_its_end(pointer: int) -> None:
-    assert position(pointer, 0, 9, (5, 9)).problem() is None
+@pytest.mark.parametrize(
+    ("pointer", "next_", "kind"),
+    [(4, 5, "begun"), (8, 9, "unrecorded"), (6, 7, "superseded"), (3, 4, "superseded")],
+)
+def test_what_becomes_of_an_unfinished_range_follows_from_the_pointer(
+    pointer: int, next_: int, kind: str
+) -> None:
+    found = position(pointer, 0, 9, (5, 9))
+    assert (found.problem(), found.next) == (None, next_)
+    kinds = {name: getattr(found.reached, name) for name in ("begun", "unrecorded", "superseded")}
+    assert {name for name, value in kinds.items() if value} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("state", "pointer", "next_"),
+    [
+        (RangeState.DONE, 2, 9),
+        (RangeState.DONE, 3, 4),
+        (RangeState.RUNNING, 2, 5),
+        (RangeState.SUPERSEDED, 2, 3),
+    ],
+)
+def test_a_pointer_below_what_is_held_is_no_reason_to_read_again(
+    state: RangeState, pointer: int, next_: int
+) -> None:
+    entry = Entry(ranged(5, 9, 2, 2), state)
+    assert Reached(pointer, entry).next == next_
+
+
+def test_where_the_first_record_is_held_there_is_no_pointer() -> None:
+    reached = Reached(NO_POINTER, Entry(ranged(0, 9, NO_POINTER, NO_POINTER), RangeState.DONE))
+    assert Position(ONE, reached, Offsets(0, 12)).next == 9
+    # The topic was made anew since.
+    assert Position(ONE, reached, Offsets(0, 8)).next == 0
+
+
+@pytest.mark.parametrize(
+    ("known", "end", "lowest", "then"),
+    [(4, 9, None, 8), (4, 9, 7, 6), (4, 9, 2, 4), (-1, 9, 0, -1), (4, 9, 20, 8)],
+)
+def test_the_pointer_stays_below_what_is_held_and_never_goes_back(
+    known: int, end: int, lowest: int | None, then: int
+) -> None:
+    assert after(known, end, lowest) == then
 
 
 def test_write_times_are_behind_all_that_was_written_wherever_offsets_begin_anew() -> None:
     ahead = clock.now_micros() + 60_000_000
-    last = Range(ONE, 1, 500, 600, BATCH, ahead, 1)
+    last = Range(ONE, 1, 500, 600, BATCH, ahead, 499, 599, 1)
     for first in (0, 550, 600):
         assert write_time_base(first, last.last_write_time, None) + first > ahead + 599
         assert write_time_base(first, None, ahead) + first > ahead

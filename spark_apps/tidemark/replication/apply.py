@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
-from tidemark.errors import TopicMoved
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.replication import changes
 from tidemark.replication.events import actions_of
@@ -39,7 +38,9 @@ def apply(
     notes: Notes,
     begin: Callable[[WriteTimes], WriteTimes],
     ensure_locked: EnsureLocked,
-) -> None:
+    *,
+    accepts_moved: bool = False,
+) -> bool:
     """Write what records do.
 
     Args:
@@ -50,10 +51,14 @@ def apply(
         begin: called before the first write with the newest write time of the heads, by topic
             partition; returns the bases.
         ensure_locked: called before each kind of write.
+        accepts_moved: whether the records of a key may be of another partition than its head; all
+            records of a key are of one.
+
+    Returns:
+        False if keys have moved that may not: then nothing is written.
 
     Raises:
         LockLost: another run may work on a topic partition.
-        TopicMoved: a key has changed its partition.
     """
     # A head that says that all is deleted no longer tells which segments there were.
     notes.purge(ensure_locked)
@@ -61,7 +66,8 @@ def apply(
     heads = heads_of(actions.select(*JOURNAL_KEY).distinct(), run.settings)
     with kept(folded(actions, heads, batch)) as after:
         told = _told(after, run.settings.cassandra_batch_size)
-        _refuse_moved(told)
+        if not accepts_moved and any(one["has_moved"] for one in told):
+            return False
         bases = local_rows(
             run.spark,
             [(one.topic, one.partition, base) for one, base in begin(_newest(told)).items()],
@@ -91,40 +97,22 @@ def apply(
     notes.delete(ensure_locked)
     ensure_locked()
     notes.forget()
+    return True
 
 
 def _told(after: DataFrame, batch_size: int) -> list[Row]:
     """Return what there is to do of each topic partition, and what its heads say."""
-    moved = F.col("before")["partition"] != F.col("partition")
     return (
         after.groupBy("topic", "partition")
         .agg(
             F.max("write_time_before").alias("write_time"),
-            F.count_if(moved).alias("moved"),
-            F.min_by(F.struct("id", "before"), F.when(moved, F.col("id"))).alias("one"),
+            F.bool_or("has_moved").alias("has_moved"),
             F.count_if(F.size("deletions") > 0).alias("deletions"),
             F.count_if(F.col("bytes") > batch_size).alias("large"),
             F.count_if(rows.loses_expiry()).alias("without_expiry"),
         )
         .collect()
     )
-
-
-def _refuse_moved(told: Sequence[Row]) -> None:
-    """Refuse heads that were written from another partition: offsets of two do not compare.
-
-    Raises:
-        TopicMoved: with one of the keys.
-    """
-    for row in told:
-        if row["moved"]:
-            raise TopicMoved(
-                f"{row['moved']} keys have come from another partition, such as"
-                f" {row['one']['id']} from {row['one']['before']['partition']}: the topic was"
-                " repartitioned, and offsets of two partitions do not compare",
-                where=f"{row['topic']}/{row['partition']}",
-                do="nothing was written; write to a new topic with the new number of partitions",
-            )
 
 
 def _newest(told: Sequence[Row]) -> WriteTimes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -27,11 +28,13 @@ from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.replication import quarantine
 from tidemark.replication.apply import WriteTimes, apply, kept
 from tidemark.replication.fold import Batch
+from tidemark.replication.held import sorting
+from tidemark.replication.held.sorting import SortedOut
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import write_time_base
-from tidemark.replication.quarantine import Quarantined
-from tidemark.replication.ranges import Range, Ranges
+from tidemark.replication.progress.pointers import after
+from tidemark.replication.ranges import NO_POINTER, Range, Ranges
 from tidemark.replication.tables import pointers
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.pointers import Pointers
@@ -49,7 +52,7 @@ class Order:
         spans: the offsets, of partitions that are locked.
         pinned: the ranges of these spans, if a run has begun them.
         batch: how their actions are folded.
-        known: the pointers before.
+        known: the pointer of each partition before; NO_POINTER where there is none.
         last: the last range of each partition that had one.
     """
 
@@ -67,12 +70,13 @@ class Replicated:
     Attributes:
         ranges: the ranges that are replicated.
         counts: numbers of records and events, by name.
-        poison: why partitions stop at a record, if that is the policy.
+        problems: why partitions stop: at a record, if that is the policy, or since another
+            replicator has moved their pointers.
     """
 
     ranges: Sequence[Range]
     counts: Counts
-    poison: Sequence[TidemarkError]
+    problems: Sequence[TidemarkError]
 
 
 def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Replicated:
@@ -80,8 +84,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
 
     Raises:
         LockLost: another run may work on a partition.
-        TopicMoved: Kafka does not hold the records, a key has changed its partition, or another
-            replicator writes the same keyspace.
+        TopicMoved: Kafka has dropped the records meanwhile.
     """
     prepare_python_workers(run.spark)
     raw = records(run.spark, run.settings, order.spans)
@@ -97,7 +100,8 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
                 return Replicated([], {}, poison)
             found = _within(found, order.spans)
             told = _summary(found)
-        return replace(_write(run, order, raw, found, told, ensure_locked), poison=poison)
+        done = _write(run, order, raw, found, told, ensure_locked)
+        return replace(done, problems=[*poison, *done.problems])
 
 
 def _write(
@@ -109,42 +113,55 @@ def _write(
     ensure_locked: EnsureLocked,
 ) -> Replicated:
     partitions = list(order.spans)
-    ledger = Ranges(run)
     ranges: list[Range] = []
-    good, held, skipped = _sorted_out(run, found, told, partitions)
 
-    def begin(newest: WriteTimes) -> WriteTimes:
-        ranges.extend(ledger.start(order.pinned or _pinned(order, newest)))
-        for records_there, state in ((held, Quarantined.HELD), (skipped, Quarantined.SKIPPED)):
-            if records_there is not None:
+    def apply_these(them: SortedOut) -> bool:
+        def begin(newest: WriteTimes) -> WriteTimes:
+            pinned = order.pinned or _pinned(order, newest)
+            ranges.extend(Ranges(run).start(_with_pointers(order, pinned, them)))
+            if them.quarantined is not None:
                 ensure_locked()
-                quarantine.write(raw, records_there, run.settings, state, run.run_id)
-        return {one.partition: one.write_time_base for one in ranges}
+                quarantine.write(raw, them.quarantined, run.settings, run.run_id)
+            return {one.partition: one.write_time_base for one in ranges}
 
-    notes = Notes(run, partitions, Purpose.RANGE)
-    apply(run, good, order.batch, notes, begin, ensure_locked)
+        notes = Notes(run, partitions, Purpose.RANGE)
+        return apply(run, them.good, order.batch, notes, begin, ensure_locked)
+
+    them = sorting.sorted_out(run, raw, found, told, partitions)
+    if sorting.returns(them) or not apply_these(them):
+        apply_these(sorting.without_waiting(run, order.pinned or _pinned(order, {}), them))
     ensure_locked()
-    _move_pointers(run, order, ranges)
-    for one in ranges:
-        ledger.finish(one, _counts_of(one.partition, told))
-    return Replicated(ranges, _together(told), [])
+    ours, problems = _move_pointers(run, ranges)
+    Ranges(run).finish({one: _counts_of(one.partition, told) for one in ours})
+    return Replicated(ours, _together(told), problems)
 
 
-def _sorted_out(
-    run: RunContext, found: DataFrame, told: Sequence[Row], partitions: Sequence[TopicPartition]
-) -> tuple[DataFrame, DataFrame | None, DataFrame | None]:
-    """Return the records to replicate, those that are held and those that are skipped."""
-    has_poison = any(one["poison"] is not None for one in told)
-    holding = quarantine.holding(run, partitions)
-    if not has_poison and not holding:
-        return found, None, None
-    known = quarantine.held_keys(run, holding) if holding else None
-    skipped = None
-    if run.settings.kafka_journal_poison == "skip":
-        skipped = found.where(F.col("cause").isNotNull())
-        found = found.where(F.col("cause").isNull())
-    held = quarantine.held_from(found, known)
-    return quarantine.passed(found, held), quarantine.stopped(found, held), skipped
+def _with_pointers(order: Order, ranges: Sequence[Range], them: SortedOut) -> list[Range]:
+    """Return ranges with the pointers before and after them."""
+    parts = []
+    if them.held is not None:
+        parts.append(them.held.withColumnRenamed("held_from", "offset"))
+    if them.quarantined is not None:
+        keeps_back = F.col("state").isin([one.value for one in quarantine.KEEPS_BACK])
+        parts.append(them.quarantined.where(keeps_back))
+    lowest: dict[TopicPartition, int] = {}
+    if parts:
+        places = reduce(
+            DataFrame.unionByName, [one.select("topic", "partition", "offset") for one in parts]
+        )
+        of_each = places.groupBy("topic", "partition").agg(F.min("offset").alias("lowest"))
+        lowest = {
+            TopicPartition(row["topic"], row["partition"]): row["lowest"]
+            for row in of_each.collect()
+        }
+    return [
+        replace(
+            one,
+            pointer_before=order.known[one.partition],
+            pointer_after=after(order.known[one.partition], one.end, lowest.get(one.partition)),
+        )
+        for one in ranges
+    ]
 
 
 def _summary(found: DataFrame) -> list[Row]:
@@ -195,24 +212,39 @@ def _pinned(order: Order, newest: WriteTimes) -> list[Range]:
         last = order.last.get(one)
         number, written = (1, None) if last is None else (last.number + 1, last.last_write_time)
         base = write_time_base(first, written, newest.get(one))
-        ranges.append(Range(one, number, first, end, order.batch, base))
+        known = order.known[one]
+        ranges.append(Range(one, number, first, end, order.batch, base, known, known))
     return ranges
 
 
-def _move_pointers(run: RunContext, order: Order, ranges: Sequence[Range]) -> None:
+def _move_pointers(
+    run: RunContext, ranges: Sequence[Range]
+) -> tuple[list[Range], list[TopicMoved]]:
+    """Move the pointers of ranges; return those of ours, and why others are somebody else's."""
     settings = run.settings
-    partitions = [one.partition for one in ranges]
-    now = pointers.read(run.control, settings, partitions)
-    ends = {one.partition: one.end - 1 for one in ranges}
-    for one in partitions:
-        if now.get(one) != order.known.get(one):
-            raise TopicMoved(
-                f"its pointer has moved from {order.known.get(one)} to {now.get(one)} meanwhile:"
-                " another replicator writes the same keyspace",
-                where=str(one),
+    now = pointers.read(run.control, settings, [one.partition for one in ranges])
+    ours, problems = [], []
+    for one in ranges:
+        pointer = now.get(one.partition, NO_POINTER)
+        if pointer == one.pointer_before:
+            ours.append(one)
+            continue
+        problems.append(
+            TopicMoved(
+                f"its pointer has moved from {_text(one.pointer_before)} to {_text(pointer)}"
+                " meanwhile: another replicator writes the same keyspace",
+                where=str(one.partition),
                 do="let only one of them write it, then run again",
             )
-    pointers.write(run.control, settings, ends, order.batch.at, now)
+        )
+    ends = {one.partition: one.pointer_after for one in ours if one.pointer_after != NO_POINTER}
+    at = ranges[0].batch.at
+    pointers.write(run.control, settings, ends, at, now)
+    return ours, problems
+
+
+def _text(pointer: int) -> str:
+    return "none" if pointer == NO_POINTER else str(pointer)
 
 
 def _poison(run: RunContext, told: Row) -> TidemarkError:

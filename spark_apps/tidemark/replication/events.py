@@ -62,9 +62,7 @@ def journal_rows(decoded: DataFrame, folded: DataFrame) -> DataFrame:
         folded: what has become of them.
     """
     appends = decoded.where(F.col("action") == ActionType.APPEND.value)
-    journals = folded.select(
-        *JOURNAL_KEY, F.col("before")["offset"].alias("seen"), "lives", "deletions"
-    )
+    journals = folded.select(*JOURNAL_KEY, "seen", "lives", "deletions")
     life = F.element_at(F.filter("lives", lambda one: one["offset"] <= F.col("offset")), -1)
     events = (
         appends.join(journals, list(JOURNAL_KEY))

@@ -54,29 +54,36 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
     """Fold the actions on each journal into its head.
 
     Args:
-        actions: what there is behind the pointers; all actions on a journal have one partition.
+        actions: what there is behind the pointers. What `has_moved` may not be written unless all
+            actions on the journal have one partition, and nothing of it is left in another.
         heads: the heads of these journals, as far as there are any.
         batch: what the actions have in common.
 
     Returns:
-        One row for each journal with an action that its head has not seen yet; and for each whose
-        head names another partition, whatever it has seen.
+        One row for each journal with an action that its head has not seen yet. A head that names
+        another partition has seen none.
     """
     before = {"head": "before", "write_time": "write_time_before"}
     stored = actions.join(heads.withColumnsRenamed(before), list(_JOURNAL), "left")
-    seen = F.col("before")["offset"]
     is_purge = F.col("action") == ActionType.PURGE.value
-    # Offsets of two partitions do not compare: it is for the caller to refuse such a head.
-    has_moved = F.col("before")["partition"] != F.col("partition")
+    # Offsets of two partitions do not compare.
+    is_there = F.col("before")["partition"] == F.col("partition")
+    stored = stored.withColumn("seen", F.when(is_there, F.col("before")["offset"]))
+    seen = F.col("seen")
     is_unseen = seen.isNull() | (F.col("offset") > seen) | (is_purge & (F.col("offset") == seen))
-    unseen = stored.where(is_unseen | has_moved)
+    head = F.first("before")
     changes = (
-        _changes(unseen, batch)
+        _changes(stored.where(is_unseen), batch)
         .groupBy(*_JOURNAL)
         .agg(
-            F.first("before").alias("before"),
+            head.alias("before"),
+            F.max("seen").alias("seen"),
             F.first("write_time_before").alias("write_time_before"),
-            F.first("partition").alias("partition"),
+            F.min("partition").alias("partition"),
+            (
+                (F.min("partition") != F.max("partition"))
+                | F.coalesce(head["partition"] != F.min("partition"), F.lit(False))
+            ).alias("has_moved"),
             F.sum("bytes").alias("bytes"),
             F.sort_array(F.collect_list(F.struct(*_FIELDS))).alias("changes"),
         )
@@ -99,17 +106,15 @@ def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
     in_order = Window.partitionBy(*_JOURNAL).orderBy("offset")
     is_append = F.col("action") == ActionType.APPEND.value
     runs = actions.withColumn("run", F.sum(F.when(is_append, 0).otherwise(1)).over(in_order))
-    last = [
-        F.max_by(name, "offset").alias(name)
-        for name in ("partition", "to", "last_nr", "expire_after")
-    ]
+    last = [F.max_by(name, "offset").alias(name) for name in ("to", "last_nr", "expire_after")]
     first = [F.min_by(name, "offset").alias(name) for name in ("first_nr", "origin")]
-    whole = runs.groupBy(*_JOURNAL, "run", "action").agg(
+    whole = runs.groupBy(*_JOURNAL, "partition", "run", "action").agg(
         F.min("offset").alias("first_offset"),
         F.max("offset").alias("offset"),
         *last,
         *first,
         F.first("before").alias("before"),
+        F.first("seen").alias("seen"),
         F.first("write_time_before").alias("write_time_before"),
         F.coalesce(F.sum("bytes"), F.lit(0).cast("bigint")).alias("bytes"),
     )
@@ -161,7 +166,13 @@ def _deleted(state: Column, change: Column, batch: Batch) -> Column:
     head, to = state["head"], change["to"]
     old_to = F.coalesce(head["delete_to"], F.lit(0).cast("bigint"))
     seq_nr = F.greatest(head["seq_nr"], old_to)
-    held = _with(head, offset=change["offset"], seq_nr=seq_nr, delete_to=F.least(to, seq_nr))
+    held = _with(
+        head,
+        partition=change["partition"],
+        offset=change["offset"],
+        seq_nr=seq_nr,
+        delete_to=F.least(to, seq_nr),
+    )
     after = F.coalesce(held, _new_head(change, batch, seq_nr=to, delete_to=to))
     up_to = F.least(to, head["seq_nr"])
     size = segment_size.of_column(head["segment_size"])

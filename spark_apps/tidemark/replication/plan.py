@@ -6,12 +6,74 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemark import clock
+from tidemark.cassandra.control import Control
 from tidemark.errors import TopicMoved
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.records import Spans
 from tidemark.replication.kafka.topics import Offsets, TopicPartition
-from tidemark.replication.ranges import Entry, Range
+from tidemark.replication.ranges import NO_POINTER, Entry, Range, RangeState, newest
+from tidemark.replication.tables import pointers
 from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a topic partition is replicated, by its pointer and the ledger.
+
+    The pointer is what kafka-journal's readers go by: everything up to it is in Cassandra. It stays
+    below the oldest record in quarantine, so the ledger tells how far Tidemark itself has come. It
+    does as long as the pointer is the one that its newest range has left; else the pointer counts.
+
+    Attributes:
+        pointer: NO_POINTER if there is none.
+        newest: the newest range in the ledger.
+    """
+
+    pointer: int
+    newest: Entry | None
+
+    @property
+    def begun(self) -> Range | None:
+        """Return the range that a dead run has begun, and that is to be done again."""
+        one = self._unfinished
+        return one if one and self.pointer in (one.pointer_before, one.first - 1) else None
+
+    @property
+    def unrecorded(self) -> Range | None:
+        """Return the range that only lacks the record of its end."""
+        one = self._unfinished
+        return one if one and not self.begun and self.pointer == one.pointer_after else None
+
+    @property
+    def superseded(self) -> Range | None:
+        """Return the range of a dead run that the pointer has left since."""
+        return None if self.begun or self.unrecorded else self._unfinished
+
+    @property
+    def next(self) -> int | None:
+        """Return the offset at which the partition is continued; None if it begins anew."""
+        if self.begun:
+            return self.begun.first
+        if self.unrecorded:
+            return self.unrecorded.end
+        one = self.newest
+        if one and one.state is RangeState.DONE and one.range.pointer_after == self.pointer:
+            return one.range.end
+        return None if self.pointer == NO_POINTER else self.pointer + 1
+
+    @property
+    def _unfinished(self) -> Range | None:
+        is_running = self.newest is not None and self.newest.state is RangeState.RUNNING
+        return self.newest.range if self.newest is not None and is_running else None
+
+
+def reached(
+    control: Control, settings: Settings, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, Reached]:
+    """Read how far partitions are replicated."""
+    known = pointers.read(control, settings, partitions)
+    entries = newest(control, settings, partitions)
+    return {one: Reached(known.get(one, NO_POINTER), entries.get(one)) for one in partitions}
 
 
 @dataclass(frozen=True)
@@ -20,49 +82,33 @@ class Position:
 
     Attributes:
         partition: which one.
-        pointer: the offset of the last replicated record; None if there is none.
+        reached: how far.
         held: what Kafka holds, as of the start of the run.
-        newest: the newest range in the ledger.
     """
 
     partition: TopicPartition
-    pointer: int | None
+    reached: Reached
     held: Offsets
-    newest: Entry | None
 
     @property
     def next(self) -> int:
-        """Return the offset at which the partition goes on."""
-        return self.held.first if self.pointer is None else self.pointer + 1
+        """Return the offset at which the partition is continued."""
+        found = self.reached.next
+        # Without a pointer nothing of a topic that was made anew is replicated.
+        is_anew = self.reached.pointer == NO_POINTER and (found or 0) > self.held.end
+        return self.held.first if found is None or is_anew else found
 
     @property
     def behind(self) -> int:
         """Return the number of offsets that are to be replicated."""
         return max(0, self.held.end - self.next)
 
-    @property
-    def unfinished(self) -> Range | None:
-        """Return the range that a run has begun and not brought to its end."""
-        if self.newest is None or self.newest.is_done:
-            return None
-        return self.newest.range
-
     def problem(self) -> TopicMoved | None:
         """Return why the partition cannot go on, if it cannot."""
-        begun = self.unfinished
-        if self.pointer is None:
-            # By now, or from the start: somebody wants it to begin anew.
-            return None
-        if begun is not None and self.next not in (begun.first, begun.end):
-            return TopicMoved(
-                f"the pointer is {self.pointer}, and a run that was not ended has begun"
-                f" {begun.first} to {begun.end - 1}: another replicator has written it",
-                where=str(self.partition),
-                do="let only one of them write this keyspace",
-            )
+        pointer = self.reached.pointer
         if self.next > self.held.end:
             return TopicMoved(
-                f"the pointer is {self.pointer}, and the topic ends before offset {self.held.end}:"
+                f"the pointer is {pointer}, and the topic ends before offset {self.held.end}:"
                 " it is another topic of that name, or its end was lost",
                 where=str(self.partition),
                 do="nothing of it was read; replicate it into another keyspace, or empty journal,"

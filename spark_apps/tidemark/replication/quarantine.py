@@ -1,9 +1,12 @@
-"""Records that are not replicated: unreadable ones, and those of their keys behind them."""
+"""Records that are not replicated: unreadable ones, and later ones of their keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,36 +18,43 @@ from tidemark.context import RunContext
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.shapes import DECODED, PLACE, RECORDS
 from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.shapes import HELD_FROM
+from tidemark.replication.shapes import HELD, HELD_FROM, STOPPED
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
 TABLE = "quarantined_record"
+_PAGE = 1000
+_OF_KEY = (*JOURNAL_KEY, "partition")
+_KEPT_BACK = (*_OF_KEY, "offset", "state")
 _STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
 _MENDED = ("mended_value", "mended_headers")
+_SAME = (*PLACE, "timestamp", "key")
+"""What tells that a record is the one in quarantine: a topic may have been made anew."""
 
 
 class Quarantined(StrEnum):
     """What becomes of a record in quarantine.
 
-    HELD ones wait for `replay`, with all behind them. SKIPPED ones are passed over for good. MENDED
-    ones are replicated with the content that `mend` gave them.
+    HELD ones wait for `replay`, with all later ones of their key. WAITING ones are of a key that
+    has come from another partition, and wait until all of it there is replicated. SKIPPED ones are
+    passed over for good. MENDED ones are replicated with the content that `mend` gave them.
     """
 
     HELD = "held"
+    WAITING = "waiting"
     SKIPPED = "skipped"
     MENDED = "mended"
 
 
-def holding(run: RunContext, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return the partitions of which a key is held."""
-    return _with_any(run, partitions, Quarantined.HELD)
+KEEPS_BACK = (Quarantined.HELD, Quarantined.WAITING)
+"""The states in which records keep back later ones of their key."""
 
 
-def _with_any(
+def with_any(
     run: RunContext, partitions: Sequence[TopicPartition], state: Quarantined
 ) -> list[TopicPartition]:
+    """Return the partitions of which a record is in a state."""
     found = run.control.execute_many(
         f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
         " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
@@ -57,10 +67,81 @@ def _with_any(
 
 
 @shaped(returns=HELD_FROM)
-def held_keys(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
-    """Return the keys that earlier runs hold, each from its first held record on."""
-    held = _read(run, partitions, Quarantined.HELD, *JOURNAL_KEY, "offset")
-    return held.groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("held_from"))
+def held_keys(run: RunContext, partitions: Sequence[TopicPartition]) -> DataFrame | None:
+    """Return the keys that earlier runs keep back, each from its first record on; None without."""
+    parts = [
+        _read(run, there, state, *_OF_KEY, "offset").withColumn("state", F.lit(state.value))
+        for state in KEEPS_BACK
+        if (there := with_any(run, partitions, state))
+    ]
+    if not parts:
+        return None
+    return _first_of_each(reduce(DataFrame.unionByName, parts))
+
+
+@dataclass(frozen=True)
+class KeptBack:
+    """What of a topic partition is in quarantine, and keeps back what follows it.
+
+    Attributes:
+        keys: how many.
+        records: how many.
+        first: the lowest offset.
+        since: when the oldest one was found.
+    """
+
+    keys: int
+    records: int
+    first: int
+    since: datetime
+
+    def plus(self, other: KeptBack) -> KeptBack:
+        """Return both together."""
+        return KeptBack(
+            self.keys + other.keys,
+            self.records + other.records,
+            min(self.first, other.first),
+            min(self.since, other.since),
+        )
+
+
+def kept_back(
+    run: RunContext, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, KeptBack]:
+    """Return what of each partition keeps back later records, without partitions of no such one."""
+    if run.control.table_columns(run.settings.keyspace, TABLE) is None:
+        return {}
+    found: dict[TopicPartition, KeptBack] = {}
+    of_key = "journal_keyspace, topic, partition, state, id"
+    there = [(one, state) for state in KEEPS_BACK for one in with_any(run, partitions, state)]
+    for one, state in there:
+        keys = run.control.stream(
+            "SELECT count(*) AS records, min(offset) AS first, min(found_at) AS since"
+            f" FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
+            f" AND topic = ? AND partition = ? AND state = ? GROUP BY {of_key}",
+            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state),
+            page=_PAGE,
+        )
+        for key in keys:
+            of_one = KeptBack(1, key["records"], key["first"], key["since"].replace(tzinfo=UTC))
+            found[one] = found[one].plus(of_one) if one in found else of_one
+    return found
+
+
+@shaped(returns=HELD)
+def all_held(run: RunContext) -> DataFrame:
+    """Return the held records of all topics of the keyspace; those that wait are none."""
+    name = table(run.settings.keyspace, TABLE)
+    found = run.control.execute(
+        f"SELECT DISTINCT journal_keyspace, topic, partition, state FROM {name}"
+    )
+    partitions = [
+        TopicPartition(row["topic"], row["partition"])
+        for row in found
+        if row["state"] == Quarantined.HELD
+        and row["journal_keyspace"] == run.settings.kafka_journal_keyspace
+    ]
+    return _read(run, partitions, Quarantined.HELD, *HELD)
 
 
 @shaped(returns=PLACE)
@@ -70,9 +151,14 @@ def skipped(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
 
 
 @shaped(returns=RECORDS)
-def held_records(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
-    """Return all held records, and their keys as `id`; mended ones with their new content."""
-    return _content(_read(run, partitions, Quarantined.HELD, *_STORED, *_MENDED))
+def stored_records(
+    run: RunContext, partitions: Iterable[TopicPartition], state: Quarantined = Quarantined.HELD
+) -> DataFrame:
+    """Return all records in a state, with the new content of mended ones.
+
+    Further columns are their keys as `id`, and the `run_id` of the run that has found them.
+    """
+    return _content(_read(run, partitions, state, *_STORED, *_MENDED, "run_id"))
 
 
 @shaped(records=RECORDS, returns=RECORDS)
@@ -86,12 +172,12 @@ def with_mended(
         records: as they stand in Kafka.
         partitions: all that they are of.
     """
-    mended = _with_any(run, partitions, Quarantined.MENDED)
+    mended = with_any(run, partitions, Quarantined.MENDED)
     if not mended:
         return records
-    stored = _content(_read(run, mended, Quarantined.MENDED, *_STORED, *_MENDED))
-    new = F.broadcast(stored.select(*PLACE, F.struct("value", "headers").alias("mended")))
-    told = records.join(new, list(PLACE), "left")
+    stored = stored_records(run, mended, Quarantined.MENDED)
+    new = F.broadcast(stored.select(*_SAME, F.struct("value", "headers").alias("mended")))
+    told = records.join(new, list(_SAME), "left")
     is_mended = F.col("mended").isNotNull()
     content = {
         name: F.when(is_mended, F.col("mended")[name]).otherwise(F.col(name))
@@ -107,7 +193,7 @@ def _content(stored: DataFrame) -> DataFrame:
         *(name for name in RECORDS if name not in ("value", "headers")),
         F.when(is_mended, F.col("mended_value")).otherwise(F.col("value")).alias("value"),
         F.from_json(headers, RECORDS["headers"]).alias("headers"),
-        "id",
+        *("id", "run_id"),
     )
 
 
@@ -138,12 +224,12 @@ def keep(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
     connector.write(kept, settings.keyspace, TABLE)
 
 
-def release(run: RunContext, records: DataFrame) -> None:
-    """Delete held records, given by topic, partition, id and offset."""
+def release(run: RunContext, records: DataFrame, state: Quarantined = Quarantined.HELD) -> None:
+    """Delete records in a state, given by topic, partition, id and offset."""
     keys = records.select(
         F.lit(run.settings.kafka_journal_keyspace).alias("journal_keyspace"),
         *("topic", "partition"),
-        F.lit(Quarantined.HELD.value).alias("state"),
+        F.lit(state.value).alias("state"),
         *("id", "offset"),
     )
     connector.delete(keys, run.settings.keyspace, TABLE)
@@ -167,11 +253,29 @@ def _read(
 @shaped(decoded=DECODED, held=HELD_FROM, returns=HELD_FROM)
 def held_from(decoded: DataFrame, held: DataFrame | None) -> DataFrame:
     """Return the keys that are held from now on."""
-    poison = decoded.where(F.col("cause").isNotNull()).select(
-        *JOURNAL_KEY, F.col("offset").alias("held_from")
+    poison = _first_of_each(
+        decoded.where(F.col("cause").isNotNull()).select(
+            *_OF_KEY, "offset", F.lit(Quarantined.HELD.value).alias("state")
+        )
     )
-    known = poison if held is None else poison.unionByName(held)
-    return known.groupBy(*JOURNAL_KEY).agg(F.min("held_from").alias("held_from"))
+    if held is None:
+        return poison
+    return _first_of_each(
+        poison.unionByName(held).withColumnRenamed("held_from", "offset").select(*_KEPT_BACK)
+    )
+
+
+def _first_of_each(kept_back: DataFrame) -> DataFrame:
+    # While a key waits in a partition, what cannot be read waits with it.
+    is_waiting = F.col("state") == Quarantined.WAITING.value
+    state = F.when(F.count_if(is_waiting) > 0, Quarantined.WAITING.value).otherwise(
+        Quarantined.HELD.value
+    )
+    return (
+        kept_back.groupBy(*_OF_KEY)
+        .agg(F.min("offset").alias("held_from"), state.alias("state"))
+        .select(*HELD_FROM)
+    )
 
 
 @shaped(decoded=DECODED, held=HELD_FROM, returns=DECODED)
@@ -180,35 +284,27 @@ def passed(decoded: DataFrame, held: DataFrame) -> DataFrame:
     return _with_held(decoded, held).where(~_is_held()).select(*DECODED)
 
 
-@shaped(decoded=DECODED, held=HELD_FROM, returns=DECODED)
+@shaped(decoded=DECODED, held=HELD_FROM, returns=STOPPED)
 def stopped(decoded: DataFrame, held: DataFrame) -> DataFrame:
     """Return the records that are held; those that can be read have no cause."""
-    return _with_held(decoded, held).where(_is_held()).select(*DECODED)
+    return _with_held(decoded, held).where(_is_held()).select(*STOPPED)
 
 
-@shaped(records=RECORDS, decoded=DECODED)
-def write(
-    records: DataFrame, decoded: DataFrame, settings: Settings, state: Quarantined, run_id: str
-) -> None:
+@shaped(records=RECORDS, stopped=STOPPED)
+def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: str) -> None:
     """Write records into quarantine as they stand in Kafka.
 
     Args:
         records: all records of the batch.
-        decoded: those that go into quarantine.
+        stopped: those that go into quarantine.
         settings: where the table is.
-        state: theirs.
         run_id: id of the run.
     """
-    places = decoded.select(*PLACE, "id", "cause")
-    rows = records.join(F.broadcast(places), list(PLACE)).select(
+    places = stopped.select(*PLACE, "id", "state", "cause")
+    rows = records.join(places, list(PLACE)).select(
         F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
         *PLACE,
-        "id",
-        F.lit(state.value).alias("state"),
-        "cause",
-        "timestamp",
-        "key",
-        "value",
+        *("id", "state", "cause", "timestamp", "key", "value"),
         F.to_json("headers").alias("headers"),
         F.lit(run_id).alias("run_id"),
         F.lit(clock.now()).alias("found_at"),
@@ -216,8 +312,22 @@ def write(
     connector.write(rows, settings.keyspace, TABLE)
 
 
+def release_others(
+    run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
+) -> None:
+    """Delete records that are in quarantine for places where the topic holds other ones by now."""
+    for state in KEEPS_BACK:
+        there = with_any(run, partitions, state)
+        if not there:
+            continue
+        stored = _read(run, there, state, *_SAME, "id")
+        told = records.select(*PLACE, F.struct("timestamp", "key").alias("now"))
+        is_other = ~F.col("now").eqNullSafe(F.struct("timestamp", "key"))
+        release(run, stored.join(told, list(PLACE)).where(is_other), state)
+
+
 def _with_held(decoded: DataFrame, held: DataFrame) -> DataFrame:
-    return decoded.join(F.broadcast(held), list(JOURNAL_KEY), "left")
+    return decoded.join(F.broadcast(held), list(_OF_KEY), "left")
 
 
 def _is_held() -> Column:

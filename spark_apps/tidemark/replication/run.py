@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
@@ -15,12 +16,15 @@ from tidemark.kafka_journal.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
 from tidemark.replication.batch import Order, Replicated, replicate
+from tidemark.replication.held.release import release_waiting
 from tidemark.replication.kafka.topics import TopicPartition, Topics
-from tidemark.replication.plan import Position, alike, batch_now, cut
+from tidemark.replication.plan import Position, Reached, alike, batch_now, cut, reached
 from tidemark.replication.progress import replicated_to
-from tidemark.replication.ranges import Range, Ranges
-from tidemark.replication.tables import pointers
-from tidemark.window import EPOCH
+from tidemark.replication.progress.pointers import raise_to_kept_back
+from tidemark.replication.quarantine import KeptBack
+from tidemark.replication.ranges import Ranges
+from tidemark.text import counted
+from tidemark.window import EPOCH, iso
 
 __all__ = ["APPLICATION", "run_replicate"]
 
@@ -40,7 +44,7 @@ class _Progress:
         for name, number in done.counts.items():
             self.counts[name] = self.counts.get(name, 0) + number
         self.ranges += len(done.ranges)
-        self.problems += done.poison
+        self.problems += done.problems
 
 
 def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool = False) -> Outcome:
@@ -66,9 +70,9 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         line = f"no topic begins with {settings.kafka_topic_prefix}"
         return Outcome(RunState.NOTHING, lines=[line])
     prepare(run.control, settings, origin=run.owner, dry_run=dry_run)
-    create_own_tables(run.control, settings)
     if dry_run:
         return _shown(_positions(run, kafka, partitions))
+    create_own_tables(run.control, settings)
     resource = tables.lock_of(settings)
     with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
         # So that one that never gets as far as its end is known to lack.
@@ -78,18 +82,24 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         if any(position.behind for position in positions):
             run.start_spark()
         progress = _replicate(run, positions, locks.check)
+        now = kafka.offsets(progress.reached)
+        before = {one.partition: one.held.end for one in positions}
+        ended = {one: now[one].end == before[one] for one in progress.reached}
+        released = release_waiting(run, partitions, ended, locks.check)
+        if released:
+            progress.counts["records_released"] = released
         locks.check()
+        kept_back = raise_to_kept_back(run, partitions)
         replicated_to.write(run, progress.reached, asked_at)
-        return _outcome(progress, positions)
+        return _outcome(progress, positions, kept_back)
 
 
 def _positions(
     run: RunContext, kafka: Topics, partitions: Sequence[TopicPartition]
 ) -> list[Position]:
     offsets = kafka.offsets(partitions)
-    known = pointers.read(run.control, run.settings, partitions)
-    newest = Ranges(run).newest(partitions)
-    return [Position(one, known.get(one), offsets[one], newest.get(one)) for one in partitions]
+    known = reached(run.control, run.settings, partitions)
+    return [Position(one, known[one], offsets[one]) for one in partitions]
 
 
 def _replicate(
@@ -99,54 +109,48 @@ def _replicate(
     progress = _Progress({}, 0, list(problems.values()), [])
     able = [one for one in positions if one.partition not in problems]
     starts = {one.partition: one.next for one in able}
-    known = {one.partition: one.pointer for one in able if one.pointer is not None}
-    last = {one.partition: one.newest.range for one in able if one.newest}
-    begun = [one.unfinished for one in able if one.unfinished is not None]
-    _end(run, [one for one in begun if starts[one.partition] == one.end])
-    for ranges in alike(one for one in begun if starts[one.partition] == one.first):
+    ends = {one.partition: one.held.end for one in able}
+    known = {one.partition: one.reached.pointer for one in able}
+    last = {one.partition: entry.range for one in able if (entry := one.reached.newest)}
+    _close(run, [one.reached for one in able])
+
+    def replicate_these(order: Order) -> None:
+        done = replicate(run, order, ensure_locked)
+        progress.add(done)
+        for ended in done.ranges:
+            starts[ended.partition] = ended.end
+            known[ended.partition] = ended.pointer_after
+            last[ended.partition] = ended
+        # A partition that has not moved as far as it should has stopped for good.
+        for one, (_, end) in order.spans.items():
+            if starts[one] < end:
+                del ends[one]
+
+    for ranges in alike(begun for one in able if (begun := one.reached.begun)):
         begun_spans = {one.partition: (one.first, one.end) for one in ranges}
         run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
-        done = replicate(
-            run, Order(begun_spans, ranges, ranges[0].batch, known, last), ensure_locked
-        )
-        progress.add(done)
-        _move(done, starts, known, last)
-    ends = {one.partition: one.held.end for one in able}
+        replicate_these(Order(begun_spans, ranges, ranges[0].batch, known, last))
     while spans := cut(starts, ends, run.settings.replicate_max_records):
         left = sum(end - starts[one] for one, end in ends.items())
         run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
-        done = replicate(run, Order(spans, (), batch_now(run.settings), known, last), ensure_locked)
-        progress.add(done)
-        _move(done, starts, known, last)
-        # A partition that has not moved as far as it should has stopped for good.
-        reached = {one.partition: one.end for one in done.ranges}
-        for one, (first, end) in spans.items():
-            if reached.get(one, first) < end:
-                del ends[one]
+        replicate_these(Order(spans, (), batch_now(run.settings), known, last))
     progress.reached = [one for one, end in ends.items() if starts[one] >= end]
     return progress
 
 
-def _move(
-    done: Replicated,
-    starts: dict[TopicPartition, int],
-    known: dict[TopicPartition, int],
-    last: dict[TopicPartition, Range],
-) -> None:
-    for one in done.ranges:
-        starts[one.partition] = one.end
-        known[one.partition] = one.end - 1
-        last[one.partition] = one
-
-
-def _end(run: RunContext, ranges: Sequence[Range]) -> None:
-    """Record the end of ranges that only lack the record of it."""
+def _close(run: RunContext, known: Sequence[Reached]) -> None:
+    """Record the end of ranges that only lack the record of it, or that the pointer has left."""
     ledger = Ranges(run)
-    for one in ledger.start(ranges):
-        ledger.finish(one, {})
+    unrecorded = [entry.unrecorded for entry in known if entry.unrecorded]
+    ledger.finish({one: {} for one in ledger.start(unrecorded)})
+    ledger.supersede(entry.superseded for entry in known if entry.superseded)
 
 
-def _outcome(progress: _Progress, positions: Sequence[Position]) -> Outcome:
+def _outcome(
+    progress: _Progress,
+    positions: Sequence[Position],
+    kept_back: Mapping[TopicPartition, KeptBack],
+) -> Outcome:
     done = progress.ranges
     problems = progress.problems
     lines = [str(problem) for problem in problems]
@@ -164,9 +168,20 @@ def _outcome(progress: _Progress, positions: Sequence[Position]) -> Outcome:
     state = RunState.FAILED if problems else RunState.DONE if done else RunState.NOTHING
     if not lines and not done:
         lines = [f"all {len(positions)} topic partitions are replicated to their ends"]
+    if kept_back:
+        every = reduce(KeptBack.plus, kept_back.values())
+        progress.counts |= {"keys_held": every.keys, "records_held": every.records}
+        lines.append(_held_line(every))
     failed = len(problems)
     return Outcome(
         state, PieceCounts(done + failed, done, 0, failed), progress.counts, lines, error
+    )
+
+
+def _held_line(every: KeptBack) -> str:
+    return (
+        f"{counted(every.keys, 'key')} with {counted(every.records, 'record')} held in quarantine"
+        f" since {iso(every.since)}; see `spark_apps/replicate.py replay`"
     )
 
 

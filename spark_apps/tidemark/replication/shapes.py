@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.kafka_journal.wire.shapes import DECODED
 from tidemark.kafka_journal.written import EVENT_COLUMNS
 from tidemark.spark.shapes import Shape
 
@@ -47,14 +48,18 @@ FOLDED: Shape = {
     **JOURNAL_KEY,
     "partition": "int",
     "before": HEAD,
+    "seen": "bigint",
     "head": HEAD,
     "lives": f"array<{LIFE}>",
     "deletions": f"array<{DELETION}>",
     "write_time_before": "bigint",
     "bytes": "bigint",
+    "has_moved": "boolean",
 }
 """What the actions make of a journal: its head `before` them, with its write time, and after them,
-either null if there is none; and the most bytes that the new rows take."""
+either null if there is none; and the most bytes that the new rows take. `seen` is the offset of the
+last action before, null if none was in their partition; `has_moved` tells that one was in another,
+or that they are of several."""
 JOURNAL_ROWS: Shape = {
     **JOURNAL_KEY,
     **EVENT_COLUMNS,
@@ -88,5 +93,19 @@ DELETIONS: Shape = {
 }
 """What goes, as in the table kafka_journal_deletion; `head_segment` and `deleted_to` are null if no
 head goes."""
-HELD_FROM: Shape = {**JOURNAL_KEY, "held_from": "bigint"}
-"""The offset of the first record of a key that is not replicated."""
+HELD_FROM: Shape = {
+    **JOURNAL_KEY,
+    "partition": "int",
+    "held_from": "bigint",
+    "state": "string",
+}
+"""The offset of the first record of a key in a partition that is kept back, and in which state."""
+HELD: Shape = {
+    **JOURNAL_KEY,
+    "offset": "bigint",
+    "cause": "string",
+    "found_at": "timestamp",
+}
+"""Records in quarantine that keep back later ones of their key."""
+STOPPED: Shape = {**DECODED, "state": "string"}
+"""Records that go into quarantine, and in which state; with a cause if it is not that of others."""

@@ -30,7 +30,7 @@ from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.ledger.locks import Locks
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import batch_now
-from tidemark.replication.ranges import Ranges, require_ended
+from tidemark.replication.ranges import newest, require_ended
 from tidemark.replication.shapes import CHANGED_HEADS, WRITE_TIME, WRITTEN_ROWS
 from tidemark.replication.tables import rows
 from tidemark.spark import gateway
@@ -196,10 +196,10 @@ def _of(events: DataFrame, wanted: DataFrame) -> DataFrame:
 
 def _write_time(run: RunContext, partitions: Sequence[TopicPartition], heads: DataFrame) -> int:
     """Return a write time (microseconds) behind all writes of the topic partitions."""
-    newest = Ranges(run).newest(partitions).values()
-    of_ranges = [entry.range.last_write_time + 1 for entry in newest]
-    [of_heads] = heads.agg(F.max("write_time").alias("newest")).collect()
-    return max(clock.now_micros(), *of_ranges, (of_heads["newest"] or 0) + 1, 0)
+    entries = newest(run.control, run.settings, partitions).values()
+    of_ranges = [entry.range.last_write_time + 1 for entry in entries]
+    [of_heads] = heads.agg(F.max("write_time").alias("last")).collect()
+    return max(clock.now_micros(), *of_ranges, (of_heads["last"] or 0) + 1, 0)
 
 
 def _delete(

@@ -76,6 +76,13 @@ HIDDEN_EVENTS = _KAFKA(
 )
 """Events behind a gap across the end of a segment, where readers stop."""
 
+HELD_RECORDS = _KAFKA(
+    "kafka_held_records",
+    "No record of a topic is held in quarantine.",
+    remedy="mend or skip what cannot be read, and replay it (replicate.py held, mend, replay)",
+)
+"""A journal has records in quarantine: it lacks what they do until they are replayed."""
+
 SEQ_NR_GAP = _KAFKA(
     "kafka_seq_nr_gap",
     "No seq_nr is missing between two events.",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.reading.inspection import Keep
-from tidemark.inspection.kafka_journal.rules import JOURNAL, journal_findings, topic_findings
+from tidemark.inspection.kafka_journal.rules import (
+    JOURNAL,
+    held_findings,
+    journal_findings,
+    topic_findings,
+)
 from tidemark.kafka_journal import written
 from tidemark.kafka_journal.tables import (
     JOURNAL_WRITES,
@@ -19,6 +26,7 @@ from tidemark.kafka_journal.tables import (
 )
 from tidemark.kafka_journal.written import EVENT_ROWS, HEAD_ROWS
 from tidemark.partitioning import columns
+from tidemark.replication import quarantine
 from tidemark.spark.shapes import shaped
 
 _SAME = ("check_name", "persistence_id", "tag", "number")
@@ -42,7 +50,8 @@ def find(run: RunContext, keep: Keep) -> DataFrame:
     found = journal_findings(heads, events).localCheckpoint()
     if not found.isEmpty():
         found = _still_there(run, found, heads, events)
-    return found.unionByName(topic_findings(heads))
+    add = partial(DataFrame.unionByName, allowMissingColumns=True)
+    return add(found.unionByName(topic_findings(heads)), held_findings(quarantine.all_held(run)))
 
 
 @shaped(found=shapes.FINDINGS, heads=HEAD_ROWS, events=EVENT_ROWS, returns=shapes.FINDINGS)

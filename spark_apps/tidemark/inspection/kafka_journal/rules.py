@@ -15,6 +15,7 @@ from tidemark.inspection.kafka_journal import checks
 from tidemark.kafka_journal.tables import OLD_SEGMENTS, SEGMENTS
 from tidemark.kafka_journal.written import EVENT_ROWS, HEAD_ROWS
 from tidemark.partitioning import columns
+from tidemark.replication.shapes import HELD
 from tidemark.spark.shapes import Shape, shaped
 
 JOURNAL = ("topic", "persistence_id")
@@ -66,6 +67,30 @@ def journal_findings(heads: DataFrame, events: DataFrame) -> DataFrame:
         _without_head(events.join(known, on=[*JOURNAL], how="left_anti")),
     ]
     return reduce(DataFrame.unionByName, parts)
+
+
+@shaped(held=HELD, returns=shapes.FINDINGS)
+def held_findings(held: DataFrame) -> DataFrame:
+    """Return a finding for each journal of which records are held; number is the first offset."""
+    journals = held.groupBy("topic", F.col("id").alias("persistence_id")).agg(
+        F.min("offset").alias("first"),
+        F.count(F.lit(1)).alias("records"),
+        F.min("found_at").alias("since"),
+        F.min_by("cause", F.when(F.col("cause").isNotNull(), F.col("offset"))).alias("cause"),
+    )
+    since = F.date_format("since", "yyyy-MM-dd HH:mm")
+    detail = F.concat_ws(
+        " ", F.col("records"), F.lit("held since"), since, F.concat(F.lit("("), "cause", F.lit(")"))
+    )
+    rows = journals.withColumns({"time_bucket": nowhere(), "tag": F.col("topic")})
+    return findings_of(
+        rows,
+        [
+            FindingRule(
+                checks.HELD_RECORDS, F.lit(True), F.col("first"), F.lit(None).cast("bigint"), detail
+            )
+        ],
+    )
 
 
 @shaped(heads=HEAD_ROWS, returns=shapes.FINDINGS)

@@ -10,7 +10,7 @@ from datetime import datetime
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.replication.kafka.topics import TopicPartition, Topics, placed
-from tidemark.replication.tables import pointers
+from tidemark.replication.plan import reached
 
 _SPAN = re.compile(r"(\d+)-(\d+)")
 
@@ -90,7 +90,8 @@ def bounds(run: RunContext, asked: Asked) -> Mapping[TopicPartition, Bounds]:
             f"there is no partition {min(absent)}", where="--offsets", do="name one that there is"
         )
     partitions = [one for one in partitions if not named or one in named]
-    known = pointers.read(run.control, run.settings, partitions)
+    far = reached(run.control, run.settings, partitions)
+    known = {one: entry.next - 1 for one, entry in far.items() if entry.next}
     held = kafka.offsets(known)
     since = kafka.offsets_at(known, asked.since) if asked.since else {}
     until = kafka.offsets_at(known, asked.until) if asked.until else {}

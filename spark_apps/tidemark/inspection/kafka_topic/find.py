@@ -175,9 +175,9 @@ def _records(run: RunContext, within: Mapping[TopicPartition, Bounds]) -> DataFr
     spans = {one: (found.first, found.end + 1) for one, found in within.items()}
     stored = records(run.spark, run.settings, spans)
     found = decoded(quarantine.with_mended(run, stored, list(within)))
-    holding = quarantine.holding(run, list(within))
-    if holding:
-        found = quarantine.passed(found, quarantine.held_keys(run, holding))
+    held = quarantine.held_keys(run, list(within))
+    if held is not None:
+        found = quarantine.passed(found, held)
     skipped = quarantine.skipped(run, within)
     return found.join(F.broadcast(skipped), list(PLACE), "left_anti")
 

@@ -31,6 +31,8 @@ def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
         "startingOffsets": _offsets((one, first) for one, (first, _) in spans.items()),
         "endingOffsets": _offsets((one, end) for one, (_, end) in spans.items()),
         "includeHeaders": "true",
+        # Those of aborted transactions were never written, as for kafka-journal's consumers.
+        "kafka.isolation.level": "read_committed",
         # All that is read is there. By default Kafka would let each consumer wait half a second,
         # since it looks at the end of its partition before it reads.
         "kafka.fetch.max.wait.ms": "10",

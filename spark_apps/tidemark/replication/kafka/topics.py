@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -110,7 +110,7 @@ class Topics:
             self._client.create_topics([new])[topic].result(self._timeout)
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Offsets]:
-        """Return the offsets that partitions hold now.
+        """Return the offsets that partitions hold now, up to the first open transaction.
 
         Raises:
             KafkaUnavailable: Kafka does not answer.
@@ -145,7 +145,9 @@ class Topics:
             return {}
         with self._in_one_line():
             asked: Mapping[ClientPartition, Future[Any]] = self._client.list_offsets(
-                dict.fromkeys(of_client.values(), which), request_timeout=self._timeout
+                dict.fromkeys(of_client.values(), which),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout,
             )
             answers = {(one.topic, one.partition): asked[one] for one in asked}
             return {

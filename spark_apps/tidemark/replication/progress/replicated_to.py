@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.ranges import Ranges
-from tidemark.replication.tables import pointers
+from tidemark.replication.plan import reached
 from tidemark.window import to_millis
 
 _TABLE = "replicated_topic"
@@ -52,9 +51,8 @@ def read(run: RunContext, topic: str) -> datetime | None:
         (settings.kafka_journal_keyspace, topic),
     )
     partitions = [TopicPartition(topic, row["partition"]) for row in rows]
-    ends = {one: entry.range.end for one, entry in Ranges(run).newest(partitions).items()}
-    known = pointers.read(run.control, settings, partitions)
-    if not rows or any(pointer >= ends.get(one, 0) for one, pointer in known.items()):
+    known = reached(run.control, settings, partitions).values()
+    if not rows or any(one.pointer >= (one.newest.range.end if one.newest else 0) for one in known):
         return None
     oldest: datetime = min(row["replicated_to"] for row in rows)
     return oldest.replace(tzinfo=UTC)

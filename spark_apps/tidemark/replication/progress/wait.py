@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput
 from tidemark.replication.kafka.topics import TopicPartition, Topics, placed
-from tidemark.replication.tables import pointers
+from tidemark.replication.plan import reached
 from tidemark.settings import Settings
 
 _POLL_S = 2.0
@@ -59,12 +59,13 @@ def ends(settings: Settings, topics: Sequence[str]) -> Targets:
 
 
 def missing(control: Control, settings: Settings, targets: Targets) -> Targets:
-    """Return those that the pointers have not reached."""
+    """Return those that are not replicated, or in quarantine, up to their offset."""
     table = settings.kafka_journal_keyspace, settings.kafka_pointer_table
     # Before the first replication there is no table.
-    has_run = control.table_columns(*table) is not None
-    known = pointers.read(control, settings, targets) if has_run else {}
-    return {one: offset for one, offset in targets.items() if known.get(one, -1) < offset}
+    if control.table_columns(*table) is None:
+        return targets
+    known = reached(control, settings, list(targets))
+    return {one: offset for one, offset in targets.items() if (known[one].next or 0) <= offset}
 
 
 def wait(control: Control, settings: Settings, targets: Targets, seconds: float) -> Targets:

@@ -23,11 +23,14 @@ from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.ledger.locks import Locks
 from tidemark.replication import quarantine
-from tidemark.replication.apply import WriteTimes, apply, kept
+from tidemark.replication.apply import apply, kept
 from tidemark.replication.fold import Batch
+from tidemark.replication.held.write_times import later_than_all
 from tidemark.replication.kafka.topics import TopicPartition, Topics
-from tidemark.replication.plan import batch_now, write_time_base
-from tidemark.replication.ranges import Ranges, require_ended
+from tidemark.replication.plan import batch_now
+from tidemark.replication.progress.pointers import raise_to_kept_back
+from tidemark.replication.quarantine import Quarantined
+from tidemark.replication.ranges import require_ended
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.spark.python_workers import prepare_python_workers
 
@@ -64,7 +67,7 @@ def run_replay(run: RunContext, choice: Choice, *, do: bool) -> Outcome:
     partitions = Topics(settings).partitions(choice.topics)
     prepare(run.control, settings, origin=run.owner, dry_run=not do)
     create_own_tables(run.control, settings)
-    holding = quarantine.holding(run, partitions)
+    holding = quarantine.with_any(run, partitions, Quarantined.HELD)
     resource, batch = tables.lock_of(settings), batch_now(settings)
     return guarded_change(
         run,
@@ -115,7 +118,7 @@ def _held(
 ) -> Iterator[DataFrame]:
     """Yield the chosen held records, decoded again; `becomes` says what a replay makes of each."""
     prepare_python_workers(run.spark)
-    stored = quarantine.held_records(run, partitions)
+    stored = quarantine.stored_records(run, partitions)
     if choice.keys:
         stored = stored.where(F.col("id").isin(*choice.keys))
     with kept(stored) as records, kept(decoded(records)) as found:
@@ -170,23 +173,16 @@ def _apply(
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    last = {
-        one: entry.range.last_write_time for one, entry in Ranges(run).newest(partitions).items()
-    }
     with _held(run, partitions, choice) as held:
-        lowest = held.groupBy("topic", "partition").agg(F.min("offset").alias("first")).collect()
-        firsts = {TopicPartition(one["topic"], one["partition"]): one["first"] for one in lowest}
-
-        def begin(newest: WriteTimes) -> WriteTimes:
-            return {
-                one: write_time_base(first, last.get(one), newest.get(one))
-                for one, first in firsts.items()
-            }
-
+        begin = later_than_all(run, list(partitions), held)
         notes = Notes(run, partitions, Purpose.REPLAY)
-        apply(run, held.where(F.col("becomes") == "replayed"), batch, notes, begin, ensure_locked)
+        # One that has come from another partition has waited for all that is left of it there.
+        good = held.where(F.col("becomes") == "replayed")
+        apply(run, good, batch, notes, begin, ensure_locked, accepts_moved=True)
         ensure_locked()
         replayed, skipped = (held.where(F.col("becomes") == name) for name in _LEAVING)
         quarantine.keep(run, replayed, skipped)
         quarantine.release(run, replayed.unionByName(skipped))
+    ensure_locked()
+    raise_to_kept_back(run, list(partitions))
     return counts

@@ -1,0 +1,82 @@
+"""Which records of a batch are replicated, and which go into quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.replication import quarantine
+from tidemark.replication.held import moved
+from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.quarantine import Quarantined
+from tidemark.replication.ranges import Range, Ranges
+from tidemark.replication.tables.heads import heads_of
+
+
+@dataclass(frozen=True)
+class SortedOut:
+    """The records of a batch.
+
+    Attributes:
+        good: what is replicated.
+        quarantined: what goes into quarantine, of shape STOPPED; None if nothing does.
+        held: the keys that earlier runs keep back; None without any.
+    """
+
+    good: DataFrame
+    quarantined: DataFrame | None
+    held: DataFrame | None
+
+
+def sorted_out(
+    run: RunContext,
+    raw: DataFrame,
+    found: DataFrame,
+    told: Sequence[Row],
+    partitions: Sequence[TopicPartition],
+) -> SortedOut:
+    """Return the records to replicate, and those that go into quarantine.
+
+    Args:
+        run: the context of the run.
+        raw: the records of a batch as they stand in Kafka.
+        found: the same, decoded, as far as they are read.
+        told: what each partition holds; `poison` is null where all can be read.
+        partitions: theirs.
+    """
+    quarantine.release_others(run, raw, partitions)
+    known = quarantine.held_keys(run, partitions)
+    if known is None and all(one["poison"] is None for one in told):
+        return SortedOut(found, None, None)
+    quarantined = []
+    if run.settings.kafka_journal_poison == "skip":
+        skipped = found.where(F.col("cause").isNotNull())
+        found = found.where(F.col("cause").isNull())
+        quarantined.append(skipped.withColumn("state", F.lit(Quarantined.SKIPPED.value)))
+    held = quarantine.held_from(found, known)
+    quarantined.append(quarantine.stopped(found, held))
+    return SortedOut(
+        quarantine.passed(found, held), reduce(DataFrame.unionByName, quarantined), known
+    )
+
+
+def returns(them: SortedOut) -> bool:
+    """Tell whether a key that is kept back in one partition has records in another."""
+    if them.held is None:
+        return False
+    return not them.good.join(them.held, list(JOURNAL_KEY), "left_semi").isEmpty()
+
+
+def without_waiting(run: RunContext, ranges: Sequence[Range], them: SortedOut) -> SortedOut:
+    """Return the records of a batch's ranges, without keys that have come from elsewhere."""
+    replicated = {one.partition: Ranges(run).highest_end(one) for one in ranges}
+    heads = heads_of(them.good.select(*JOURNAL_KEY).distinct(), run.settings)
+    good, waiting = moved.sorted_out(them.good, heads, them.held, replicated)
+    both = waiting if them.quarantined is None else them.quarantined.unionByName(waiting)
+    return SortedOut(good, both, them.held)
