@@ -71,6 +71,7 @@ class TidemarkOperator(SparkSubmitOperator):
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
         kafka_conn_id: the connection of Kafka, for an application that reads it.
+        reads_kafka: whether Spark's Kafka source is loaded; with `kafka_conn_id` it always is.
         more_connections: what makes the environment of a connection, by its id, for connections
             that need not be there.
 
@@ -107,6 +108,7 @@ class TidemarkOperator(SparkSubmitOperator):
         conn_id: str = SPARK,
         cassandra_conn_id: str = "cassandra_default",
         kafka_conn_id: str | None = None,
+        reads_kafka: bool = False,
         more_connections: Mapping[str, Callable[[Connection], dict[str, str]]] | None = None,
         pool: str | None = None,
         retries: int = _RETRIES,
@@ -142,6 +144,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.report: Mapping[str, Any] | None = None
         self.cassandra_conn_id = cassandra_conn_id
         self.kafka_conn_id = kafka_conn_id
+        self.reads_kafka = reads_kafka or kafka_conn_id is not None
         self.more_connections = more_connections or {}
 
     @classmethod
@@ -178,8 +181,9 @@ class TidemarkOperator(SparkSubmitOperator):
         self.application = self.driver.place(self._file, home())
         self.jars = self._jars_of("spark", "TIDEMARK_SPARK_JARS")
         environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
-        if self.kafka_conn_id is not None:
+        if self.reads_kafka:
             self.jars += "," + self._jars_of("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
+        if self.kafka_conn_id is not None:
             environment |= kafka_environment(BaseHook.get_connection(self.kafka_conn_id))
         for conn_id, made in self.more_connections.items():
             with suppress(AirflowNotFoundException):

@@ -13,6 +13,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.execution_time.hitl import HITLUser
 
+from tidemark_airflow.environment.connections import kafka_environment
 from tidemark_airflow.form import number_param
 from tidemark_airflow.operators import TidemarkOperator
 
@@ -201,6 +202,9 @@ def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> Non
         "window": window,
         "params_as_options": params_as_options,
         "dry_by_default": True,
+        # For expired journals of kafka-journal.
+        "more_connections": {"kafka_default": kafka_environment},
+        "reads_kafka": True,
     }
     above = approval_above()
     plan = PlanOperator(

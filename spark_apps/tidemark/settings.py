@@ -204,8 +204,8 @@ class Settings(CassandraSettings, EventGroupSettings):
     )
     spark_kafka_jars: str = Field(
         "",
-        description="Comma-separated jars of Spark's Kafka source, of `replicate`; empty: the"
-        " fetched ones.",
+        description="Comma-separated jars of Spark's Kafka source, of `replicate` and `purge`;"
+        " empty: the fetched ones.",
     )
 
     @field_validator("events_by_tag_first_time_bucket")

@@ -26,7 +26,7 @@ _EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars"
 _READING_TWICE = ("spark.speculation", "spark.shuffle.service.enabled")
 """Options by which a row can be read by two tasks whose results are both used."""
-_READING_KAFKA = ("replicate",)
+_READING_KAFKA = ("purge", "replicate")
 """The applications that need Spark's Kafka source; the class path of the others stays as it is."""
 
 

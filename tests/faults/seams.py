@@ -73,11 +73,7 @@ class Seam(Enum):
     ROWS_OF_IDS_DELETED = "tidemark.retention.own_tables.store:delete_of_ids"
     LEDGER_ROWS_DELETED = "tidemark.ledger.frontier.partition:Partition.delete_rows"
     TABLE_TTL_CHANGED = "tidemark.retention.table_ttl:change_time_to_live"
-    KAFKA_PURGE_BEGUN = "tidemark.retention.kafka_journal.store:begin"
-    KAFKA_HEADS_MARKED = "tidemark.retention.kafka_journal.store:mark_deleted"
-    KAFKA_SEGMENTS_DELETED = "tidemark.retention.kafka_journal.store:delete_segments"
-    KAFKA_HEADS_DELETED = "tidemark.retention.kafka_journal.store:delete_heads"
-    KAFKA_PURGE_ENDED = "tidemark.retention.kafka_journal.store:end"
+    PURGES_SENT = "tidemark.retention.kafka_journal.send:send_purges"
     # replicate
     RANGES_STARTED = "tidemark.replication.ranges:Ranges.start"
     RECORDS_QUARANTINED = "tidemark.replication.quarantine:write"
@@ -138,8 +134,6 @@ class Seam(Enum):
     SNAPSHOTS_RESTORED = "tidemark.retention.undo.store:write_snapshots"
     IDS_LISTED = "tidemark.retention.undo.store:write_listed"
     TAG_VIEWS_RESTORED = "tidemark.retention.undo.store:write_tag_views"
-    KAFKA_EVENTS_RESTORED = "tidemark.retention.undo.store:write_kafka_events"
-    KAFKA_HEADS_RESTORED = "tidemark.retention.undo.store:write_kafka_heads"
     METADATA_RESTORED = "tidemark.retention.undo.store:write_metadata"
     # reconcile rebucket
     NEW_TABLE_CREATED = "tidemark.reconciliation.rebucket.store:create_table"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,17 +20,17 @@ from tests.faults.fencing import CHECK, Step, is_checked_before_each, traced
 from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
+from tests.integration.kafka_reader import Reader
 from tests.integration.support import Journal
+from tests.integration.test_expiry_through_kafka import Tenant
 from tests.integration.test_purge_own_tables import put
 from tests.integration.test_purge_undo import POLICIES as SAVED_POLICIES
 from tests.integration.test_purge_undo import fill, purged, restore
 from tests.integration.test_purge_undo import state as saved_state
-from tests.integration.test_retention_expiry import Topic
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 POLICIES = """\
 policies:
-  - {name: expired, target: kafka-journal-expiry}
   - {name: reports, target: runs, keep-days: 90}
   - {name: bad, target: quarantine, keep-days: 90}
   - {name: found, target: findings, keep-days: 90}
@@ -38,15 +38,7 @@ policies:
   - {name: ttl, target: table-ttl, table: snapshots, days: 90}
   - {name: tails, target: tails, keep-days: 90}
 """
-KAFKA = (
-    Seam.KAFKA_PURGE_BEGUN,
-    Seam.KAFKA_HEADS_MARKED,
-    Seam.KAFKA_SEGMENTS_DELETED,
-    Seam.KAFKA_HEADS_DELETED,
-    Seam.KAFKA_PURGE_ENDED,
-)
 WRITES = (
-    *KAFKA,
     Seam.OWN_ROWS_DELETED,
     Seam.LEDGER_ROWS_DELETED,
     Seam.TABLE_TTL_CHANGED,
@@ -55,16 +47,12 @@ WRITES = (
 RESTORES = (
     Seam.TAG_VIEWS_RESTORED,
     Seam.PIECES_RESTATED,
-    Seam.KAFKA_EVENTS_RESTORED,
-    Seam.KAFKA_HEADS_RESTORED,
 )
 PIECES = (Seam.POLICY_STARTED, Seam.POLICY_FINISHED)
 """Writes that their attempt guards, and no lock."""
 OWN = ("quarantine", "finding", "validate_tail", "tag_write_tail", "piece")
 OF_A_RUN = ("run_id", "owner", "started_at", "finished_at")
 HOUR = 3_600_000
-EVENTS = 5
-GOING = ("a", "b")
 State = dict[str, list[Any]]
 
 
@@ -78,16 +66,9 @@ def prepare(make: Callable[..., Journal], directory: Path) -> Journal:
         RETENTION_FILE=str(file),
         SAVE_DIRS=str(directory),
     )
-    both = dict.fromkeys(("KAFKA_JOURNAL_KEYSPACE", "SNAPSHOT_KEYSPACE"), journal.keyspace)
-    more = {f"TIDEMARK_{name}": value for name, value in both.items()}
-    journal.environment = {**journal.environment, **more}
-    for name in ("kafka_journal.cql", "pekko_snapshot.cql"):
-        create_tables(journal.control, SCHEMA_DIR / name, journal.keyspace)
-    topic = Topic(journal, directory)
-    for pid in (*GOING, "stays"):
-        topic.append(pid, 1, EVENTS)
-        topic.head(pid, EVENTS, None if pid == "stays" else date(2024, 3, 9))
-    topic.pointer()
+    snapshots = {"TIDEMARK_SNAPSHOT_KEYSPACE": journal.keyspace}
+    journal.environment = {**journal.environment, **snapshots}
+    create_tables(journal.control, SCHEMA_DIR / "pekko_snapshot.cql", journal.keyspace)
     fill_own_tables(journal)
     return journal
 
@@ -119,8 +100,8 @@ def fill_own_tables(journal: Journal) -> None:
 
 def state(journal: Journal) -> State:
     """Return everything that the policies may change, without names of the run."""
-    tables: State = {name: journal.rows(name) for name in ("journal", "metajournal")}
-    for name in (*OWN, "policy_piece", "kafka_journal_purge"):
+    tables: State = {}
+    for name in (*OWN, "policy_piece"):
         tables[name] = [
             {
                 column: value
@@ -147,10 +128,6 @@ def operations(journal: Journal) -> list[str]:
     return [row["operation"] for row in rows]
 
 
-def shown(journal: Journal, pid: str) -> list[int]:
-    return Topic(journal, Path()).shown(pid)
-
-
 @dataclass(frozen=True)
 class Undisturbed:
     """The tables after an undisturbed run, and its writes in their order."""
@@ -170,9 +147,7 @@ def undisturbed(
         result = journal.run("purge", "--apply")
     assert result.status == 0, result.stderr
     after = state(journal)
-    assert [name for name in after if after[name] == before[name]] == ["kafka_journal_purge"], (
-        result.stdout
-    )
+    assert [name for name in after if after[name] == before[name]] == [], result.stdout
     return Undisturbed(after, trace)
 
 
@@ -200,10 +175,6 @@ def test_killed_after_a_write_and_run_again(
 ) -> None:
     killed = prepare(make_journal, tmp_path)
     kill_after(killed, boundary, name, "--apply")
-    whole = list(range(1, EVENTS + 1))
-    for pid in GOING:
-        assert shown(killed, pid) in ([], whole), boundary
-    assert shown(killed, "stays") == whole
     # What was begun and did not come to its end is in the audit and in the ledger.
     assert operations(killed) == ["purge started"]
     if boundary is not Seam.POLICY_FINISHED:
@@ -226,16 +197,32 @@ def test_a_restore_killed_after_a_write_and_run_again(
 ) -> None:
     killed = prepare(make_journal, tmp_path)
     (tmp_path / "retention.yaml").write_text(SAVED_POLICIES)
-    for table in ("journal", "metajournal"):
-        killed.control.execute(f"TRUNCATE {killed.keyspace}.{table}")
     fill(killed)
     before = saved_state(killed)
     purged(killed, "--save-to", str(tmp_path / "saved"))
     kill_after(killed, boundary, "cleanup", name, "--from", str(tmp_path / "saved"), "--apply")
-    whole = list(range(2, EVENTS + 1))
-    for pid in GOING:
-        assert shown(killed, pid) in ([], whole), boundary
     again = restore(killed, tmp_path / "saved", "--apply")
     assert again.status == 0, again.stderr
     assert saved_state(killed) == before
     assert restore(killed, tmp_path / "saved", "--apply").report["state"] == "nothing-to-do"
+
+
+def test_a_purge_of_expired_journals_killed_after_its_records_sends_none_again(
+    make_journal: Callable[..., Journal], kafka: str, tmp_path: Path
+) -> None:
+    tenant = Tenant(make_journal(LOCK_TTL="5"), kafka, tmp_path)
+    for key in ("a", "b"):
+        tenant.topic.append(key, [1, 2], expire_after="1 day")
+    tenant.replicate()
+    for key in ("a", "b"):
+        tenant.expire(key)
+    kill_after(tenant.journal, Seam.PURGES_SENT, "purge", "--apply")
+    assert len(tenant.sent()) == 2
+    assert operations(tenant.journal) == ["purge started"]
+    assert tenant.purged() == 0
+    assert len(tenant.sent()) == 2
+    tenant.topic.append("a", [1])
+    tenant.replicate()
+    reader = Reader(tenant.journal, tenant.topic)
+    assert [reader.read(key, 0) for key in ("a", "b")] == [[1], []]
+    tenant.verify()

@@ -105,6 +105,10 @@ class Topic:
         more = {} if origin is None else {"origin": origin}
         self.record(key.encode(), {"purge": more}, partition=partition)
 
+    def note_purge(self, key: str, partition: int) -> None:
+        """Add to the log a purge that somebody else has written."""
+        self._log(partition, key, "purge")
+
     def mark(self, key: str, *, partition: int = 0) -> None:
         """Write a mark, which changes nothing."""
         self._log(partition, key, "mark")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from tests.integration.pekko_journals import write_as_pekko
 from tests.integration.support import Journal, Result
-from tests.integration.test_retention_expiry import Topic
 from tests.integration.test_tag_write import message
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
@@ -20,15 +18,12 @@ policies:
   - {name: views, target: tag-views}
   - {name: left-over, target: deleted-events}
   - {name: snaps, target: snapshots, keep: 1}
-  - {name: expired, target: kafka-journal-expiry}
   - {name: reports, target: runs, keep-days: 1}
 """
 WRITTEN = {
     "messages": ("persistence_id, sequence_nr", "event"),
     "snapshots": ("persistence_id, sequence_nr", "timestamp"),
     "tag_views": ("persistence_id, tag_pid_sequence_nr", "event"),
-    "journal": ("id, seq_nr", "partition"),
-    "metajournal": ("id", "seq_nr"),
 }
 """The tables that purge saves: what tells their rows apart, and the cell that tells the time."""
 State = dict[str, list[Any]]
@@ -48,10 +43,9 @@ def make(make_journal: Callable[..., Journal], tmp_path: Path) -> Callable[[], J
             RETENTION_FILE=str(file),
             SAVE_DIRS=str(tmp_path),
         )
-        names = ("TIDEMARK_KAFKA_JOURNAL_KEYSPACE", "TIDEMARK_SNAPSHOT_KEYSPACE")
-        journal.environment = {**journal.environment, **dict.fromkeys(names, journal.keyspace)}
-        for tables in ("kafka_journal.cql", "pekko_snapshot.cql"):
-            create_tables(journal.control, SCHEMA_DIR / tables, journal.keyspace)
+        snapshots = {"TIDEMARK_SNAPSHOT_KEYSPACE": journal.keyspace}
+        journal.environment = {**journal.environment, **snapshots}
+        create_tables(journal.control, SCHEMA_DIR / "pekko_snapshot.cql", journal.keyspace)
         return journal
 
     return made
@@ -75,23 +69,12 @@ def fill(journal: Journal) -> None:
     journal.insert("metadata", [{"persistence_id": "p", "deleted_to": 5}])
     snapshot = {"persistence_id": "p", "snapshot_data": b"s", "ser_id": 20}
     journal.insert("snapshots", [{**snapshot, "sequence_nr": n, "timestamp": n} for n in (6, 9)])
-    topic = Topic(journal, Path())
-    for pid in ("a", "b"):
-        topic.append(pid, 1, 5)
-        topic.head(pid, 5, date(2024, 3, 9), properties={"k": "ü"}, delete_to=1)
-    topic.pointer()
     at = f"UPDATE {journal.keyspace}.tag_views USING TTL 5000 SET event = ?"
     [row] = [row for row in journal.rows("tag_views") if row["sequence_nr"] == 2]
     journal.control.execute(
         f"{at} WHERE tag_name = 'red' AND timebucket = ? AND timestamp = ?"
         " AND persistence_id = 'p' AND tag_pid_sequence_nr = ?",
         (row["event"], row["timebucket"], row["timestamp"], row["tag_pid_sequence_nr"]),
-    )
-    [head] = [row for row in journal.rows("metajournal") if row["id"] == "a"]
-    journal.control.execute(
-        f"UPDATE {journal.keyspace}.metajournal SET expire_after = 9d"
-        " WHERE topic = 'orders' AND segment = ? AND id = 'a'",
-        (head["segment"],),
     )
 
 
@@ -123,18 +106,15 @@ def test_what_purge_has_saved_comes_back(journal: Journal, tmp_path: Path) -> No
     """A relative directory is below the one that is set for copies."""
     before = state(journal)
     planned = journal.run("purge", "--save-to", "saved")
-    assert (
-        f"saved to file://{tmp_path}/saved first: views, left-over, snaps, expired"
-        in planned.stdout
-    )
+    assert f"saved to file://{tmp_path}/saved first: views, left-over, snaps" in planned.stdout
     assert not (tmp_path / "saved").exists()
     result = purged(journal, "--save-to", "saved")
     after = state(journal)
     assert [name for name in WRITTEN if after[name] == before[name]] == []
-    assert (after["tag_views"], after["journal"], after["metajournal"]) == ([], [], [])
+    assert after["tag_views"] == []
     copies = {path.name for path in (tmp_path / "saved").iterdir()}
     run_id = result.report["run_id"]
-    assert copies == {f"{run_id}-{name}" for name in ("views", "left-over", "snaps", "expired")}
+    assert copies == {f"{run_id}-{name}" for name in ("views", "left-over", "snaps")}
 
     plan = restore(journal, "saved")
     assert plan.status == 0, plan.stderr
@@ -146,8 +126,6 @@ def test_what_purge_has_saved_comes_back(journal: Journal, tmp_path: Path) -> No
         "snapshots_restored": 1,
         "metadata_restored": 0,
         "tag_rows_restored": 9,
-        "kafka_events_restored": 10,
-        "kafka_heads_restored": 2,
     }
     assert done.report["counts"] == plan.report["counts"]
     assert state(journal) == before
@@ -178,19 +156,6 @@ def test_what_cannot_be_saved_is_not_deleted(journal: Journal, tmp_path: Path) -
         assert refused.status != 0
         [line] = refused.error_lines
         assert says in line
-    assert state(journal) == before
-
-
-@pytest.mark.long
-def test_a_journal_that_has_gone_on_is_refused(journal: Journal, tmp_path: Path) -> None:
-    purged(journal, "--policy", "expired", "--save-to", str(tmp_path / "saved"))
-    topic = Topic(journal, Path(), offset=20)
-    topic.append("a", 1, 1)
-    topic.head("a", 1, None)
-    before = state(journal)
-    refused = restore(journal, tmp_path / "saved", "--apply")
-    assert refused.status == 3
-    assert "a: the journal has gone on since: it has another head" in refused.error_lines[0]
     assert state(journal) == before
 
 

@@ -1,4 +1,4 @@
-"""Expired journals in a real Cassandra: which go, which stay, and what a kill leaves."""
+"""Which expired journals purge would delete, and which it keeps and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.seams import Seam
+from tests.integration import kafka_topic
 from tests.integration.contexts import context
 from tests.integration.projections import Projections
 from tests.integration.support import Journal
@@ -20,7 +20,7 @@ from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import java_hash
-from tidemark.retention.kafka_journal import store
+from tidemark.retention.kafka_journal import expiry
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.target import TargetPlan
 from tidemark.retention.targets import WITHOUT_PEKKO
@@ -31,39 +31,42 @@ SIZE = 2
 
 @dataclass(frozen=True)
 class Policy:
-    zone: str = "UTC"
+    zone: str | None = None
     topics: tuple[str, ...] = ()
-
-
-class Killed(BaseException):
-    """The run ended here."""
 
 
 @dataclass
 class Topic:
-    """The tables as a replicator of the topic `orders` leaves them."""
+    """The tables as a replicator leaves them; the topic has a mark in place of each record."""
 
     journal: Journal
     directory: Path
-    offset: int = 0
+    kafka: kafka_topic.Topic
+    offset: int = -1
 
-    def context(self) -> RunContext:
-        return context(
-            self.journal,
-            KAFKA_JOURNAL_KEYSPACE=self.journal.keyspace,
-            PROJECTIONS_DIR=str(self.directory),
-        )
+    @property
+    def name(self) -> str:
+        return self.kafka.name
+
+    def context(self, **settings: str) -> RunContext:
+        return context(self.journal, PROJECTIONS_DIR=str(self.directory), **settings)
 
     def plan(self, *given_up: str, **policy: Any) -> TargetPlan:
+        self.kafka.flush()
         return plan_expiry(self.context(), Policy(**policy), given_up)
+
+    def lines(self, *given_up: str) -> list[str]:
+        """Return the lines of the plan without the name of the topic."""
+        return [line.removeprefix(f"{self.name}: ") for line in self.plan(*given_up).lines]
 
     def append(self, pid: str, first: int, last: int, *, hours: float = 0.1) -> None:
         """Write events, each in a record of its own, as an append does before its head."""
         for number in range(first, last + 1):
             self.offset += 1
+            self.kafka.mark(pid)
             row = {
                 "id": pid,
-                "topic": "orders",
+                "topic": self.name,
                 "segment": (number - 1) // SIZE,
                 "seq_nr": number,
                 "timestamp": datetime(2024, 3, 1, tzinfo=UTC) + timedelta(hours=hours),
@@ -80,145 +83,144 @@ class Topic:
         last: int,
         expire_on: date | None = date(2024, 3, 9),
         *,
-        delete_to: int | None = None,
         segments: int = 10_000,
         **columns: Any,
     ) -> None:
         row = {
-            "topic": "orders",
+            "topic": self.name,
             "segment": abs(java_hash(pid.lower())) % segments,
             "id": pid,
             "partition": 0,
             "offset": self.offset,
             "segment_size": SIZE,
             "seq_nr": last,
-            "delete_to": delete_to,
-            "updated": NOON - timedelta(days=9),
-            "created": NOON - timedelta(days=9),
             "expire_on": expire_on,
             **columns,
         }
         self.journal.insert("metajournal", [row])
 
     def pointer(self) -> None:
-        row = {"topic": "orders", "partition": 0, "offset": self.offset}
+        row = {"topic": self.name, "partition": 0, "offset": self.offset}
         self.journal.insert("pointer2", [row])
-
-    def of(self, pid: str) -> tuple[list[int], dict[str, Any] | None]:
-        """Return the numbers of the rows of a journal, and its head."""
-        rows = sorted(row["seq_nr"] for row in self.journal.rows("journal") if row["id"] == pid)
-        heads = [row for row in self.journal.rows("metajournal") if row["id"] == pid]
-        return rows, heads[0] if heads else None
-
-    def shown(self, pid: str) -> list[int]:
-        """Return what a reader of kafka-journal shows: nothing at or below delete_to."""
-        rows, head = self.of(pid)
-        if head is None:
-            return []
-        return [number for number in rows if number > (head["delete_to"] or 0)]
 
 
 @pytest.fixture
 def topic(
-    make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_journal: Callable[..., Journal],
+    kafka: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Topic:
     journal = make_journal()
     create_tables(journal.control, SCHEMA_DIR / "kafka_journal.cql", journal.keyspace)
     monkeypatch.setattr("tidemark.clock.now", lambda: NOON)
-    return Topic(journal, tmp_path)
+    one = kafka_topic.Topic(kafka)
+    one.feeds(journal)
+    return Topic(journal, tmp_path, one)
 
 
-def apply(plan: TargetPlan) -> dict[str, int]:
-    assert plan.apply is not None
-    return dict(plan.apply(lambda: None))
-
-
-def test_every_day_up_to_today_goes_and_nothing_else(topic: Topic) -> None:
-    assert [*topic.plan().lines] == ["no journal expired on 2024-03-10 or before"]
-    for pid, day in (("today", 10), ("missed", 1), ("tomorrow", 11)):
+def test_a_journal_expires_when_its_day_is_over(topic: Topic) -> None:
+    assert [*topic.plan().lines] == ["no journal has expired before 2024-03-10"]
+    for pid, day in (("yesterday", 9), ("missed", 1), ("today", 10), ("tomorrow", 11)):
         topic.append(pid, 1, 5)
         topic.head(pid, 5, date(2024, 3, day))
     topic.append("never", 1, 3)
     topic.head("never", 3, None)
-    # An older release's segment of metajournal; rows that deletes and appends have left.
-    topic.append("OLD", 1, 6)
-    topic.head("OLD", 5, delete_to=4, segments=100)
+    # An older release's segment of metajournal.
+    topic.append("OLD", 5, 6)
+    topic.head("OLD", 6, delete_to=4, segments=100)
+    assert topic.lines() == [
+        "keep 3 journals: its records are not replicated yet: OLD, missed, yesterday"
+    ]
     topic.pointer()
     plan = topic.plan()
-    assert plan.counts == {
-        "journals_purged": 2,
-        "journals_kept": 1,
-        "journals_left": 0,
-        "journals_finished": 0,
-    }
-    assert [*plan.lines] == [
-        "orders: purge 2 journals that expired from 2024-03-01 to 2024-03-10: missed, today",
-        "orders: keep 1 journal: an append beyond its head is being replicated: OLD",
+    assert plan.counts == {"journals_purged": 3, "journals_kept": 0, "journals_left": 0}
+    assert topic.lines() == [
+        "purge 3 journals that expired from 2024-03-01 to 2024-03-09: OLD, missed, yesterday"
     ]
     assert plan.digest == topic.plan().digest
-    topic.head("OLD", 6, delete_to=4, segments=100)
-    plan = topic.plan()
+    # One segment more on both sides, which the first of a journal does not have.
     assert (plan.tombstones.partitions, plan.tombstones.rows) == (4 + 4 + 4, 3)
-    assert apply(plan)["journals_purged"] == 3
-    for pid in ("today", "missed"):
-        assert topic.of(pid) == ([], None)
-    # What lies two segments below delete_to was left by somebody else's crash, and is not ours.
-    assert topic.of("OLD")[1] is None
-    assert topic.of("tomorrow")[0] == [1, 2, 3, 4, 5]
-    assert topic.of("never")[0] == [1, 2, 3]
-    assert topic.journal.own_rows("kafka_journal_purge") == []
-    assert topic.plan().apply is None
-    # In Auckland it is the next day already.
-    assert topic.plan(zone="Pacific/Auckland").counts["journals_purged"] == 1
-    assert topic.plan(topics=("orders",)).counts["journals_purged"] == 0
-    for wrong in ({"zone": "Nowhere"}, {"topics": ("order",)}):
-        with pytest.raises(InvalidInput):
-            topic.plan(**wrong)
+    topic.head("missed", 6, date(2024, 3, 2))
+    assert plan.digest != topic.plan().digest
+    assert topic.plan(topics=(topic.name,)).counts["journals_purged"] == 3
+    with pytest.raises(InvalidInput, match="no topic order was ever replicated"):
+        topic.plan(topics=("order",))
 
 
-def test_what_is_not_replicated_or_was_touched_stays(topic: Topic) -> None:
-    for pid in ("a", "b", "c"):
-        topic.append(pid, 1, 3)
-        topic.head(pid, 3)
-    assert "its last record is not wholly replicated" in topic.plan().lines[0]
+def test_a_day_is_over_in_the_time_zone_of_the_settings(topic: Topic) -> None:
+    topic.append("a", 1, 1)
+    topic.head("a", 1, date(2024, 3, 10))
     topic.pointer()
+    topic.kafka.flush()
+    # In Auckland it is the next day already.
+    run = topic.context(KAFKA_JOURNAL_ZONE="Pacific/Auckland")
+    for zone in (None, "Pacific/Auckland"):
+        assert plan_expiry(run, Policy(zone)).counts["journals_purged"] == 1
+    assert topic.plan(zone="UTC").counts["journals_purged"] == 0
+    with pytest.raises(InvalidInput, match="contradicts TIDEMARK_KAFKA_JOURNAL_ZONE, which is UTC"):
+        topic.plan(zone="Pacific/Auckland")
+
+
+def test_journals_that_are_kept_do_not_block_others_and_topics_take_turns(
+    topic: Topic, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "MOST_JOURNALS", 3)
+    other = Topic(
+        topic.journal, topic.directory, kafka_topic.Topic(kafka, prefix=f"{topic.kafka.prefix}-b")
+    )
+    for one, ids in ((topic, "pqrs"), (other, "xy")):
+        for day, pid in enumerate(ids, start=1):
+            one.append(pid, 1, 1)
+            one.head(pid, 1, date(2024, 3, day))
+        one.pointer()
+    for day in (1, 2, 3):
+        # The oldest ones have a seq_nr that leaps.
+        topic.head(f"leaps-{day}", 2**40, date(2024, 2, day))
+    other.kafka.flush()
     plan = topic.plan()
-    # Between plan and apply: b is appended to, of c only the events are there yet.
-    topic.append("b", 4, 4)
-    topic.head("b", 4, date(2024, 4, 1))
-    topic.append("c", 4, 4)
-    assert apply(plan) == {
-        "journals_purged": 1,
-        "journals_kept": 0,
-        "journals_left": 0,
-        "journals_finished": 0,
-        "journals_moved": 2,
-    }
-    assert topic.of("a") == ([], None)
-    assert topic.shown("b") == [1, 2, 3, 4]
-    # The head stays for the append that is on its way, which then shows what is new.
-    assert topic.shown("c") == [4]
-    topic.head("c", 4, date(2024, 4, 1), delete_to=None)
-    assert topic.shown("c") == [4]
+    assert plan.counts == {"journals_purged": 3, "journals_kept": 3, "journals_left": 3}
+    purged = [line for line in plan.lines if "purge" in line]
+    assert [line.rpartition(": ")[2] for line in purged] == ["x, y", "p"]
+    assert "3 more expired journals left for the next run" in plan.lines
+    assert any("more than 100,000 segments: leaps-1, leaps-2, leaps-3" in one for one in plan.lines)
 
 
 @pytest.mark.long
-def test_a_head_that_another_one_hides_stays(topic: Topic) -> None:
+def test_a_head_that_another_one_hides_does_not_count(topic: Topic) -> None:
     topic.append("twice", 1, 3)
     topic.head("twice", 3, segments=100)
     topic.head("twice", 3, None)
     topic.pointer()
-    assert "it has another head, which is the one that readers find" in topic.plan().lines[0]
+    assert topic.lines() == ["no journal has expired before 2024-03-10"]
+
+
+def test_a_topic_partition_that_lags_by_more_than_a_batch_is_left_alone(topic: Topic) -> None:
+    topic.append("a", 1, 1)
+    topic.head("a", 1)
+    topic.pointer()
+    for number in range(3):
+        topic.kafka.mark(f"{number}")
+    topic.kafka.flush()
+    plan = plan_expiry(topic.context(REPLICATE_MAX_RECORDS="2"), Policy())
+    assert "more than 2 records of its topic partition are not replicated yet: a" in plan.lines[0]
+    assert plan_expiry(topic.context(REPLICATE_MAX_RECORDS="3"), Policy()).apply is not None
 
 
 @pytest.mark.long
+def test_a_topic_that_kafka_does_not_have_is_left_alone(topic: Topic) -> None:
+    topic.append("a", 1, 1)
+    topic.head("a", 1)
+    topic.pointer()
+    topic.kafka.flush()
+    plan = plan_expiry(topic.context(KAFKA_TOPIC_PREFIX="nobody"), Policy())
+    assert plan.apply is None
+    assert "Kafka has no such topic with the prefix nobody: a" in plan.lines[0]
+
+
 def test_readers_of_the_topic_hold_journals_back(topic: Topic) -> None:
     projections = Projections(topic.journal, topic.directory)
-    projections.define(LOG, LOG_TABLE)
-    topic.journal.environment = {
-        **topic.journal.environment,
-        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": topic.journal.keyspace,
-    }
+    projections.define(LOG.replace("orders", topic.name), LOG_TABLE)
     topic.context()
     topic.append("a", 1, 3)
     topic.head("a", 3)
@@ -226,100 +228,25 @@ def test_readers_of_the_topic_hold_journals_back(topic: Topic) -> None:
     topic.append("late", 3, 3, hours=2.5)
     topic.head("late", 3)
     topic.pointer()
-    assert [*topic.plan().lines] == ["orders: keep 2 journals: needed by log: a, late"]
+    assert topic.lines() == ["keep 2 journals: needed by log: a, late"]
     assert projections.run(0, 2).status == 0
-    assert topic.plan().lines[1] == "orders: keep 1 journal: needed by log: late"
+    assert topic.lines()[1] == "keep 1 journal: needed by log: late"
 
     own = topic.journal.own_keyspace
     topic.journal.control.execute(
         f"INSERT INTO {own}.external_reader (journal_keyspace, reader, source, name,"
         " persistence_id, kafka_offsets, updated_at)"
-        " VALUES (?, 'copy', 'topic', 'orders', '', ?, ?)",
-        (topic.journal.keyspace, {0: 2}, NOON),
+        " VALUES (?, 'copy', 'topic', ?, '', ?, ?)",
+        (topic.journal.keyspace, topic.name, {0: 1}, NOON),
     )
-    # Record 3 is a's last event.
-    assert [*topic.plan().lines] == ["orders: keep 2 journals: needed by copy: a, late"]
-    assert topic.plan("copy").lines[1] == "orders: keep 1 journal: needed by log: late"
+    # Record 2 is a's last event.
+    assert topic.lines() == ["keep 2 journals: needed by copy: a, late"]
+    assert topic.lines("copy")[1] == "keep 1 journal: needed by log: late"
     (topic.directory / "one.sql").unlink()
     plan = topic.plan("copy")
     assert plan.apply is None
     assert "log holds back what it is not done with" in plan.lines[-1]
     assert topic.plan("copy", "log").counts["journals_purged"] == 2
-
-
-@pytest.mark.parametrize(
-    "boundary",
-    [
-        Seam.KAFKA_HEADS_MARKED,
-        Seam.KAFKA_SEGMENTS_DELETED,
-    ],
-)
-def test_killed_at_a_boundary_and_run_again(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch, boundary: Seam
-) -> None:
-    """No journal is ever shown in part, and a second run finishes.
-
-    SIGKILL after each kind of write: tests/faults/test_purge_crashes.py.
-    """
-    for pid in ("a", "b"):
-        topic.append(pid, 1, 9)
-        topic.head(pid, 9)
-    topic.append("other", 1, 3)
-    topic.head("other", 3, None)
-    topic.pointer()
-    owner, name = boundary.place()
-    write = getattr(owner, name)
-
-    def killed(*arguments: Any) -> None:
-        if boundary is Seam.KAFKA_SEGMENTS_DELETED:
-            # Only some of them are gone.
-            places = [(pid, orders, 2, 3, at) for pid, orders, _, _, at in arguments[2]]
-            arguments = (*arguments[:2], places)
-        write(*arguments)
-        raise Killed
-
-    plan = topic.plan()
-    with monkeypatch.context() as patched:
-        patched.setattr(owner, name, killed)
-        with pytest.raises(Killed):
-            apply(plan)
-    for pid in ("a", "b"):
-        assert topic.shown(pid) in ([], list(range(1, 10))), boundary
-    assert topic.journal.own_rows("kafka_journal_purge") != []
-    apply(topic.plan())
-    assert [topic.of(pid) for pid in ("a", "b")] == [([], None)] * 2
-    assert topic.shown("other") == [1, 2, 3]
-    assert topic.journal.own_rows("kafka_journal_purge") == []
-    assert topic.plan().apply is None
-
-
-@pytest.mark.long
-def test_what_a_killed_run_left_of_a_journal_that_goes_on_is_finished(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic.append("a", 1, 5)
-    topic.head("a", 5)
-    topic.pointer()
-    plan = topic.plan()
-
-    def killed(*_: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(store, "delete_segments", killed)
-        with pytest.raises(Killed):
-            apply(plan)
-    topic.append("a", 6, 6)
-    topic.head("a", 6, date(2024, 4, 1))
-    topic.pointer()
-    assert topic.shown("a") == [6]
-    finishing = topic.plan()
-    assert [*finishing.lines] == ["finish 1 journal that an earlier purge began"]
-    assert apply(finishing)["journals_finished"] == 1
-    rows, head = topic.of("a")
-    assert rows == [6]
-    assert head is not None
-    assert (head["segment_size"], head["delete_to"]) == (SIZE, 5)
 
 
 def test_a_purge_of_kafka_journal_and_of_own_tables_needs_no_journal_of_pekkos(
@@ -328,6 +255,7 @@ def test_a_purge_of_kafka_journal_and_of_own_tables_needs_no_journal_of_pekkos(
     topic.append("old", 1, 3)
     topic.head("old", 3)
     topic.pointer()
+    topic.kafka.flush()
     expiry = "kafka-journal-expiry"
     own = [f"{{name: {one}, target: {one}, keep-days: 9}}" for one in WITHOUT_PEKKO - {expiry}]
     expired = f"{{name: {expiry}, target: {expiry}}}"
@@ -336,13 +264,11 @@ def test_a_purge_of_kafka_journal_and_of_own_tables_needs_no_journal_of_pekkos(
     settings = {
         "RETENTION_FILE": str(file),
         "PROJECTIONS_DIR": str(topic.directory),
-        "KAFKA_JOURNAL_KEYSPACE": topic.journal.keyspace,
         "JOURNAL_KEYSPACE": "nobody_made_it",
     }
     purged = topic.journal.run("purge", "--apply", **settings)
     assert purged.status == 0, purged.stderr
     assert purged.report["counts"]["journals_purged"] == 1
-    assert topic.of("old") == ([], None)
     file.write_text(f"policies: [{expired}, {{name: tags, target: tag-views}}]")
     refused = topic.journal.run("purge", **settings)
     assert refused.status == 3

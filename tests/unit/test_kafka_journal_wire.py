@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.kafka_journal.wire import duration, json_text
+from tidemark.kafka_journal.wire import action, duration, json_text
 from tidemark.kafka_journal.wire.fields import Malformed
 from tidemark.kafka_journal.wire.record import Decoded, Record, decode
 
@@ -69,6 +69,16 @@ def as_fixture(decoded: Decoded, timestamp: str) -> dict[str, Any]:
             for event in decoded.payload.events
         ],
     }
+
+
+@pytest.mark.parametrize(
+    "fixture", [one for one in FIXTURES["encoded"] if one["name"].startswith("purge")]
+)
+def test_a_purge_is_written_as_kafka_journal_writes_it(fixture: dict[str, Any]) -> None:
+    decoded, record = fixture["decoded"], record_of(fixture)
+    header = action.purge_header(decoded["origin"], decoded["version"])
+    assert record.headers == [(action.HEADER, header)]
+    assert record.value is None
 
 
 @pytest.mark.parametrize("fixture", RECORDS, ids=lambda fixture: fixture["name"])

@@ -1,17 +1,17 @@
-"""Journals of kafka-journal whose time has come, and the rows that are left of them."""
+"""Journals of kafka-journal whose time has come, and the events that are left of them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import date
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables, table
-from tidemark.kafka_journal import segment_size
 from tidemark.kafka_journal.tables import JOURNAL_KEY, METAJOURNAL
 from tidemark.settings import Settings
 from tidemark.spark.shapes import Shape, shaped
@@ -21,7 +21,6 @@ EXPIRING = TableShape(
         **METAJOURNAL.columns,
         "partition": "int",
         "offset": "bigint",
-        "updated": "timestamp",
         "expire_on": "date",
     },
     partition_key=METAJOURNAL.partition_key,
@@ -31,18 +30,6 @@ POINTER = TableShape(
     columns={"topic": "text", "partition": "int", "offset": "bigint"},
     partition_key=("topic", "partition"),
 )
-EXPIRED: Shape = {
-    **JOURNAL_KEY,
-    "head_segment": "bigint",
-    "segment_size": "int",
-    "partition": "int",
-    "offset": "bigint",
-    "seq_nr": "bigint",
-    "deleted_to": "bigint",
-    "expire_on": "date",
-    "updated_ms": "bigint",
-}
-"""Heads of metajournal. `deleted_to` is null if nothing is deleted, `updated_ms` epoch ms."""
 SEGMENTS: Shape = {**JOURNAL_KEY, "segment": "bigint"}
 LEFT: Shape = {
     **JOURNAL_KEY,
@@ -50,13 +37,12 @@ LEFT: Shape = {
     "epoch_ms": "bigint",
     "partition": "int",
     "offset": "bigint",
-    "write_time": "bigint",
 }
-"""Rows of journal without payload. `write_time` is Cassandra's, in microseconds."""
+"""Rows of journal without payload."""
 
 
 def require_expiry(control: Control, settings: Settings) -> None:
-    """Refuse tables that say nothing of expiry, or of how far topics are replicated.
+    """Reject tables without the columns of expiry, or without pointers.
 
     Raises:
         SchemaMismatch: a table is missing or differs; the message names every difference.
@@ -71,57 +57,60 @@ def require_expiry(control: Control, settings: Settings) -> None:
 
 
 def replicated(control: Control, settings: Settings) -> dict[tuple[str, int], int]:
-    """Read the last Kafka offset that is wholly replicated, by topic and Kafka partition."""
+    """Read the last Kafka offset that is replicated, by topic and Kafka partition."""
     name = table(settings.kafka_journal_keyspace, settings.kafka_pointer_table)
     rows = control.execute(f"SELECT topic, partition, offset FROM {name}")
     return {(row["topic"], row["partition"]): row["offset"] for row in rows}
 
 
-@shaped(returns=EXPIRED)
-def expired_heads(
-    spark: SparkSession, settings: Settings, last: date, topics: Collection[str]
+def day_of(moment: datetime, settings: Settings) -> date:
+    """Return the date of a moment in the time zone in which `expire_on` is computed."""
+    return moment.astimezone(ZoneInfo(settings.kafka_journal_zone)).date()
+
+
+def has_expired(expire_on: Column, today: date) -> Column:
+    """Return whether a journal has expired: the day `expire_on` is over.
+
+    `expire_on` is the date of the last append plus its expireAfter, so a journal may be needed
+    until the last minute of that day.
+
+    Args:
+        expire_on: date; null of a journal that never expires.
+        today: as `day_of` returns it.
+    """
+    return F.coalesce(expire_on < F.lit(today), F.lit(False))
+
+
+@shaped(returns=JOURNAL_KEY)
+def expired_journals(
+    spark: SparkSession, settings: Settings, today: date, topics: Collection[str]
 ) -> DataFrame:
-    """Read the heads that expire on a date or before it, by one scan of metajournal.
+    """Read the keys of journals with an expired head, by one scan of metajournal.
 
-    Without topics, those of all.
+    Upstream's index on `expire_on` finds the journals of one date only; journals of a day without
+    a purge would never be found.
 
-    Upstream's purge asks for one date only, so that it never finds those of a day it has missed.
+    Args:
+        spark: the session.
+        settings: where the tables are.
+        today: as `day_of` returns it.
+        topics: only these; all if empty.
     """
     heads = connector.read(
         spark,
         settings.kafka_journal_keyspace,
         settings.kafka_metajournal_table,
-        "topic",
-        "segment",
-        "id",
-        "partition",
-        "offset",
-        "segment_size",
-        "seq_nr",
-        "delete_to",
-        "expire_on",
-        "updated",
+        *("topic", "segment", "id", "expire_on"),
     )
-    is_over = F.col("expire_on") <= F.lit(last)
+    is_expired = has_expired(F.col("expire_on"), today)
     if topics:
-        is_over = is_over & F.col("topic").isin(*topics)
-    return heads.where(is_over).select(
-        "topic",
-        "id",
-        F.col("segment").alias("head_segment"),
-        segment_size.of_column(F.col("segment_size")).alias("segment_size"),
-        "partition",
-        "offset",
-        "seq_nr",
-        F.col("delete_to").alias("deleted_to"),
-        "expire_on",
-        F.unix_millis("updated").alias("updated_ms"),
-    )
+        is_expired = is_expired & F.col("topic").isin(*topics)
+    return heads.where(is_expired).select(*JOURNAL_KEY).distinct()
 
 
 @shaped(segments=SEGMENTS, returns=LEFT)
 def rows_left(segments: DataFrame, settings: Settings) -> DataFrame:
-    """Read what there is in some segments of journal, by direct join.
+    """Read the rows of some segments of journal, by direct join.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -130,13 +119,6 @@ def rows_left(segments: DataFrame, settings: Settings) -> DataFrame:
         segments.select("id", "topic", "segment"),
         settings.kafka_journal_keyspace,
         settings.kafka_journal_table,
-        "topic",
-        "id",
-        "seq_nr",
-        "timestamp",
-        "partition",
-        "offset",
-        # The replicator always writes it, also without a payload.
-        write_time_of="partition",
+        *("topic", "id", "seq_nr", "timestamp", "partition", "offset"),
     )
     return rows.withColumn("epoch_ms", F.unix_millis("timestamp")).drop("timestamp")

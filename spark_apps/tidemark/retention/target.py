@@ -39,7 +39,8 @@ class TargetPlan:
     Attributes:
         counts: numbers of what goes and of what is kept, by name.
         lines: text for people, one fact per line: what goes, and why the rest stays.
-        tombstones: the deletes that `apply` would make.
+        tombstones: the deletes that `apply` would make; of expired journals those that `replicate`
+            makes when it comes to their Purge records.
         digest: `digest` of all keys that it would delete: two plans with the same one are the same.
         locks: the resources that must be locked while it is planned again and applied.
         apply: makes the deletes, whole partitions first where it can; None if there is nothing to

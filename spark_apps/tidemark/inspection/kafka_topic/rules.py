@@ -12,6 +12,7 @@ from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.no_time_bucket import nowhere
 from tidemark.inspection.kafka_topic import checks
 from tidemark.inspection.kafka_topic.shapes import BOUNDS, EVENT_CONTENT, EVENTS, JOURNALS
+from tidemark.kafka_journal import expired
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.replication.shapes import FOLDED, HEADS, JOURNAL_ROWS
@@ -278,7 +279,7 @@ def _is_expired(today: date) -> Column:
     """Tell whether the journal may have been purged since it has expired."""
     days = F.call_function("div", F.col("said")["expire_after"], F.lit(86_400_000_000_000))
     at = F.date_add(F.to_date("last_at"), days.cast("int"))
-    return F.coalesce(at <= F.lit(today), F.lit(False))
+    return expired.has_expired(at, today)
 
 
 def _differs(name: str) -> Column:

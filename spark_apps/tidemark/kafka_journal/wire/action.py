@@ -74,6 +74,20 @@ def parse(header: bytes) -> Action | None:
     return None
 
 
+def purge_header(origin: str | None = None, version: str | None = None) -> bytes:
+    """Return the header's value of a record that purges the journal of its key.
+
+    Such a record has no other header, and no value.
+
+    Args:
+        origin: the writer.
+        version: that of the kafka-journal library, if it is the writer.
+    """
+    fields = {"origin": origin, "version": version}
+    present: Json = {name: value for name, value in fields.items() if value is not None}
+    return json_text.render({ActionType.PURGE.value: present}).encode()
+
+
 def _action(name: ActionType, fields: dict[str, Json]) -> Action:
     where = f"{HEADER}: {name}"
     origin = optional_text(fields, "origin", where)

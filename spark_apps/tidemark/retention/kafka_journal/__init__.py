@@ -1,1 +1,1 @@
-"""purge of kafka-journal's expired journals: what upstream does by a Purge record, in Cassandra."""
+"""purge of kafka-journal's expired journals, by Purge records as upstream sends them."""

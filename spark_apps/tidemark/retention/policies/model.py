@@ -100,7 +100,12 @@ class KafkaJournalExpiry(PolicyForm):
     """Journals of kafka-journal that have expired by their `expire_on`."""
 
     target: Literal["kafka-journal-expiry"]
-    zone: Zone = Field("UTC", description="time zone in which a day ends", examples=["UTC"])
+    zone: Zone | SkipJsonSchema[None] = Field(
+        None,
+        description="time zone in which a day ends; only that of TIDEMARK_KAFKA_JOURNAL_ZONE, which"
+        " is the default",
+        examples=["UTC"],
+    )
     topics: Texts = Field((), description="journals of these topics; without it all")
 
 

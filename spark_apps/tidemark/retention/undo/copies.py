@@ -29,8 +29,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.window import to_millis
 
 _ABOUT = (
-    "copy string, kind string, journal_keyspace string, snapshot_keyspace string,"
-    " kafka_journal_keyspace string, saved_at bigint"
+    "copy string, kind string, journal_keyspace string, snapshot_keyspace string, saved_at bigint"
 )
 _ABOUT_IT = "about"
 
@@ -40,7 +39,6 @@ class Kind(StrEnum):
 
     EVENTS = "events"
     TAG_VIEWS = "tag-views"
-    KAFKA_JOURNALS = "kafka-journals"
 
 
 @dataclass(frozen=True)
@@ -50,19 +48,19 @@ class Copy:
     Attributes:
         place: its directory.
         kind: what it is of.
-        keyspaces: the journal's, the snapshots' and kafka-journal's, as the run was set that saved.
+        keyspaces: the journal's and the snapshots', as the run was set that saved.
         saved_at: epoch ms.
     """
 
     place: str
     kind: Kind
-    keyspaces: tuple[str, str, str]
+    keyspaces: tuple[str, str]
     saved_at: int
 
 
-def keyspaces_of(settings: Settings) -> tuple[str, str, str]:
+def keyspaces_of(settings: Settings) -> tuple[str, str]:
     """Return the keyspaces that a copy is of, and written back into."""
-    return settings.journal_keyspace, settings.snapshot_keyspace, settings.kafka_journal_keyspace
+    return settings.journal_keyspace, settings.snapshot_keyspace
 
 
 def columns_of(control: Control, keyspace: str, name: str) -> list[str]:
@@ -124,7 +122,7 @@ def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
                 f" {directory} or no kind of copies that is known"
             )
             continue
-        keyspaces = (row.journal_keyspace, row.snapshot_keyspace, row.kafka_journal_keyspace)
+        keyspaces = (row.journal_keyspace, row.snapshot_keyspace)
         place = f"{directory}/{row.copy}"
         found.append(Copy(place, Kind(row.kind), keyspaces, row.saved_at))
     if not found:

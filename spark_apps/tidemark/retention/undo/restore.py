@@ -16,25 +16,21 @@ from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import snapshots
-from tidemark.kafka_journal.tables import lock_of
 from tidemark.retention.messages.deletes import locks_of
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.retention.undo import copies
 from tidemark.retention.undo.copies import Copy, Kind
 from tidemark.retention.undo.events import plan_events
-from tidemark.retention.undo.kafka_journal import plan_kafka_journals
 from tidemark.retention.undo.tag_views import plan_tag_views
 from tidemark.settings import Settings
 
 _VARIABLES = (
     "TIDEMARK_JOURNAL_KEYSPACE",
     "TIDEMARK_SNAPSHOT_KEYSPACE",
-    "TIDEMARK_KAFKA_JOURNAL_KEYSPACE",
 )
 _OF_KIND: Mapping[Kind, Sequence[int]] = {
     Kind.EVENTS: (0, 1),
     Kind.TAG_VIEWS: (0,),
-    Kind.KAFKA_JOURNALS: (2,),
 }
 """Which of its keyspaces a copy of each kind is of."""
 
@@ -48,13 +44,12 @@ class _Planner(Protocol):
 _PLANNERS: Mapping[Kind, _Planner] = {
     Kind.EVENTS: plan_events,
     Kind.TAG_VIEWS: plan_tag_views,
-    Kind.KAFKA_JOURNALS: plan_kafka_journals,
 }
 
 
 def locks(settings: Settings) -> list[str]:
     """Return what must be locked."""
-    return [*locks_of(settings), snapshots.lock_of(settings), lock_of(settings)]
+    return [*locks_of(settings), snapshots.lock_of(settings)]
 
 
 def plan_restore(run: RunContext, directory: str, *, keep_write_times: bool = False) -> TargetPlan:

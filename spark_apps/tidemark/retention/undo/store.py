@@ -7,13 +7,9 @@ else now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import DataFrame
 
 from tidemark.cassandra import connector
-from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
 from tidemark.journal.shapes import DELETED, ID
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
@@ -44,24 +40,6 @@ def write_metadata(rows: DataFrame, settings: Settings) -> None:
 def write_tag_views(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
     """Write whole rows of the tag views."""
     _write(rows, settings.journal_keyspace, settings.events_by_tag_table, keep_write_times)
-
-
-def write_kafka_events(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
-    """Write whole events of kafka-journal: before their heads, as its replicator does."""
-    _write(rows, settings.kafka_journal_keyspace, settings.kafka_journal_table, keep_write_times)
-
-
-def write_kafka_heads(
-    control: Control, settings: Settings, heads: Iterable[tuple[str, int, int]]
-) -> None:
-    """Write heads of kafka-journal, given as (the row in Cassandra's JSON, write time, TTL).
-
-    They make the events visible: the last step.
-    """
-    name = table(settings.kafka_journal_keyspace, settings.kafka_metajournal_table)
-    control.execute_many(
-        f"INSERT INTO {name} JSON ? DEFAULT UNSET USING TIMESTAMP ? AND TTL ?", heads
-    )
 
 
 def _write(rows: DataFrame, keyspace: str, name: str, keep_write_times: bool) -> None:
