@@ -34,7 +34,8 @@ from tidemark.retention.kafka_journal.unreplicated import Places, places, unrepl
 from tidemark.retention.messages.deletes import fingerprint
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.settings import Settings
-from tidemark.spark.shapes import shaped
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import ddl, shaped
 from tidemark.text import counted
 
 MOST_JOURNALS = 1_000_000
@@ -80,16 +81,16 @@ def plan_expiry(
     expired.require_expiry(run.control, settings)
     known = expired.replicated(run.control, settings)
     _require_known(policy.topics, {topic for topic, _ in known}, settings)
-    pointers = {TopicPartition(*place): offset for place, offset in known.items()}
-    holding = quarantine.holding(run, list(pointers))
-    held = quarantine.held_keys(run, holding).localCheckpoint()
     today = expired.day_of(run.moment, settings)
     journals = expired_heads(run, today, policy.topics)
     found = journals.select("topic", "partition").distinct().collect()
     wanted = [TopicPartition(row["topic"], row["partition"]) for row in found]
-    kafka = places(run, pointers, wanted) if wanted else Places({}, {})
+    kafka = places(run, wanted) if wanted else Places({}, {}, ())
     tail = unreplicated(run, kafka.spans)
-    judged = with_reasons(journals, kafka.rejected, tail, held.select(*JOURNAL_KEY))
+    held = quarantine.held_keys(run, kafka.partitions)
+    no_key = local_rows(run.spark, [], ddl(JOURNAL_KEY))
+    keys_held = no_key if held is None else held.select(*JOURNAL_KEY).distinct()
+    judged = with_reasons(journals, kafka.rejected, tail, keys_held.localCheckpoint())
     judged, needs = with_needs(run, judged.localCheckpoint(), given_up)
     purged = in_turn(judged, MOST_JOURNALS).localCheckpoint()
     segments = F.sum(F.col("last_segment") - F.col("first_segment") + 1)

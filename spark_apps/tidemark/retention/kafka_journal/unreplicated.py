@@ -7,7 +7,7 @@ the first one is harmless, and no run has to remember what it has sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,9 +19,7 @@ from tidemark.errors import KafkaUnavailable, TidemarkError, root_cause
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition, Topics
-from tidemark.replication.plan import Position
-from tidemark.replication.ranges import Ranges
-from tidemark.replication.tables.pointers import Pointers
+from tidemark.replication.plan import Position, reached
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl, shaped
 
@@ -32,37 +30,41 @@ class Places:
 
     Attributes:
         rejected: the reason to keep all journals of a topic partition, by topic partition.
-        spans: the offsets after the pointers of the others.
+        spans: the offsets of the others that are not replicated.
+        partitions: all of the topics.
     """
 
     rejected: Mapping[TopicPartition, str]
     spans: Spans
+    partitions: Sequence[TopicPartition]
 
 
-def places(run: RunContext, known: Pointers, wanted: Collection[TopicPartition]) -> Places:
-    """Compare the pointers of topic partitions with the offsets that Kafka holds now.
+def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
+    """Compare how far topics are replicated with the offsets that Kafka holds now.
+
+    All partitions of the topics are, since a key may have moved to another one.
 
     Args:
         run: the context of the run.
-        known: the pointers, read before any head.
         wanted: the topic partitions of the journals in question.
 
     Raises:
         KafkaUnavailable: Kafka does not answer.
     """
     settings, kafka = run.settings, Topics(run.settings)
-    there = set(kafka.partitions())
-    both = [one for one in wanted if one in known and one in there]
-    held, newest = kafka.offsets(both), Ranges(run).newest(both)
+    topics = {one.topic for one in wanted}
+    there = [one for one in kafka.partitions() if one.topic in topics]
+    far, held = reached(run.control, settings, there), kafka.offsets(there)
     rejected = dict.fromkeys(
         wanted, f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}"
     )
-    rejected |= {one: "its records are not replicated yet" for one in wanted if one not in known}
     spans = {}
-    for one in both:
-        del rejected[one]
-        position = Position(one, known[one], held[one], newest.get(one))
-        if problem := position.problem():
+    for one in there:
+        rejected.pop(one, None)
+        position = Position(one, far[one], held[one])
+        if far[one].next is None and position.behind:
+            rejected[one] = "its records are not replicated yet"
+        elif problem := position.problem():
             rejected[one] = problem.what
         elif position.behind > settings.replicate_max_records:
             rejected[one] = (
@@ -71,7 +73,7 @@ def places(run: RunContext, known: Pointers, wanted: Collection[TopicPartition])
             )
         elif position.behind:
             spans[one] = (position.next, held[one].end)
-    return Places(rejected, spans)
+    return Places(rejected, spans, there)
 
 
 @shaped(returns=JOURNAL_KEY)
