@@ -14,6 +14,7 @@ from tidemark_airflow.form import (
     directory_param,
     dry_run_param,
     flag_param,
+    lines_param,
     moment_param,
     names_param,
     number_param,
@@ -127,7 +128,20 @@ MANAGE_PROJECTIONS = {
 }
 """The operations of the DAG `manage_projections`."""
 
-BY_DAG = {"reconcile": RECONCILE, "cleanup": CLEANUP, "manage_projections": MANAGE_PROJECTIONS}
+MANAGE_REPLICATION = {
+    "verify": Operation(("topics", "since", "until", "offsets")),
+    "repair": Operation(("topics", "keys", "dry_run")),
+    "replay": Operation(("topics", "keys", "skip", "dry_run")),
+    "mend": Operation(("records", "dry_run"), needs=("records",)),
+}
+"""The operations of the DAG `manage_replication`."""
+
+BY_DAG = {
+    "reconcile": RECONCILE,
+    "cleanup": CLEANUP,
+    "manage_projections": MANAGE_PROJECTIONS,
+    "manage_replication": MANAGE_REPLICATION,
+}
 """The operations of each DAG that has several."""
 
 
@@ -240,6 +254,24 @@ MANAGE_FORM = with_owners(
     MANAGE_PROJECTIONS,
 )
 """The form of the DAG `manage_projections`."""
+
+
+MANAGE_REPLICATION_FORM = with_owners(
+    {
+        "dry_run": dry_run_param(True),
+        "topics": names_param("Topics", "all with the prefix of TIDEMARK_KAFKA_TOPIC_PREFIX"),
+        "keys": names_param("Keys", "all of them"),
+        "since": moment_param("Since", "Only records from this time on, by their timestamps."),
+        "until": moment_param("Until", "Only records before this time."),
+        "offsets": names_param("Offsets", "all; written as topic/partition:first-last"),
+        "skip": names_param("Skip", "none. Offsets of one key that are passed over for good"),
+        "records": lines_param(
+            "Records", "Lines of `replicate.py held`, edited: what cannot be read, as it should be."
+        ),
+    },
+    MANAGE_REPLICATION,
+)
+"""The form of the DAG `manage_replication`."""
 
 
 def filled_in(values: Mapping[str, Any], form: ParamsDict) -> dict[str, Any]:

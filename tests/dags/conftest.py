@@ -30,6 +30,7 @@ DAG_IDS = (
     "reconcile",
     "cleanup",
     "manage_projections",
+    "manage_replication",
     "replicate",
     "event_groups",
     "submit_event_groups",

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 POOLS = {"project": "tidemark_pekko_projections"}
 WINDOWED = ["project", "purge", "tag_write", "validate"]
 BY_THEMSELVES = [
-    *("cleanup", "event_groups", "manage_projections", "reconcile", "replicate"),
-    "submit_event_groups",
+    *("cleanup", "event_groups", "manage_projections", "manage_replication", "reconcile"),
+    *("replicate", "submit_event_groups"),
 ]
 DAG_IDS = sorted([*WINDOWED, *BY_THEMSELVES])
 
@@ -104,6 +104,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "project": (["validated"], ["read_models", "read_models_of_projections"]),
         "purge": (["read_models"], []),
         "manage_projections": ([], []),
+        "manage_replication": ([], []),
         "reconcile": ([], []),
         "cleanup": ([], []),
         "replicate": ([], []),
@@ -273,6 +274,17 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "dry_run": [True, "boolean"],
         },
         "replicate": {"topics": [[], ["null", "array"]], "dry_run": [False, "boolean"]},
+        "manage_replication": {
+            "operation": ["verify", "string"],
+            "dry_run": [True, "boolean"],
+            "topics": [[], ["null", "array"]],
+            "keys": [[], ["null", "array"]],
+            "since": [None, ["null", "string"]],
+            "until": [None, ["null", "string"]],
+            "offsets": [[], ["null", "array"]],
+            "skip": [[], ["null", "array"]],
+            "records": [None, ["null", "string"]],
+        },
         "event_groups": {"stream": [None, ["null", "string"]], "dry_run": [False, "boolean"]},
         "submit_event_groups": {
             "group": [None, ["null", "string"]],

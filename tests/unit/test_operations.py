@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import runpy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from tidemark.reconciliation import commands as reconciliation
 from tidemark_airflow.operations import (
     CLEANUP,
     MANAGE_PROJECTIONS,
+    MANAGE_REPLICATION,
     RECONCILE,
     Operation,
     filled_in,
@@ -27,6 +30,7 @@ from tidemark_airflow.operations import (
     with_owners,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 PROJECTIONS = {**management.COMMANDS, **versions.COMMANDS, **quarantine.COMMANDS}
 FIELDS = {
     "persistence_id": "persistence_ids",
@@ -37,6 +41,8 @@ FIELDS = {
     "entity_type": "entity_types",
 }
 """Fields of the forms whose parameter of a command has another name."""
+OF_REPLICATE = {"topic": "topics", "key": "keys", "file": "records"}
+"""The same of `replicate`, whose commands have files and keys."""
 NOT_IN_FORM = {"save"}
 """A file on the worker that ran the task is of no use to a reader of the UI."""
 
@@ -51,6 +57,13 @@ def fields_of(command: Command, *, series: bool) -> set[str]:
 @pytest.mark.parametrize("name", reconciliation.COMMANDS)
 def test_form_of_reconcile_has_every_option_of_the_command(name: str) -> None:
     assert {*RECONCILE[name].takes} == fields_of(reconciliation.COMMANDS[name], series=False)
+
+
+@pytest.mark.parametrize("name", MANAGE_REPLICATION)
+def test_form_of_manage_replication_has_every_option_of_the_command(name: str) -> None:
+    of_application = runpy.run_path(str(ROOT / "spark_apps" / "replicate.py"))
+    taken = fields_of(of_application[name], series=False)
+    assert {*MANAGE_REPLICATION[name].takes} == {OF_REPLICATE.get(one, one) for one in taken}
 
 
 @pytest.mark.parametrize("name", cleanup.COMMANDS)
