@@ -31,11 +31,22 @@ class Topic:
         # What they have to say goes on after the server has ended.
         client: dict[str, Any] = {"bootstrap.servers": kafka, "log_level": 0}
         self._admin = AdminClient(client)
+        self._client = client
         self._make(self.name)
-        self._producer = Producer({**client, "acks": "all"})
-        self.log: list[list[tuple[str, Action]]] = [[] for _ in range(partitions)]
+        self.log: list[list[tuple[str, Action]]]
         """Key and action of each record, by partition and offset; marks are as they are."""
         self._written = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._producer = Producer({**self._client, "acks": "all"})
+        self.log = [[] for _ in range(self.partitions)]
+
+    def make_anew(self) -> None:
+        """Replace it by another one of that name."""
+        self._admin.delete_topics([self.name])[self.name].result(PATIENCE_S)
+        self._make(self.name)
+        self._begin()
 
     def _make(self, name: str) -> None:
         made = self._admin.create_topics([NewTopic(name, self.partitions)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import date
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
@@ -53,6 +53,23 @@ LEFT: Shape = {
     "write_time": "bigint",
 }
 """Rows of journal without payload. `write_time` is Cassandra's, in microseconds."""
+
+
+def expire_on(at: Column, expire_after: Column, zone: str) -> Column:
+    """Return the date in a time zone on which a journal expires.
+
+    Args:
+        at: the time of its last append, a timestamp.
+        expire_after: nanoseconds.
+        zone: name of the time zone.
+    """
+    micros = F.call_function("div", expire_after, F.lit(1000))
+    return F.to_date(F.from_utc_timestamp(F.timestamp_micros(F.unix_micros(at) + micros), zone))
+
+
+def is_over(expire_on: Column, today: date) -> Column:
+    """Return whether the date of expiry has passed: the day itself still counts as life."""
+    return F.coalesce(expire_on < F.lit(today), F.lit(False))
 
 
 def require_expiry(control: Control, settings: Settings) -> None:
