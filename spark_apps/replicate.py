@@ -148,7 +148,7 @@ def repair(
     key: Key = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Write what verify misses anew from Kafka, and delete events that Kafka does not know."""
+    """Write missing and changed events and heads again from Kafka, and delete extra events."""
     return Job(
         lambda run: run_repair(run, topic or (), key or (), do=apply),
         dry_run=not apply,

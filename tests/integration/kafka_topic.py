@@ -46,13 +46,17 @@ class Topic:
         client: dict[str, Any] = {"bootstrap.servers": kafka, "log_level": 0}
         self._admin = AdminClient(client)
         self._config = dict(config or {})
-        self._make(self.name)
         self._reading = client
         self._client = {**client, "acks": "all", "compression.type": compression}
-        self._producer = Producer(self._client)
-        self.log: list[list[tuple[str, Action]]] = [[] for _ in range(partitions)]
+        self._make(self.name)
+        self.log: list[list[tuple[str, Action]]]
         """Key and action of each record, by partition and offset; marks are as they are."""
         self._written = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._producer = Producer(self._client)
+        self.log = [[] for _ in range(self.partitions)]
 
     def _make(self, name: str) -> None:
         made = self._admin.create_topics([NewTopic(name, self.partitions, config=self._config)])
@@ -221,7 +225,6 @@ class Topic:
     def make_anew(self) -> None:
         """Delete the topic, and make another one of its name."""
         self._admin.delete_topics([self.name])[self.name].result(PATIENCE_S)
-        self.log = [[] for _ in range(self.partitions)]
         # The broker deletes it in the background, and refuses the name until then.
         made_by = time.monotonic() + PATIENCE_S
         while True:
@@ -230,7 +233,8 @@ class Topic:
             except KafkaException:
                 assert time.monotonic() < made_by
             else:
-                return
+                break
+        self._begin()
 
     def flush(self) -> None:
         """Wait until all records are written."""

@@ -41,6 +41,18 @@ LEFT: Shape = {
 """Rows of journal without payload."""
 
 
+def expire_on(at: Column, expire_after: Column, zone: str) -> Column:
+    """Return the date in a time zone on which a journal expires.
+
+    Args:
+        at: the time of its last append, a timestamp.
+        expire_after: nanoseconds.
+        zone: name of the time zone.
+    """
+    micros = F.call_function("div", expire_after, F.lit(1000))
+    return F.to_date(F.from_utc_timestamp(F.timestamp_micros(F.unix_micros(at) + micros), zone))
+
+
 def require_expiry(control: Control, settings: Settings) -> None:
     """Reject tables without the columns of expiry, or without pointers.
 

@@ -6,8 +6,7 @@ next run does its ranges again, with the same values and write times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -16,13 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
-from tidemark.errors import (
-    KafkaUnavailable,
-    TidemarkError,
-    TopicMoved,
-    UnreadableRecord,
-    root_cause,
-)
+from tidemark.errors import TidemarkError, TopicMoved, UnreadableRecord
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.replication import quarantine
@@ -30,6 +23,7 @@ from tidemark.replication.apply import WriteTimes, apply, kept
 from tidemark.replication.fold import Batch
 from tidemark.replication.held import sorting
 from tidemark.replication.held.sorting import SortedOut
+from tidemark.replication.kafka.failures import kafka_in_one_line
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import write_time_base
@@ -89,7 +83,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
     prepare_python_workers(run.spark)
     raw = records(run.spark, run.settings, order.spans)
     raw = quarantine.with_mended(run, raw, list(order.spans))
-    with _kafka_in_one_line(run, order), kept(decoded(raw)) as found:
+    with kafka_in_one_line(run.settings, order.spans), kept(decoded(raw)) as found:
         told = _summary(found)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not order.pinned:
@@ -274,27 +268,3 @@ def _within(found: DataFrame, spans: Spans) -> DataFrame:
         .where(F.col("offset") < F.col("end_offset"))
         .drop("end_offset")
     )
-
-
-@contextmanager
-def _kafka_in_one_line(run: RunContext, order: Order) -> Iterator[None]:
-    """Raise what Kafka answers to Spark's tasks as foreseen errors."""
-    try:
-        yield
-    except TidemarkError:
-        raise
-    except Exception as error:
-        if "data may have been lost" in str(error).lower():
-            spans = order.spans.items()
-            raise TopicMoved(
-                "Kafka has dropped records while they were read",
-                where=", ".join(f"{one} {first}-{end - 1}" for one, (first, end) in spans),
-                do="run again; the partition then says which offsets are lost",
-            ) from None
-        if "org.apache.kafka." in str(error):
-            raise KafkaUnavailable(
-                f"Kafka failed a Spark job: {root_cause(error)}",
-                where=run.settings.kafka_bootstrap_servers,
-                do="check that it is up, and run again",
-            ) from None
-        raise

@@ -1,8 +1,9 @@
-"""verify: what the topics say that is not in the tables, or is there and should not be."""
+"""verify: the differences between the topics and the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,38 +15,46 @@ from tidemark.continuity.findings.check import Layer
 from tidemark.continuity.layers import FurtherLayer, with_layers
 from tidemark.continuity.reading.inspection import Keep, kept_frames, of_nothing
 from tidemark.continuity.shapes import FINDINGS
-from tidemark.errors import ValidationFailed
+from tidemark.errors import TidemarkError, TopicMoved, ValidationFailed, together
 from tidemark.inspection.kafka_journal import checks as of_tables
 from tidemark.inspection.kafka_journal import find as in_tables
 from tidemark.inspection.kafka_topic import checks
-from tidemark.inspection.kafka_topic.asked import Asked, bounds
+from tidemark.inspection.kafka_topic.asked import Asked, within
 from tidemark.inspection.kafka_topic.find import looked_twice
+from tidemark.replication.kafka.failures import kafka_in_one_line
 from tidemark.text import counted
 
 CHECKS = (*checks.CHECKS, of_tables.HIDDEN_EVENTS)
 """What verify looks for: a gap across the end of a segment is one in the topic, or was lost."""
 REPAIRED = tuple(check.name for check in CHECKS if check.remedy == checks.BY_REPAIR)
 """What `repair` puts right as long as Kafka holds the records."""
+_NAMED = 20
 
 
 def run_verify(run: RunContext, asked: Asked) -> Outcome:
     """Compare topics with tables, and end as FAILED with a `ValidationFailed` if they differ.
 
-    No lock is taken: the replicator may go on beside it. What is found replaces what an earlier
-    look at the same topics has found, but a look at a range only adds to it.
+    No lock is taken: the replicator may run meanwhile. The findings replace the earlier ones of the
+    same topics; those of a range are added. A topic partition that `replicate` refuses is not
+    compared, and fails the run; the others are compared.
 
     Raises:
         InvalidInput: a topic or partition is unknown.
         KafkaUnavailable: Kafka does not answer.
+        TopicMoved: Kafka has dropped records while they were read.
         SchemaMismatch: kafka-journal's tables are missing or of another shape.
     """
     create_own_tables(run.control, run.settings)
-    within = bounds(run, asked)
-    if not within:
-        return Outcome(RunState.NOTHING, lines=["nothing of it is replicated and still in Kafka"])
-    topics = sorted({one.topic for one in within})
-    with kept_frames() as keep:
-        looked = looked_twice(run, keep, asked)
+    scope = within(run, asked)
+    if not scope.bounds:
+        nothing = Outcome(
+            RunState.NOTHING, lines=["nothing of it is replicated and still in Kafka"]
+        )
+        return with_refused(nothing, scope.refused)
+    topics = sorted({one.topic for one in scope.bounds})
+    spans = {one: found.span for one, found in scope.bounds.items()}
+    with kept_frames() as keep, kafka_in_one_line(run.settings, spans):
+        looked = looked_twice(run, keep, asked, scope)
 
         def find(run: RunContext, keep: Keep) -> DataFrame:
             found = looked.findings.select(*FINDINGS)
@@ -61,13 +70,48 @@ def run_verify(run: RunContext, asked: Asked) -> Outcome:
         store.replace(run, inspection.findings, CHECKS, lambda stored: stored.where(is_replaced))
         findings = run_findings.read(run_findings.counted_of(inspection))
     by_check, lines = findings.per_check(), findings.lines()
-    counts = {"events_compared": looked.events, "findings": sum(by_check.values()), **by_check}
+    counts = {
+        "events_compared": looked.events,
+        "events_not_judged": looked.left,
+        "findings": sum(by_check.values()),
+        **by_check,
+    }
+    left = left_line(looked.left)
     if not by_check:
-        line = f"{counted(len(within), 'topic partition')}: the tables hold what the topics say"
-        return Outcome(RunState.DONE, PieceCounts(1, 1), counts, [line])
-    return Outcome(
-        RunState.FAILED, PieceCounts(1, failed=1), counts, lines, _error(run, by_check, lines)
+        line = (
+            f"{counted(len(scope.bounds), 'topic partition')}: the tables hold what the topics say"
+        )
+        done = Outcome(RunState.DONE, PieceCounts(1, 1), counts, [line, *left])
+        return with_refused(done, scope.refused)
+    error = _error(run, by_check, lines)
+    failed = Outcome(RunState.FAILED, PieceCounts(1, failed=1), counts, [*lines, *left], error)
+    return with_refused(failed, scope.refused)
+
+
+def left_line(events: int) -> list[str]:
+    """Return the line of events that were not judged, if there are any."""
+    if not events:
+        return []
+    return [
+        f"{counted(events, 'event')} whose records Kafka does not hold any more were not judged"
+    ]
+
+
+def with_refused(outcome: Outcome, refused: Sequence[TopicMoved]) -> Outcome:
+    """Return an outcome as failed if topic partitions were refused, with a line for each."""
+    if not refused:
+        return outcome
+    errors = [*refused] if outcome.error is None else [*refused, outcome.error]
+    error: TidemarkError = refused[0]
+    if len(errors) > 1:
+        error = together("; ".join(map(str, errors[:_NAMED])), [one.exit_status for one in errors])
+    lines = [*map(str, refused[:_NAMED]), *outcome.lines]
+    pieces = replace(
+        outcome.pieces,
+        planned=outcome.pieces.planned + len(refused),
+        failed=outcome.pieces.failed + len(refused),
     )
+    return replace(outcome, state=RunState.FAILED, pieces=pieces, lines=lines, error=error)
 
 
 def _hidden(run: RunContext, keep: Keep, topics: list[str]) -> DataFrame:

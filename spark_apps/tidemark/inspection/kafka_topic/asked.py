@@ -1,16 +1,16 @@
-"""What of the topics is judged: all that is replicated, or a range of times or offsets."""
+"""The scope of a comparison: all that is replicated, some keys, or a range of times or offsets."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidemark.context import RunContext
-from tidemark.errors import InvalidInput
+from tidemark.errors import InvalidInput, TopicMoved
 from tidemark.replication.kafka.topics import TopicPartition, Topics, placed
-from tidemark.replication.plan import reached
+from tidemark.replication.plan import Position, reached
 
 _SPAN = re.compile(r"(\d+)-(\d+)")
 
@@ -50,33 +50,73 @@ class Asked:
         since: only records from this time on, by their timestamps.
         until: only records before it.
         offsets: only these, of their topic partitions.
+        keys: only these; all if none is named.
     """
 
     topics: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
     offsets: Sequence[OffsetRange] = ()
+    keys: Collection[str] = ()
+
+    @property
+    def is_range(self) -> bool:
+        """Whether only a range of records is judged."""
+        return self.since is not None or self.until is not None or bool(self.offsets)
 
     @property
     def is_whole(self) -> bool:
         """Whether everything of the topics is judged."""
-        return self.since is None and self.until is None and not self.offsets
+        return not self.is_range and not self.keys
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Offsets of a topic partition, all included: its last one, those judged, and the pointer."""
+    """Offsets of a topic partition, all included.
 
-    end: int
+    Attributes:
+        lowest: the lowest that is in scope, whether Kafka still holds it or not.
+        first: the first that is judged.
+        last: the last that is judged.
+        pointer: the last that is replicated.
+        end: the last that is read.
+        is_complete: whether Kafka holds each record since offset 0; unknown means no.
+    """
+
+    lowest: int
     first: int
     last: int
     pointer: int
+    end: int
+    is_complete: bool = False
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the first offset that is read, and the one after the last."""
+        return self.first, self.end + 1
+
+    def alone(self) -> Bounds:
+        """Return the bounds of a reading that ends with the last judged record."""
+        return replace(self, pointer=self.last, end=self.last)
 
 
-def bounds(run: RunContext, asked: Asked) -> Mapping[TopicPartition, Bounds]:
+@dataclass(frozen=True)
+class Within:
+    """The topic partitions of which something is judged, and the reasons for which others are not.
+
+    Attributes:
+        bounds: by topic partition.
+        refused: an error for each topic partition that `replicate` refuses as well.
+    """
+
+    bounds: Mapping[TopicPartition, Bounds]
+    refused: Sequence[TopicMoved]
+
+
+def within(run: RunContext, asked: Asked) -> Within:
     """Return the bounds of each topic partition of which something is judged.
 
-    The pointers are read first: what is found behind one was not there, or not done, by then.
+    The pointers are read before Kafka's offsets: a record after them was not replicated by then.
 
     Raises:
         InvalidInput: a topic or partition is unknown.
@@ -93,16 +133,19 @@ def bounds(run: RunContext, asked: Asked) -> Mapping[TopicPartition, Bounds]:
     far = reached(run.control, run.settings, partitions)
     known = {one: entry.next - 1 for one, entry in far.items() if entry.next}
     held = kafka.offsets(known)
-    since = kafka.offsets_at(known, asked.since) if asked.since else {}
-    until = kafka.offsets_at(known, asked.until) if asked.until else {}
+    positions = [Position(one, far[one], held[one]) for one in known]
+    problems = {one.partition: problem for one in positions if (problem := one.problem())}
+    able = [one for one in known if one not in problems]
+    since = kafka.offsets_at(able, asked.since) if asked.since else {}
+    until = kafka.offsets_at(able, asked.until) if asked.until else {}
     found = {}
-    for one, pointer in known.items():
-        begin, end = held[one].first, held[one].end - 1
-        first, last = max(begin, since.get(one, 0)), min(pointer, end)
+    for one in able:
+        lowest, last = since.get(one, 0), min(known[one], held[one].end - 1)
         if one in until:
             last = min(last, until[one] - 1)
         if one in named:
-            first, last = max(first, named[one].first), min(last, named[one].last)
+            lowest, last = max(lowest, named[one].first), min(last, named[one].last)
+        first = max(held[one].first, lowest)
         if first <= last:
-            found[one] = Bounds(end, first, last, pointer)
-    return found
+            found[one] = Bounds(lowest, first, last, known[one], held[one].end - 1)
+    return Within(found, list(problems.values()))

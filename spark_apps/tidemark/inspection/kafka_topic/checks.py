@@ -1,7 +1,8 @@
 """The checks of topics against tables: what each of them takes for a finding, and why.
 
-Only what lies up to the pointers is judged. What records behind them may have changed by now, what
-is held or skipped, and what has expired is not. In a finding, `tag` is the topic.
+Only records up to the pointers are judged. Journals that later records may have changed by now,
+records in quarantine, expired journals, and rows whose records Kafka does not hold are not. In a
+finding, `tag` is the topic.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ DIFFERENT_EVENT = _TOPIC(
 
 EXTRA_EVENT = _TOPIC(
     "kafka_extra_event",
-    "Every event in journal has its record in Kafka.",
+    "No event in journal is one that its record in Kafka does not ask for.",
     remedy=BY_REPAIR,
 )
-"""An event in journal names an offset whose record says nothing of it, or is deleted since."""
+"""An event in journal whose own record was read and has no such event, or is deleted since."""
 
 FORK = _TOPIC(
     "kafka_fork",
@@ -57,10 +58,10 @@ DIFFERENT_HEAD = _TOPIC(
 
 EXTRA_HEAD = _TOPIC(
     "kafka_extra_head",
-    "Every head in metajournal has its records in Kafka.",
+    "No journal that its records purge has a head in metajournal.",
     remedy="let kafka-journal purge it if its journal is not wanted",
 )
-"""A head names an offset whose record is not of its journal, or its journal is purged since."""
+"""A head whose journal is purged since."""
 
 CHECKS = checks_of(globals())
 """The checks of the layer, in the order in which they are shown."""

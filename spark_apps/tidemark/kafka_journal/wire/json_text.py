@@ -61,6 +61,27 @@ def render(value: Json) -> str:
             return json.dumps(value)
 
 
+def normal(text: str) -> str:
+    """Return one text for all texts of equal values; what is no JSON stays as it is.
+
+    The order of keys and the form of numbers do not count.
+    """
+    try:
+        return render(_sorted(parse(text)))
+    except ValueError:
+        return text
+
+
+def _sorted(value: Json) -> Json:
+    match value:
+        case dict():
+            return {name: _sorted(value[name]) for name in sorted(value)}
+        case list():
+            return [_sorted(item) for item in value]
+        case _:
+            return value
+
+
 def _require_shallow(value: Json, levels: int) -> None:
     if not isinstance(value, dict | list):
         return

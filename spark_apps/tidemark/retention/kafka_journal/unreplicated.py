@@ -7,16 +7,15 @@ the first one is harmless, and no run has to remember what it has sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.errors import KafkaUnavailable, TidemarkError, root_cause
 from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.replication.kafka.failures import kafka_in_one_line
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import Position, reached
@@ -81,28 +80,12 @@ def unreplicated(run: RunContext, spans: Spans) -> DataFrame:
     """Return the keys of the records of spans; kept, since Kafka is asked once.
 
     Raises:
-        KafkaUnavailable: Kafka fails the job, or does not hold all of the records any more.
+        KafkaUnavailable: Kafka fails the job.
+        TopicMoved: it does not hold all of the records any more.
     """
     if not spans:
         return local_rows(run.spark, [], ddl(JOURNAL_KEY))
     found = records(run.spark, run.settings, spans)
     keys = found.select("topic", F.col("key").cast("string").alias("id"))
-    with _in_one_line(run):
+    with kafka_in_one_line(run.settings, spans):
         return keys.where(F.col("id").isNotNull()).distinct().localCheckpoint()
-
-
-@contextmanager
-def _in_one_line(run: RunContext) -> Iterator[None]:
-    try:
-        yield
-    except TidemarkError:
-        raise
-    except Exception as error:
-        said = str(error)
-        if "org.apache.kafka." not in said and "data may have been lost" not in said.lower():
-            raise
-        raise KafkaUnavailable(
-            f"Kafka failed a Spark job: {root_cause(error)}",
-            where=run.settings.kafka_bootstrap_servers,
-            do="nothing was purged; check that it is up, and run again",
-        ) from None
