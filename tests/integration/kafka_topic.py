@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.integration.support import Journal
@@ -191,6 +192,17 @@ class Topic:
             self._producer.commit_transaction(PATIENCE_S)
         finally:
             self._producer = usual
+        # The broker writes the end of a transaction after it has answered.
+        made_by = time.monotonic() + PATIENCE_S
+        while self._end(IsolationLevel.READ_COMMITTED) < self._end(IsolationLevel.READ_UNCOMMITTED):
+            assert time.monotonic() < made_by
+
+    def _end(self, isolation: IsolationLevel) -> int:
+        one = TopicPartition(self.name, 0)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = self._admin.list_offsets({one: latest}, isolation_level=isolation)
+        end: int = asked[one].result(PATIENCE_S).offset
+        return end
 
     def wait_for_compaction(self, left: Sequence[int]) -> None:
         """Wait until the first partition holds these offsets only."""

@@ -83,11 +83,9 @@ def test_gaps_that_compaction_leaves_are_no_losses(
     topic.append("b", [1])
     topic.flush()
     done(journal.run("replicate"))
-    topic.append("a", [2])
-    topic.append("b", [2])
-    topic.append("a", [3])
-    topic.append("c", [1])
-    topic.flush()
+    for key, number in (("a", 2), ("b", 2), ("a", 3), ("c", 1)):
+        topic.append(key, [number])
+        topic.flush()
     topic.wait_for_compaction([3, 4, 5])
     done(journal.run("replicate"))
     held = [(event[0], event[2]) for event in events(journal)]

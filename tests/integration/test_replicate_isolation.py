@@ -199,6 +199,11 @@ def test_the_pointer_stays_below_what_is_held_and_nothing_is_read_twice(
     assert tenant.run("validate", *window(0, 1)).status == 0
     assert pointers(tenant) == {0: 5}
     assert tenant.run("replicate").report["state"] == "nothing-to-do"
+    # What is read once more is passed over for good.
+    set_pointer(tenant, topic, 0)
+    assert done(tenant.run("replicate"))["unreadable"] == 0
+    assert pointers(tenant) == {0: 5}
+    assert {row[2] for row in quarantine(tenant)} == {"skipped"}
 
 
 def test_without_a_record_before_what_is_held_there_is_no_pointer(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -22,7 +21,7 @@ from tidemark.replication import quarantine
 from tidemark.replication.apply import WriteTimes, apply, kept
 from tidemark.replication.fold import Batch
 from tidemark.replication.held import sorting
-from tidemark.replication.held.sorting import SortedOut
+from tidemark.replication.held.sorting import LowestKeptBack, SortedOut
 from tidemark.replication.kafka.failures import kafka_in_one_line
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition
@@ -66,11 +65,13 @@ class Replicated:
         counts: numbers of records and events, by name.
         problems: why partitions stop: at a record, if that is the policy, or since another
             replicator has moved their pointers.
+        waiting: the partitions of which records of keys have begun to wait that have moved.
     """
 
     ranges: Sequence[Range]
     counts: Counts
     problems: Sequence[TidemarkError]
+    waiting: Sequence[TopicPartition]
 
 
 def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Replicated:
@@ -82,7 +83,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
     """
     prepare_python_workers(run.spark)
     raw = records(run.spark, run.settings, order.spans)
-    raw = quarantine.with_mended(run, raw, list(order.spans))
+    raw = quarantine.corrected(run, raw, list(order.spans))
     with kafka_in_one_line(run.settings, order.spans), kept(decoded(raw)) as found:
         told = _summary(found)
         poison = []
@@ -91,7 +92,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
             stops = {TopicPartition(one["topic"], one["partition"]): one["poison"] for one in told}
             order = replace(order, spans=_cut_at(order.spans, stops))
             if not order.spans:
-                return Replicated([], {}, poison)
+                return Replicated([], {}, poison, [])
             found = _within(found, order.spans)
             told = _summary(found)
         done = _write(run, order, raw, found, told, ensure_locked)
@@ -108,11 +109,14 @@ def _write(
 ) -> Replicated:
     partitions = list(order.spans)
     ranges: list[Range] = []
+    waiting: list[TopicPartition] = []
 
     def apply_these(them: SortedOut) -> bool:
         def begin(newest: WriteTimes) -> WriteTimes:
             pinned = order.pinned or _pinned(order, newest)
-            ranges.extend(Ranges(run).start(_with_pointers(order, pinned, them)))
+            kept_back = sorting.lowest_kept_back(them)
+            waiting.extend(one for one, found in kept_back.items() if found.is_new)
+            ranges.extend(Ranges(run).start(_with_pointers(order, pinned, kept_back)))
             if them.quarantined is not None:
                 ensure_locked()
                 quarantine.write(raw, them.quarantined, run.settings, run.run_id)
@@ -127,27 +131,14 @@ def _write(
     ensure_locked()
     ours, problems = _move_pointers(run, ranges)
     Ranges(run).finish({one: _counts_of(one.partition, told) for one in ours})
-    return Replicated(ours, _together(told), problems)
+    return Replicated(ours, _together(told), problems, waiting)
 
 
-def _with_pointers(order: Order, ranges: Sequence[Range], them: SortedOut) -> list[Range]:
+def _with_pointers(
+    order: Order, ranges: Sequence[Range], kept_back: Mapping[TopicPartition, LowestKeptBack]
+) -> list[Range]:
     """Return ranges with the pointers before and after them."""
-    parts = []
-    if them.held is not None:
-        parts.append(them.held.withColumnRenamed("held_from", "offset"))
-    if them.quarantined is not None:
-        keeps_back = F.col("state").isin([one.value for one in quarantine.KEEPS_BACK])
-        parts.append(them.quarantined.where(keeps_back))
-    lowest: dict[TopicPartition, int] = {}
-    if parts:
-        places = reduce(
-            DataFrame.unionByName, [one.select("topic", "partition", "offset") for one in parts]
-        )
-        of_each = places.groupBy("topic", "partition").agg(F.min("offset").alias("lowest"))
-        lowest = {
-            TopicPartition(row["topic"], row["partition"]): row["lowest"]
-            for row in of_each.collect()
-        }
+    lowest = {one: found.offset for one, found in kept_back.items()}
     return [
         replace(
             one,

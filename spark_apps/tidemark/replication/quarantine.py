@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import reduce
 
@@ -24,7 +22,6 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
 TABLE = "quarantined_record"
-_PAGE = 1000
 _OF_KEY = (*JOURNAL_KEY, "partition")
 _KEPT_BACK = (*_OF_KEY, "offset", "state")
 _STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
@@ -66,66 +63,24 @@ def with_any(
     return [one for one, rows in zip(partitions, found, strict=True) if rows]
 
 
+def keeping_back(
+    run: RunContext, partitions: Sequence[TopicPartition]
+) -> Mapping[Quarantined, Sequence[TopicPartition]]:
+    """Return the partitions with records that keep back others, by the state of these."""
+    found = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
+    return {state: there for state, there in found.items() if there}
+
+
 @shaped(returns=HELD_FROM)
 def held_keys(run: RunContext, partitions: Sequence[TopicPartition]) -> DataFrame | None:
     """Return the keys that earlier runs keep back, each from its first record on; None without."""
     parts = [
         _read(run, there, state, *_OF_KEY, "offset").withColumn("state", F.lit(state.value))
-        for state in KEEPS_BACK
-        if (there := with_any(run, partitions, state))
+        for state, there in keeping_back(run, partitions).items()
     ]
     if not parts:
         return None
     return _first_of_each(reduce(DataFrame.unionByName, parts))
-
-
-@dataclass(frozen=True)
-class KeptBack:
-    """What of a topic partition is in quarantine, and keeps back what follows it.
-
-    Attributes:
-        keys: how many.
-        records: how many.
-        first: the lowest offset.
-        since: when the oldest one was found.
-    """
-
-    keys: int
-    records: int
-    first: int
-    since: datetime
-
-    def plus(self, other: KeptBack) -> KeptBack:
-        """Return both together."""
-        return KeptBack(
-            self.keys + other.keys,
-            self.records + other.records,
-            min(self.first, other.first),
-            min(self.since, other.since),
-        )
-
-
-def kept_back(
-    run: RunContext, partitions: Sequence[TopicPartition]
-) -> Mapping[TopicPartition, KeptBack]:
-    """Return what of each partition keeps back later records, without partitions of no such one."""
-    if run.control.table_columns(run.settings.keyspace, TABLE) is None:
-        return {}
-    found: dict[TopicPartition, KeptBack] = {}
-    of_key = "journal_keyspace, topic, partition, state, id"
-    there = [(one, state) for state in KEEPS_BACK for one in with_any(run, partitions, state)]
-    for one, state in there:
-        keys = run.control.stream(
-            "SELECT count(*) AS records, min(offset) AS first, min(found_at) AS since"
-            f" FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
-            f" AND topic = ? AND partition = ? AND state = ? GROUP BY {of_key}",
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state),
-            page=_PAGE,
-        )
-        for key in keys:
-            of_one = KeptBack(1, key["records"], key["first"], key["since"].replace(tzinfo=UTC))
-            found[one] = found[one].plus(of_one) if one in found else of_one
-    return found
 
 
 @shaped(returns=HELD)
@@ -144,12 +99,6 @@ def all_held(run: RunContext) -> DataFrame:
     return _read(run, partitions, Quarantined.HELD, *HELD)
 
 
-@shaped(returns=PLACE)
-def skipped(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
-    """Return the places of records that are passed over for good."""
-    return _read(run, partitions, Quarantined.SKIPPED, *PLACE)
-
-
 @shaped(returns=RECORDS)
 def stored_records(
     run: RunContext, partitions: Iterable[TopicPartition], state: Quarantined = Quarantined.HELD
@@ -162,28 +111,39 @@ def stored_records(
 
 
 @shaped(records=RECORDS, returns=RECORDS)
-def with_mended(
+def corrected(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> DataFrame:
-    """Return records as they are replicated: those that were mended with their new content.
+    """Return records as they are replicated: mended ones with their new content, no skipped ones.
 
     Args:
         run: the context of the run.
         records: as they stand in Kafka.
         partitions: all that they are of.
     """
+    skipped = with_any(run, partitions, Quarantined.SKIPPED)
+    if skipped:
+        passed_over = _read(run, skipped, Quarantined.SKIPPED, *_SAME)
+        records = records.join(
+            F.broadcast(passed_over), _is_same(records, passed_over), "left_anti"
+        )
     mended = with_any(run, partitions, Quarantined.MENDED)
     if not mended:
         return records
     stored = stored_records(run, mended, Quarantined.MENDED)
-    new = F.broadcast(stored.select(*_SAME, F.struct("value", "headers").alias("mended")))
-    told = records.join(new, list(_SAME), "left")
+    new = stored.select(*_SAME, F.struct("value", "headers").alias("mended"))
+    told = records.join(F.broadcast(new), _is_same(records, new), "left")
     is_mended = F.col("mended").isNotNull()
     content = {
-        name: F.when(is_mended, F.col("mended")[name]).otherwise(F.col(name))
+        name: F.when(is_mended, F.col("mended")[name]).otherwise(records[name])
         for name in ("value", "headers")
     }
-    return told.withColumns(content).select(*RECORDS)
+    return told.select(*(content.get(name, records[name]).alias(name) for name in RECORDS))
+
+
+def _is_same(records: DataFrame, stored: DataFrame) -> Column:
+    """Tell whether a record is the one in quarantine; its key may be null."""
+    return reduce(Column.__and__, [records[name].eqNullSafe(stored[name]) for name in _SAME])
 
 
 def _content(stored: DataFrame) -> DataFrame:
@@ -315,14 +275,11 @@ def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: st
 def release_others(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> None:
-    """Delete records that are in quarantine for places where the topic holds other ones by now."""
-    for state in KEEPS_BACK:
-        there = with_any(run, partitions, state)
-        if not there:
-            continue
+    """Delete records that are kept back at places where the topic holds other ones by now."""
+    told = records.select(*PLACE, F.struct("timestamp", "key").alias("now"))
+    is_other = ~F.col("now").eqNullSafe(F.struct("timestamp", "key"))
+    for state, there in keeping_back(run, partitions).items():
         stored = _read(run, there, state, *_SAME, "id")
-        told = records.select(*PLACE, F.struct("timestamp", "key").alias("now"))
-        is_other = ~F.col("now").eqNullSafe(F.struct("timestamp", "key"))
         release(run, stored.join(told, list(PLACE)).where(is_other), state)
 
 

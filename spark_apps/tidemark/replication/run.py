@@ -15,13 +15,15 @@ from tidemark.kafka_journal import tables
 from tidemark.kafka_journal.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
+from tidemark.replication import quarantine
 from tidemark.replication.batch import Order, Replicated, replicate
 from tidemark.replication.held.release import release_waiting
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import Position, Reached, alike, batch_now, cut, reached
 from tidemark.replication.progress import replicated_to
+from tidemark.replication.progress.kept_back import KeptBack
 from tidemark.replication.progress.pointers import raise_to_kept_back
-from tidemark.replication.quarantine import KeptBack
+from tidemark.replication.quarantine import Quarantined
 from tidemark.replication.ranges import Ranges
 from tidemark.text import counted
 from tidemark.window import EPOCH, iso
@@ -39,12 +41,14 @@ class _Progress:
     ranges: int
     problems: list[TidemarkError]
     reached: list[TopicPartition]
+    waiting: set[TopicPartition]
 
     def add(self, done: Replicated) -> None:
         for name, number in done.counts.items():
             self.counts[name] = self.counts.get(name, 0) + number
         self.ranges += len(done.ranges)
         self.problems += done.problems
+        self.waiting.update(done.waiting)
 
 
 def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool = False) -> Outcome:
@@ -90,7 +94,7 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
             progress.counts["records_released"] = released
         locks.check()
         kept_back = raise_to_kept_back(run, partitions)
-        replicated_to.write(run, progress.reached, asked_at)
+        replicated_to.write(run, _complete(run, progress), asked_at)
         return _outcome(progress, positions, kept_back)
 
 
@@ -106,7 +110,7 @@ def _replicate(
     run: RunContext, positions: Sequence[Position], ensure_locked: EnsureLocked
 ) -> _Progress:
     problems = {one.partition: problem for one in positions if (problem := one.problem())}
-    progress = _Progress({}, 0, list(problems.values()), [])
+    progress = _Progress({}, 0, list(problems.values()), [], set())
     able = [one for one in positions if one.partition not in problems]
     starts = {one.partition: one.next for one in able}
     ends = {one.partition: one.held.end for one in able}
@@ -136,6 +140,15 @@ def _replicate(
         replicate_these(Order(spans, (), batch_now(run.settings), known, last))
     progress.reached = [one for one, end in ends.items() if starts[one] >= end]
     return progress
+
+
+def _complete(run: RunContext, progress: _Progress) -> list[TopicPartition]:
+    """Return the partitions of which all is in, but for what is held.
+
+    What has begun to wait in this run is released by the next one, unless something is held.
+    """
+    still = quarantine.with_any(run, list(progress.waiting), Quarantined.WAITING)
+    return [one for one in progress.reached if one not in still]
 
 
 def _close(run: RunContext, known: Sequence[Reached]) -> None:

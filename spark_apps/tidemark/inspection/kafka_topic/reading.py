@@ -15,7 +15,7 @@ from tidemark.inspection.kafka_topic.shapes import READ
 from tidemark.kafka_journal import segment_size
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.decode import decoded
-from tidemark.kafka_journal.wire.shapes import DECODED, PLACE, RECORDS
+from tidemark.kafka_journal.wire.shapes import DECODED, RECORDS
 from tidemark.partitioning import columns
 from tidemark.replication import quarantine
 from tidemark.replication.kafka.records import records
@@ -55,12 +55,11 @@ def records_of(
     """Read the records of the partitions, but for those in quarantine."""
     spans = {one: found.span for one, found in bounds.items()}
     wanted = _with_key(records(run.spark, run.settings, spans), asked, only)
-    found = decoded(quarantine.with_mended(run, wanted, list(bounds)))
+    found = decoded(quarantine.corrected(run, wanted, list(bounds)))
     held = quarantine.held_keys(run, list(bounds))
     if held is not None:
         found = quarantine.passed(found, held)
-    skipped = quarantine.skipped(run, bounds)
-    return found.join(F.broadcast(skipped), list(PLACE), "left_anti")
+    return found
 
 
 @shaped(stored=RECORDS, returns=RECORDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -50,8 +50,10 @@ def sorted_out(
         told: what each partition holds; `poison` is null where all can be read.
         partitions: theirs.
     """
-    quarantine.release_others(run, raw, partitions)
-    known = quarantine.held_keys(run, partitions)
+    known = None
+    if quarantine.keeping_back(run, partitions):
+        quarantine.release_others(run, raw, partitions)
+        known = quarantine.held_keys(run, partitions)
     if known is None and all(one["poison"] is None for one in told):
         return SortedOut(found, None, None)
     quarantined = []
@@ -64,6 +66,44 @@ def sorted_out(
     return SortedOut(
         quarantine.passed(found, held), reduce(DataFrame.unionByName, quarantined), known
     )
+
+
+@dataclass(frozen=True)
+class LowestKeptBack:
+    """The lowest offset of a topic partition that is kept back.
+
+    Attributes:
+        offset: that one.
+        is_new: whether records have begun to wait in this batch.
+    """
+
+    offset: int
+    is_new: bool
+
+
+def lowest_kept_back(them: SortedOut) -> Mapping[TopicPartition, LowestKeptBack]:
+    """Return what of each partition is kept back after a batch, without those of no such record."""
+    place = ("topic", "partition", "offset")
+    parts = []
+    if them.held is not None:
+        known = them.held.withColumnRenamed("held_from", "offset")
+        parts.append(known.select(*place, F.lit(False).alias("is_new")))
+    if them.quarantined is not None:
+        is_waiting = F.col("state") == Quarantined.WAITING.value
+        keeps_back = F.col("state").isin([one.value for one in quarantine.KEEPS_BACK])
+        new = them.quarantined.where(keeps_back)
+        parts.append(new.select(*place, is_waiting.alias("is_new")))
+    if not parts:
+        return {}
+    of_each = (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy("topic", "partition")
+        .agg(F.min("offset").alias("offset"), F.bool_or("is_new").alias("is_new"))
+    )
+    return {
+        TopicPartition(row["topic"], row["partition"]): LowestKeptBack(row["offset"], row["is_new"])
+        for row in of_each.collect()
+    }
 
 
 def returns(them: SortedOut) -> bool:

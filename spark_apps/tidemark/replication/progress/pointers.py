@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidemark.context import RunContext
-from tidemark.replication import quarantine
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import batch_now, reached
-from tidemark.replication.quarantine import KeptBack
+from tidemark.replication.progress.kept_back import KeptBack, kept_back
 from tidemark.replication.ranges import Range, Ranges, RangeState
 from tidemark.replication.tables import pointers
 
@@ -30,23 +29,24 @@ def raise_to_kept_back(
 ) -> Mapping[TopicPartition, KeptBack]:
     """Raise the pointers of partitions that less is kept back of by now; return what still is.
 
-    The ledger first: a pointer that is not the one of the ledger counts as somebody else's.
+    A run that dies between the two leaves a pointer that counts as somebody else's: what follows it
+    is read again, which changes nothing.
     """
-    kept_back = quarantine.kept_back(run, partitions)
+    kept = kept_back(run, partitions)
     raised: dict[TopicPartition, tuple[Range, int]] = {}
     known = reached(run.control, run.settings, partitions)
     for one, entry in known.items():
         range_ = entry.newest.range if entry.newest else None
         if range_ is None or entry.newest is None or entry.newest.state is not RangeState.DONE:
             continue
-        lowest = kept_back[one].first if one in kept_back else None
+        lowest = kept[one].first if one in kept else None
         pointer = after(entry.pointer, range_.end, lowest)
         if entry.pointer == range_.pointer_after < pointer:
             raised[one] = (range_, pointer)
     if raised:
-        Ranges(run).raise_pointers(raised)
         new = {one: pointer for one, (_, pointer) in raised.items()}
         at = batch_now(run.settings).at
         before = {one: known[one].pointer for one in raised if known[one].pointer >= 0}
         pointers.write(run.control, run.settings, new, at, before)
-    return kept_back
+        Ranges(run).raise_pointers(raised)
+    return kept
