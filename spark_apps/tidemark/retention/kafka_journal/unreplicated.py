@@ -55,7 +55,9 @@ def places(run: RunContext, known: Pointers, wanted: Collection[TopicPartition])
     both = [one for one in wanted if one in known and one in there]
     held, newest = kafka.offsets(both), Ranges(run).newest(both)
     rejected = dict.fromkeys(
-        wanted, f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}"
+        wanted,
+        f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}, or its user may"
+        " not describe it",
     )
     rejected |= {one: "its records are not replicated yet" for one in wanted if one not in known}
     spans = {}
