@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
+from embedded.kafka.server import Kafka
+from embedded.paths import CONF
 from tests.integration.kafka_reader import Reader
 from tests.integration.kafka_topic import PATIENCE_S, Topic
 from tests.integration.support import Journal, Result
@@ -95,15 +99,14 @@ def take_no_records(kafka: str, topic: Topic) -> None:
     """Let the topic refuse every record, since it is too large."""
     entry = ConfigEntry("max.message.bytes", "1", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": kafka})
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
 
 
 def records(kafka: str, topic: Topic) -> Iterator[Message]:
     """Read a topic from its beginning to its end."""
-    consumer = Consumer(
-        {"bootstrap.servers": kafka, "group.id": "nobody", "enable.auto.commit": False}
-    )
+    client = {"bootstrap.servers": kafka, "log_level": 0}
+    consumer = Consumer({**client, "group.id": "nobody", "enable.auto.commit": False})
     try:
         for partition in range(topic.partitions):
             one = TopicPartition(topic.name, partition, 0)
@@ -116,6 +119,22 @@ def records(kafka: str, topic: Topic) -> Iterator[Message]:
                 yield message
     finally:
         consumer.close()
+
+
+def allow(kafka: str, topic: Topic, *, all_but: AclOperation) -> None:
+    """Let everybody do all with a topic but for one operation."""
+
+    def acl(operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+        of_topic = (ResourceType.TOPIC, topic.name, ResourcePatternType.LITERAL)
+        return AclBinding(*of_topic, "User:ANONYMOUS", "*", operation, permission)
+
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    acls = [
+        acl(AclOperation.ALL, AclPermissionType.ALLOW),
+        acl(all_but, AclPermissionType.DENY),
+    ]
+    for made in admin.create_acls(acls).values():
+        made.result(PATIENCE_S)
 
 
 @pytest.fixture
@@ -211,6 +230,41 @@ def test_a_topic_that_takes_no_record_fails_the_run_at_its_end(tenant: Tenant) -
     assert "1 journal is purged" in line
     assert tenant.sent() == []
     assert [one.key() for one in records(tenant.kafka, other)] == [b"o", b"o"]
+
+
+@pytest.fixture
+def guarded_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the address of a broker that asks ACLs."""
+    name = "kafka-server.properties"
+    configuration = (CONF / name).read_text("utf-8")
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    (tmp_path / name).write_text(
+        f"{configuration}\nauthorizer.class.name={authorizer}\n"
+        "allow.everyone.if.no.acl.found=true\n"
+    )
+    monkeypatch.setattr("embedded.kafka.broker.CONF", tmp_path)
+    server = Kafka(tmp_path / "kafka")
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+def test_a_user_who_may_not_write_the_topic_gets_one_line(
+    make_journal: Callable[..., Journal], guarded_kafka: str, tmp_path: Path
+) -> None:
+    tenant = Tenant(make_journal(), guarded_kafka, tmp_path)
+    tenant.topic.append("k", [1], expire_after="1 day")
+    tenant.replicate()
+    tenant.expire("k")
+    allow(guarded_kafka, tenant.topic, all_but=AclOperation.WRITE)
+    result = tenant.journal.run("purge", "--apply")
+    assert result.status == 1
+    [line] = result.error_lines
+    assert f"such as {tenant.topic.name}: Broker: Topic authorization failed" in line
+    assert "0 journals are purged" in line
+    assert "let the user of this run write the topic" in line
+    assert tenant.sent() == []
 
 
 def test_a_topic_that_was_made_anew_is_left_alone(tenant: Tenant) -> None:

@@ -55,7 +55,9 @@ def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
     there = [one for one in kafka.partitions() if one.topic in topics]
     far, held = reached(run.control, settings, there), kafka.offsets(there)
     rejected = dict.fromkeys(
-        wanted, f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}"
+        wanted,
+        f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}, or its user may"
+        " not describe it",
     )
     spans = {}
     for one in there:
