@@ -72,7 +72,6 @@ class Seam(Enum):
     OWN_ROWS_DELETED = "tidemark.retention.own_tables.store:delete"
     ROWS_OF_IDS_DELETED = "tidemark.retention.own_tables.store:delete_of_ids"
     LEDGER_ROWS_DELETED = "tidemark.ledger.frontier.partition:Partition.delete_rows"
-    TABLE_TTL_CHANGED = "tidemark.retention.table_ttl:change_time_to_live"
     PURGES_SENT = "tidemark.retention.kafka_journal.send:send_purges"
     # replicate
     RANGES_STARTED = "tidemark.replication.ranges:Ranges.start"

@@ -35,13 +35,11 @@ policies:
   - {name: bad, target: quarantine, keep-days: 90}
   - {name: found, target: findings, keep-days: 90}
   - {name: pieces, target: ledger, keep-days: 90}
-  - {name: ttl, target: table-ttl, table: snapshots, days: 90}
   - {name: tails, target: tails, keep-days: 90}
 """
 WRITES = (
     Seam.OWN_ROWS_DELETED,
     Seam.LEDGER_ROWS_DELETED,
-    Seam.TABLE_TTL_CHANGED,
     Seam.ROWS_OF_IDS_DELETED,
 )
 RESTORES = (
@@ -115,12 +113,7 @@ def state(journal: Journal) -> State:
         ]
     # Both runs leave reports of their own.
     reports = {row["run_id"] for row in journal.own_rows("run")} & {"old", "young"}
-    [ttl] = journal.control.execute(
-        "SELECT default_time_to_live FROM system_schema.tables WHERE keyspace_name = ?"
-        " AND table_name = 'snapshots'",
-        (journal.keyspace,),
-    )
-    return {**tables, "run": sorted(reports), "ttl": list(ttl.values())}
+    return {**tables, "run": sorted(reports)}
 
 
 def operations(journal: Journal) -> list[str]:

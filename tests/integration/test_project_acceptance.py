@@ -32,7 +32,6 @@ from tests.integration.tags_and_messages import (
 )
 from tidemark.journal import frames
 from tidemark.projection.sources.messages import MessagesSource
-from tidemark.retention.table_ttl import change_time_to_live
 
 
 @pytest.fixture
@@ -374,7 +373,10 @@ def test_where_events_expire_a_projection_begins_with_what_is_left(
     assert young.report["counts"]["accepted"] == 0
     # As if written before the table had a TTL; its rows expire by the clock of today.
     age = datetime.now(UTC) - (START + timedelta(hours=2, minutes=30))
-    change_time_to_live(journal.control, journal.keyspace, "messages", int(age.total_seconds()))
+    journal.control.execute_ddl(
+        f"ALTER TABLE {journal.keyspace}.messages"
+        f" WITH default_time_to_live = {int(age.total_seconds())}"
+    )
     begun = projections.run(1, 4, *only)
     assert begun.status == 0, begun.stderr
     assert begun.report["counts"]["accepted"] == 3

@@ -11,10 +11,6 @@ import pytest
 from tests.integration.support import Journal
 from tests.integration.test_purge import DEFINITION, numbers, projections, tagged
 from tidemark import clock
-from tidemark.context import RunContext
-from tidemark.ledger.pieces import State
-from tidemark.projection.definition import catalog
-from tidemark.projection.planning.plan import ledger
 from tidemark.window import iso
 
 __all__ = ["tagged"]
@@ -93,42 +89,6 @@ def test_bad_input_is_refused_in_one_line_before_anything_is_touched(
     behind = now - timedelta(days=2)
     monkeypatch.setattr(clock, "now", lambda: behind)
     refusal(tagged, f"and the audit has rows of {now:%Y-%m-%d}", **rest)
-
-
-def test_ttl_of_a_table_is_changed_online_and_never_below_what_readers_need(
-    tagged: Journal,
-) -> None:
-    (projections(tagged) / "reds.sql").write_text(DEFINITION.lstrip())
-    ttl = "- {name: ttl, target: table-ttl, table: tag_views, days: %s}"
-    unread = policies(tagged, ttl % "90")
-    refusal(tagged, "reds has read nothing yet, so its lag is unknown", **unread)
-    assert done_with(tagged, "reds", 2)
-    short = refusal(tagged, "90 days are less than the ", **unread)
-    assert "that reds looks back (3600 seconds) and lags (" in short.replace(",", "")
-    nowhere = policies(tagged, ttl.replace("tag_views", "tag_scanning") % "90")
-    assert "2:41" in refusal(tagged, "tag_scanning is no known table", **nowhere)
-
-    (projections(tagged) / "reds.sql").unlink()
-    file = policies(tagged, ttl % "90")
-    planned = tagged.run("purge", **file)
-    assert "default_time_to_live from none to 90 days" in planned.stdout, planned.stderr
-    assert "warning: compaction is " in planned.stdout
-    applied = tagged.run("purge", "--apply", **file)
-    assert applied.report["counts"] == {"ttls_changed": 1}, applied.stderr
-    [piece] = tagged.own_rows("policy_piece")
-    assert (piece["name"], piece["state"], piece["attempt"]) == ("ttl", "done", 1)
-    assert tagged.run("purge", "--apply", **file).report["state"] == "nothing-to-do"
-
-
-def done_with(journal: Journal, projection: str, buckets: int) -> list[int]:
-    """Have the ledger say that a projection has done its first time buckets; return them."""
-    settings = journal.settings()
-    [definition] = [d for d in catalog.load(projections(journal)) if d.name == projection]
-    run = RunContext("project", settings, journal.control, "r")
-    pieces = ledger(run, definition)
-    times = [1_709_251_200_000 + number * 3_600_000 for number in range(buckets)]
-    pieces.finish(pieces.start(pieces.plan(times), owner="o", run_id="r"), State.DONE, owner="o")
-    return times
 
 
 @pytest.mark.long

@@ -88,21 +88,14 @@ def test_values_are_of_their_types(tmp_path: Path) -> None:
             "Europe/Berlin",
         ),
         (
-            "- {name: a, target: table-ttl, table: tag_views, days: 1, seconds: 1}",
-            "2:3",
-            "the TTL is given twice",
-            "exactly one",
+            "- {name: a, target: table-ttl, table: tag_views, days: 1}",
+            "2:13",
+            "the target table-ttl no longer exists",
+            "ALTER TABLE",
         ),
         (f"{REST}\n- {{name: rest, target: runs, keep-days: 9}}", "3:10", "the name rest", "one"),
         (f"{RED}\n- {{name: b, target: tag-views, tags: [x, red]}}", "3:42", "the tag red", "one"),
         (f"{REST}\n- {{name: b, target: tag-views}}", "3:21", "all tags that no other", "one"),
-        (
-            "- {name: a, target: table-ttl, table: messages, days: 1}\n"
-            "- {name: b, target: table-ttl, table: pekko.messages, days: 2}",
-            "3:39",
-            "the TTL of messages",
-            "one",
-        ),
         (
             "- {name: a, target: runs, keep-days: 9}\n- {name: b, target: runs, keep-days: 8}",
             "3:21",

@@ -20,7 +20,6 @@ from tidemark.retention.own_tables.skipped import plan_skipped
 from tidemark.retention.policies.effective import Effective
 from tidemark.retention.policies.model import DeletedEvents, Snapshots
 from tidemark.retention.snapshots.plan import SnapshotsPolicy, plan_snapshots
-from tidemark.retention.table_ttl import plan_table_ttl
 from tidemark.retention.tag_views import TagViewOrder, plan_tag_views
 from tidemark.retention.target import TargetPlan
 
@@ -42,7 +41,6 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "deleted-events": partial(_plan_deleted_events, given_up=order.given_up),
         "snapshots": partial(_plan_snapshots, given_up=order.given_up),
         "kafka-journal-expiry": partial(plan_expiry, given_up=order.given_up),
-        "table-ttl": partial(plan_table_ttl, file=order.file),
         "ledger": _of_own_table(plan_ledger),
         "runs": _of_own_table(plan_runs),
         "quarantine": _of_own_table(plan_quarantine),

@@ -15,7 +15,6 @@ from tidemark.retention.policies.model import (
     Policies,
     Policy,
     Snapshots,
-    TableTtl,
     TagViews,
 )
 
@@ -93,8 +92,6 @@ def _claims(policy: Policy) -> Iterator[tuple[str, tuple[str | int, ...]]]:
             yield f"the tag {tag}", ("tags", number)
         if not policy.tags:
             yield "all tags that no other policy names", ("target",)
-    elif isinstance(policy, TableTtl):
-        yield f"the TTL of {policy.table.rpartition('.')[2]}", ("table",)
     elif isinstance(policy, OwnTable):
         yield f"the target {policy.target}", ("target",)
 

@@ -24,8 +24,11 @@ from tidemark.headed_files.form import DIFFERENT, Form, Text, Texts, refusal
 from tidemark.projection.definition.header import EntityType
 
 Days = Annotated[int, Field(ge=1, le=36_500)]
-MAX_TTL = 20 * 365 * 86_400
-"""Seconds: the longest TTL that Cassandra accepts."""
+_REMOVED = {
+    "table-ttl": "remove the policy; a database administrator can set default_time_to_live by"
+    " ALTER TABLE, see docs/retention.md",
+}
+"""What to do about a target that earlier versions had."""
 
 
 def _require_zone(name: str) -> str:
@@ -109,34 +112,6 @@ class KafkaJournalExpiry(PolicyForm):
     topics: Texts = Field((), description="journals of these topics; without it all")
 
 
-class TableTtl(PolicyForm):
-    """The default TTL of a table; it counts for rows that are written from then on."""
-
-    target: Literal["table-ttl"]
-    table: Text = Field(
-        description="a known table; or `keyspace.table`, if two have its name",
-        examples=["tag_views"],
-    )
-    days: Annotated[int, Field(ge=0, le=MAX_TTL // 86_400)] | SkipJsonSchema[None] = Field(
-        None, description="the TTL in days; 0 is none"
-    )
-    seconds: Annotated[int, Field(ge=0, le=MAX_TTL)] | SkipJsonSchema[None] = Field(
-        None, description="the TTL in seconds, in place of days; 0 is none"
-    )
-
-    @model_validator(mode="after")
-    def _require_one_ttl(self) -> Self:
-        if (self.days is None) == (self.seconds is None):
-            what = "the TTL is missing" if self.days is None else "the TTL is given twice"
-            raise refusal("write exactly one of days, seconds", what)
-        return self
-
-    @property
-    def time_to_live(self) -> int:
-        """The TTL in seconds; 0 is none."""
-        return self.seconds if self.seconds is not None else (self.days or 0) * 86_400
-
-
 class OwnTable(PolicyForm):
     """Old rows of Tidemark's own tables that nothing reads any more."""
 
@@ -155,7 +130,7 @@ class OwnTable(PolicyForm):
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 
 
-Policy = TagViews | DeletedEvents | Snapshots | KafkaJournalExpiry | TableTtl | OwnTable
+Policy = TagViews | DeletedEvents | Snapshots | KafkaJournalExpiry | OwnTable
 
 
 def _require_known_target(value: Any) -> Any:
@@ -169,6 +144,8 @@ def _require_known_target(value: Any) -> Any:
     target = value.get("target")
     if target in targets:
         return value
+    if target in _REMOVED:
+        raise refusal(_REMOVED[target], f"the target {target} no longer exists", "target")
     near = difflib.get_close_matches(str(target), targets, 1)
     do = f"write {near[0]}" if near else f"known are {', '.join(targets)}"
     what = f"unknown target {target}" if target else "the target is missing"
