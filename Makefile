@@ -25,8 +25,8 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 test: lint typing  ## lint, type-check and run the tests on servers of their own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(PYTEST_ARGS)
 
-unit: $(VENV)  ## run the tests that need no server, in about two minutes
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 -m "not histories" tests/unit $(PYTEST_ARGS)
+unit: $(VENV)  ## run the tests that need neither a server nor Spark, in about two minutes
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 -m "not spark" tests/unit $(PYTEST_ARGS)
 
 long: $(VENV)  ## run what `make test` leaves out because a test near to it is run there
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --long -m long $(PYTEST_ARGS)

@@ -150,9 +150,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
     return Groups(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked long or soak to `make long` and `make soak`; samples have no mark."""
+    """Leave tests marked long or soak to `make long` and `make soak`; samples have no mark.
+
+    Tests that need Spark get the mark of that name, which `make unit` leaves out.
+    """
     items.sort(key=_place)
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
     if config.getoption("soak"):
         return
     marks = {"soak"} if config.getoption("long") else {"soak", "long"}

@@ -22,8 +22,6 @@ from tidemark.continuity.plan import Owed
 from tidemark.continuity.tag_views.kinds import OF_CONTINUITY
 from tidemark.ledger.purged import Removed
 
-pytestmark = pytest.mark.histories
-
 DAYS = range(1, 7)
 PURGED = frozenset({1, 2})
 OWED = frozenset({4, 6})

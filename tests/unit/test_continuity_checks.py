@@ -32,8 +32,6 @@ from tidemark.inspection import layers
 from tidemark.journal.frames import placed
 from tidemark.spark.local_rows import local_rows
 
-pytestmark = pytest.mark.histories
-
 HOURS = [START_MS + hour * HOUR for hour in range(32)]
 LARGE = 60 << 20
 """Bytes of a row, two of which are too much for a partition."""

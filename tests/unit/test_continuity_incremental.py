@@ -32,8 +32,6 @@ from tidemark.journal.frames import placed
 from tidemark.ledger.purged import Removed
 from tidemark.partitioning import columns
 
-pytestmark = pytest.mark.histories
-
 OLD, NEW = ([START_MS + hour * HOUR for hour in hours] for hours in (range(1, 4), range(4, 7)))
 PURGED = frozenset(OLD[:2])
 Lives = Mapping[str, tuple[History, History]]

@@ -21,8 +21,6 @@ from tidemark.continuity.tag_views.compare import Compared, compare
 from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.tag_views.sums import Doubts, sums_of
 
-pytestmark = pytest.mark.histories
-
 SIZE = BOUNDS.target_partition_size
 WHOLE = History.whole((0, "ab"), (1, "a"), (1, ""), (3, "b"))
 

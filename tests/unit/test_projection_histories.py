@@ -21,8 +21,6 @@ from tidemark.projection.acceptance import rule
 from tidemark.projection.acceptance.rule import Validation
 from tidemark.spark.local_rows import local_rows
 
-pytestmark = pytest.mark.histories
-
 WORLDS = 300
 SEEDS = 20
 """Seeds of the soak: 6,000 worlds, of up to 8 runs each."""

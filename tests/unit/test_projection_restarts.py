@@ -18,8 +18,6 @@ from tidemark.projection.definition.file import read
 from tidemark.projection.sources import restarts
 from tidemark.spark.local_rows import local_rows
 
-pytestmark = pytest.mark.histories
-
 A, D, R = Validation.ACCEPTED, Validation.DUPLICATE, Validation.REJECTED
 T = 1_000_000
 """The second of the stored event."""

@@ -31,8 +31,6 @@ from tidemark.projection.testing import run_projection, unreadable_events
 from tidemark.projection.transformation import fold_frame, transform
 from tidemark.spark.local_rows import local_rows
 
-pytestmark = pytest.mark.histories
-
 END = 1000
 STORED = (
     "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint,"

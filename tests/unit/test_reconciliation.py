@@ -38,8 +38,6 @@ from tidemark.ledger.purged import Removed
 from tidemark.partitioning.keys import BucketSize
 from tidemark.window import Window, from_millis
 
-pytestmark = pytest.mark.histories
-
 Found = tuple[str, str, int | None, int | None, int | None]
 """(kind, tag, sequence nr, number, expected number)."""
 

@@ -32,8 +32,6 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import shuffled_once
 from tidemark.tagging import evidence, numbering, transform
 
-pytestmark = pytest.mark.histories
-
 ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
 DELETED = "persistence_id string, deleted_to bigint"
 KNOWN = "persistence_id string, known_to bigint, read_to bigint"
