@@ -35,6 +35,7 @@ def test_records_of_aborted_transactions_are_not_replicated(tenant: Journal, top
         topic.append("a", [1])
     with topic.transaction():
         topic.append("a", [2])
+        topic.flush()
         raise Aborted
     with topic.transaction():
         topic.append("a", [2])

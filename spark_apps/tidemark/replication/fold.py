@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.kafka_journal import segment_size
+from tidemark.kafka_journal.expired import expire_on
 from tidemark.kafka_journal.tables import JOURNAL_KEY, SEGMENTS
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.partitioning import columns
@@ -118,12 +119,10 @@ def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
         F.first("write_time_before").alias("write_time_before"),
         F.coalesce(F.sum("bytes"), F.lit(0).cast("bigint")).alias("bytes"),
     )
-    micros = F.call_function("div", F.col("expire_after"), F.lit(1000))
-    later = F.timestamp_micros(F.unix_micros(F.lit(batch.at)) + micros)
     named = F.concat_ws("\0", "topic", "partition", "id", "first_offset")
     return whole.withColumns(
         {
-            "expire_on": F.to_date(F.from_utc_timestamp(later, batch.zone)),
+            "expire_on": expire_on(F.lit(batch.at), F.col("expire_after"), batch.zone),
             "segment": columns.head_segment(F.col("id"), SEGMENTS),
             "record_id": _uuid(named),
         }
