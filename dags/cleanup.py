@@ -45,6 +45,7 @@ with DAG(
             "--persistence-id": "persistence_ids",
             "--entity-type": "entity_types",
             "--from": "saved_in",
+            "--run": "of_run",
             **{f"--{name.replace('_', '-')}": name for name in OPTIONS},
         },
         dry_by_default=True,

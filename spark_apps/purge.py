@@ -77,6 +77,7 @@ def main(
             metavar="DIRECTORY",
             help="Before anything is deleted, save it there as Parquet, below TIDEMARK_SAVE_DIRS;"
             " `cleanup.py restore` writes it back.",
+            show_default="TIDEMARK_PURGE_SAVE_TO, nowhere",
         ),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,

@@ -135,7 +135,9 @@ def directory_param(title: str, description: str) -> Param:
     )
 
 
-SAVE_TO = directory_param("Save to", "Where what goes is saved first; cleanup restores it.")
+SAVE_TO = directory_param(
+    "Save to", "Where what goes is saved first; cleanup restores it. Empty: TIDEMARK_PURGE_SAVE_TO."
+)
 
 
 def number_param(

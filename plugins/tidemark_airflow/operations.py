@@ -86,7 +86,10 @@ CLEANUP = {
     "all": Operation(
         ("persistence_ids", "never_use_again", "save_to", "dry_run"), needs=("persistence_ids",)
     ),
-    "restore": Operation(("saved_in", "keep_write_times", "dry_run"), needs=("saved_in",)),
+    "restore": Operation(
+        ("saved_in", "of_run", "persistence_ids", "keep_write_times", "dry_run"),
+        needs=("saved_in",),
+    ),
 }
 """The operations of the DAG `cleanup`."""
 
@@ -204,6 +207,7 @@ CLEANUP_FORM = with_owners(
         ),
         "save_to": directory_param("Save to", "Where what goes is saved first."),
         "saved_in": directory_param("Saved in", "That of an earlier run's `Save to`."),
+        "of_run": text_param("Run", "Only what the run with this id has saved."),
         "keep_write_times": flag_param(
             "Keep write times",
             "Write each row at its old write time: into another keyspace, or once the delete is"

@@ -177,6 +177,11 @@ class Settings(CassandraSettings, EventGroupSettings):
         " and `purge`, and `--from` of `cleanup restore`, name one of them or one below. A relative"
         " one is below the first.",
     )
+    purge_save_to: str = Field(
+        "",
+        description="Where `purge` saves what it deletes if `--save-to`, or the form's field, is"
+        " empty: as `--save-to`. Empty: nowhere.",
+    )
     data_docs_dir: Path = Field(
         REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
     )

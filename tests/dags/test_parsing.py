@@ -252,6 +252,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "never_use_again": [False, "boolean"],
             "save_to": [None, ["null", "string"]],
             "saved_in": [None, ["null", "string"]],
+            "of_run": [None, ["null", "string"]],
             "keep_write_times": [False, "boolean"],
             "dry_run": [True, "boolean"],
         },

@@ -132,7 +132,6 @@ class Seam(Enum):
     EVENTS_RESTORED = "tidemark.retention.undo.store:write_messages"
     SNAPSHOTS_RESTORED = "tidemark.retention.undo.store:write_snapshots"
     IDS_LISTED = "tidemark.retention.undo.store:write_listed"
-    TAG_VIEWS_RESTORED = "tidemark.retention.undo.store:write_tag_views"
     METADATA_RESTORED = "tidemark.retention.undo.store:write_metadata"
     # reconcile rebucket
     NEW_TABLE_CREATED = "tidemark.reconciliation.rebucket.store:create_table"

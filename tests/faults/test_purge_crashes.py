@@ -24,9 +24,6 @@ from tests.integration.kafka_reader import Reader
 from tests.integration.support import Journal
 from tests.integration.test_expiry_through_kafka import Tenant
 from tests.integration.test_purge_own_tables import put
-from tests.integration.test_purge_undo import POLICIES as SAVED_POLICIES
-from tests.integration.test_purge_undo import fill, purged, restore
-from tests.integration.test_purge_undo import state as saved_state
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 POLICIES = """\
@@ -41,10 +38,6 @@ WRITES = (
     Seam.OWN_ROWS_DELETED,
     Seam.LEDGER_ROWS_DELETED,
     Seam.ROWS_OF_IDS_DELETED,
-)
-RESTORES = (
-    Seam.TAG_VIEWS_RESTORED,
-    Seam.PIECES_RESTATED,
 )
 PIECES = (Seam.POLICY_STARTED, Seam.POLICY_FINISHED)
 """Writes that their attempt guards, and no lock."""
@@ -62,7 +55,6 @@ def prepare(make: Callable[..., Journal], directory: Path) -> Journal:
         LOCK_TTL="5",
         PROJECTIONS_DIR=str(directory),
         RETENTION_FILE=str(file),
-        SAVE_DIRS=str(directory),
     )
     snapshots = {"TIDEMARK_SNAPSHOT_KEYSPACE": journal.keyspace}
     journal.environment = {**journal.environment, **snapshots}
@@ -180,24 +172,6 @@ def test_killed_after_a_write_and_run_again(
     assert {row["state"] for row in killed.own_rows("policy_piece")} == {"done"}
     assert killed.own_rows("lock") == []
     assert killed.run(name, "--apply").report["state"] == "nothing-to-do"
-
-
-@pytest.mark.parametrize(
-    ("name", "boundary"), sampled([("restore", where) for where in RESTORES], set())
-)
-def test_a_restore_killed_after_a_write_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path, name: str, boundary: Seam
-) -> None:
-    killed = prepare(make_journal, tmp_path)
-    (tmp_path / "retention.yaml").write_text(SAVED_POLICIES)
-    fill(killed)
-    before = saved_state(killed)
-    purged(killed, "--save-to", str(tmp_path / "saved"))
-    kill_after(killed, boundary, "cleanup", name, "--from", str(tmp_path / "saved"), "--apply")
-    again = restore(killed, tmp_path / "saved", "--apply")
-    assert again.status == 0, again.stderr
-    assert saved_state(killed) == before
-    assert restore(killed, tmp_path / "saved", "--apply").report["state"] == "nothing-to-do"
 
 
 def test_a_purge_of_expired_journals_killed_after_its_records_sends_none_again(

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.pekko_journals import write_as_pekko
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import message
+from tests.unit.test_undo_copies import after_writing
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 POLICIES = """\
@@ -23,7 +24,6 @@ policies:
 WRITTEN = {
     "messages": ("persistence_id, sequence_nr", "event"),
     "snapshots": ("persistence_id, sequence_nr", "timestamp"),
-    "tag_views": ("persistence_id, tag_pid_sequence_nr", "event"),
 }
 """The tables that purge saves: what tells their rows apart, and the cell that tells the time."""
 State = dict[str, list[Any]]
@@ -69,13 +69,6 @@ def fill(journal: Journal) -> None:
     journal.insert("metadata", [{"persistence_id": "p", "deleted_to": 5}])
     snapshot = {"persistence_id": "p", "snapshot_data": b"s", "ser_id": 20}
     journal.insert("snapshots", [{**snapshot, "sequence_nr": n, "timestamp": n} for n in (6, 9)])
-    at = f"UPDATE {journal.keyspace}.tag_views USING TTL 5000 SET event = ?"
-    [row] = [row for row in journal.rows("tag_views") if row["sequence_nr"] == 2]
-    journal.control.execute(
-        f"{at} WHERE tag_name = 'red' AND timebucket = ? AND timestamp = ?"
-        " AND persistence_id = 'p' AND tag_pid_sequence_nr = ?",
-        (row["event"], row["timebucket"], row["timestamp"], row["tag_pid_sequence_nr"]),
-    )
 
 
 def state(journal: Journal) -> State:
@@ -92,8 +85,8 @@ def write_times(journal: Journal) -> State:
     return found
 
 
-def purged(journal: Journal, *options: str) -> Result:
-    result = journal.run("purge", "--apply", *options)
+def purged(journal: Journal, *options: str, **variables: str) -> Result:
+    result = journal.run("purge", "--apply", *options, **variables)
     assert result.status == 0, result.stderr
     return result
 
@@ -103,18 +96,20 @@ def restore(journal: Journal, saved: Path | str, *options: str) -> Result:
 
 
 def test_what_purge_has_saved_comes_back(journal: Journal, tmp_path: Path) -> None:
-    """A relative directory is below the one that is set for copies."""
+    """A relative directory is below the first of those for copies; tag views have no copy."""
     before = state(journal)
     planned = journal.run("purge", "--save-to", "saved")
-    assert f"saved to file://{tmp_path}/saved first: views, left-over, snaps" in planned.stdout
+    assert f"saved to file://{tmp_path}/saved first: left-over, snaps" in planned.stdout
+    line = "nothing is saved of views; `tag_write.py --force` writes tag views again"
+    assert line in planned.stdout
     assert not (tmp_path / "saved").exists()
-    result = purged(journal, "--save-to", "saved")
+    result = purged(journal, PURGE_SAVE_TO="saved")
     after = state(journal)
     assert [name for name in WRITTEN if after[name] == before[name]] == []
-    assert after["tag_views"] == []
+    assert journal.rows("tag_views") == []
     copies = {path.name for path in (tmp_path / "saved").iterdir()}
     run_id = result.report["run_id"]
-    assert copies == {f"{run_id}-{name}" for name in ("views", "left-over", "snaps")}
+    assert copies == {f"{run_id}-{name}" for name in ("left-over", "snaps")}
 
     plan = restore(journal, "saved")
     assert plan.status == 0, plan.stderr
@@ -125,25 +120,24 @@ def test_what_purge_has_saved_comes_back(journal: Journal, tmp_path: Path) -> No
         "events_restored": 4,
         "snapshots_restored": 1,
         "metadata_restored": 0,
-        "tag_rows_restored": 9,
+        "ids_not_restored": 0,
     }
     assert done.report["counts"] == plan.report["counts"]
     assert state(journal) == before
-    lifetimes = journal.control.execute(
-        f"SELECT sequence_nr, TTL(event) AS left FROM {journal.keyspace}.tag_views"
-    )
-    [short] = [row for row in lifetimes if row["left"] is not None]
-    assert short["sequence_nr"] == 2
-    assert 0 < short["left"] <= 5000
     assert restore(journal, "saved", "--apply").report["state"] == "nothing-to-do"
-    # The ledger knows that the tag views are there again, and purge takes all of it once more.
-    assert {row["state"] for row in journal.own_rows("piece")} == {"planned"}
-    assert purged(journal).report["counts"]["partitions_deleted"] >= 9
-    assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
 
 
-def test_what_cannot_be_saved_is_not_deleted(journal: Journal, tmp_path: Path) -> None:
+def test_what_cannot_be_saved_is_not_deleted(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = state(journal)
+    with monkeypatch.context() as patched:
+        after_writing(patched, "messages", lambda part: part.unlink())
+        lost = journal.run("purge", "--apply", "--save-to", "saved")
+    assert lost.status == 1
+    [line] = lost.error_lines
+    assert "the copy cannot be read back: messages has" in line
+    assert state(journal) == before
     file = tmp_path / "file"
     file.write_text("no directory")
     for directory, says in (

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.errors import InvalidInput
+from tidemark.retention.approval import Choice
+from tidemark.retention.request import request_of
 from tidemark.retention.undo.places import directory_of, is_plain
 from tidemark.settings import REPOSITORY, Settings
 
@@ -195,6 +197,28 @@ def test_by_default_a_name_is_below_the_checkouts_own_directory() -> None:
 def test_setting_that_cannot_be_used_is_rejected(directories: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         resolved("/saves/a", directories)
+
+
+def test_a_purge_without_an_option_saves_to_the_directory_of_the_setting(saves: Path) -> None:
+    def save_to(option: str | None, setting: str) -> str | None:
+        settings = Settings(save_dirs=str(saves), purge_save_to=setting)
+        request = request_of(
+            Choice(),
+            apply=True,
+            explain=False,
+            save=None,
+            save_to=option,
+            saved=None,
+            approved=None,
+            settings=settings,
+        )
+        return request.save_to
+
+    assert save_to(None, "") is None
+    assert save_to(None, "weekly") == f"file://{saves}/weekly"
+    assert save_to("mine", "weekly") == f"file://{saves}/mine"
+    with pytest.raises(InvalidInput, match=r"for copies \(TIDEMARK_PURGE_SAVE_TO\)"):
+        save_to(None, "/elsewhere")
 
 
 @pytest.mark.parametrize("name", ["a", "0b1d-views", ".hidden", "ü b", "a:b+c"])

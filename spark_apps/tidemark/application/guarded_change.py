@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.ledger.locks import Locks
 
@@ -30,12 +31,15 @@ class Plan:
         lines: text for reports, one fact per line.
         apply: function that makes the change; None if there is nothing to change.
         details: facts for programs, of JSON's types.
+        error: reason why a part of the request cannot be fulfilled; `apply` makes the rest, and the
+            run fails. None if the plan is complete.
     """
 
     counts: Mapping[str, int]
     lines: Sequence[str]
     apply: Apply | None
     details: Mapping[str, object] = field(default_factory=dict)
+    error: TidemarkError | None = None
 
 
 def guarded_change(
@@ -78,9 +82,10 @@ def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outc
     if plan.apply is not None:
         hint = "dry run: nothing was changed; --apply does it"
     return Outcome(
-        RunState.PLANNED,
+        RunState.FAILED if plan.error else RunState.PLANNED,
         counts=plan.counts,
         lines=[*plan.lines, hint],
+        error=plan.error,
         details={**plan.details, "can_be_applied": plan.apply is not None},
     )
 
@@ -89,10 +94,15 @@ def apply_plan(
     run: RunContext, operation: str, subject: str, plan: Plan, ensure_locked: EnsureLocked
 ) -> Outcome:
     """Apply a plan that was made under the held lock, between two audit rows."""
-    lines = list(plan.lines)
-    if plan.apply is None:
-        return Outcome(RunState.NOTHING, counts=plan.counts, lines=lines, details=plan.details)
-    audit.record(run, f"{operation} started", subject, lines, plan.counts)
-    counts = plan.apply(ensure_locked)
-    audit.record(run, operation, subject, lines, counts)
-    return Outcome(RunState.DONE, counts=counts, lines=lines, details=plan.details)
+    lines, counts, state = list(plan.lines), plan.counts, RunState.NOTHING
+    if plan.apply is not None:
+        audit.record(run, f"{operation} started", subject, lines, counts)
+        counts, state = plan.apply(ensure_locked), RunState.DONE
+        audit.record(run, operation, subject, lines, counts)
+    return Outcome(
+        RunState.FAILED if plan.error else state,
+        counts=counts,
+        lines=lines,
+        error=plan.error,
+        details=plan.details,
+    )

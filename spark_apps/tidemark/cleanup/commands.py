@@ -233,6 +233,16 @@ def restore(
         str,
         typer.Option("--from", metavar="DIRECTORY", help="That of --save-to.", show_default=False),
     ],
+    of_run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN_ID",
+            help="Only what this run has saved; its report has the id.",
+            show_default="all runs",
+        ),
+    ] = None,
+    persistence_id: cli.PersistenceIds = None,
     keep_write_times: Annotated[
         bool,
         typer.Option(
@@ -245,9 +255,9 @@ def restore(
 ) -> Job:
     """Write back what other commands and purge have saved with --save-to and deleted.
 
-    Events, snapshots and how far events were deleted; the tag views and the journals of
-    kafka-journal that purge took. The rows' write time is that of the restore, since Cassandra
-    hides older ones; what is left of their lifetime goes on. The actors must be stopped.
+    Events, snapshots and how far events were deleted. A persistence id whose journal does not fit
+    the copy any more is listed and left as it is; the others are restored, and the exit status
+    is 3. The rows' write time is that of the restore. The actors must be stopped.
     """
 
     def operation(run: RunContext) -> Operation:
@@ -257,7 +267,9 @@ def restore(
         return Operation(
             "restore",
             directory,
-            lambda run: plan_restore(run, directory, keep_write_times=keep_write_times),
+            lambda run: plan_restore(
+                run, directory, of_run, persistence_id or (), keep_write_times=keep_write_times
+            ),
             locks,
         )
 
@@ -313,6 +325,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "--persistence-id 'aircraft|N14228'",
         "--persistence-id 'aircraft|N14228' --save-to saved --apply",
     ],
-    "restore": ["--from saved", "--from saved --apply", "--from saved --keep-write-times"],
+    "restore": [
+        "--from saved",
+        "--from saved --run 3f2b6c1e-8a4d-4f0e-9b57-1c2d3e4f5a6b --apply",
+        "--from saved --persistence-id 'aircraft|N14228' --apply",
+    ],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

@@ -59,7 +59,7 @@ def run_operation(
     def plan() -> Plan:
         found = operation.plan(run)
         apply = found.apply if directory is None else _saving(found, directory, run.run_id)
-        return Plan(found.counts, found.lines, apply, {"digest": found.digest})
+        return Plan(found.counts, found.lines, apply, {"digest": found.digest}, found.error)
 
     outcome = guarded_change(
         run,

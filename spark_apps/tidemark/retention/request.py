@@ -63,7 +63,11 @@ def request_of(
     for option, is_given in (("--save", save is not None), ("--explain", explain)):
         if apply and is_given:
             raise _contradiction(f"{option} only plans", option, "leave out --apply")
-    directory = None if save_to is None else directory_of(save_to, settings, "--save-to")
+    directory = None
+    if save_to is not None:
+        directory = directory_of(save_to, settings, "--save-to")
+    elif settings.purge_save_to:
+        directory = directory_of(settings.purge_save_to, settings, "TIDEMARK_PURGE_SAVE_TO")
     if approved is not None and not apply:
         do = "add --apply, or leave it out"
         raise _contradiction("an approval is for a purge that is applied", "--approved", do)

@@ -80,7 +80,11 @@ class _Planned:
         saved = [name for name, plan in changing.items() if plan.save is not None]
         lost = [name for name in changing if name not in saved]
         lines = [f"saved to {directory} first: {', '.join(saved)}"] if saved else []
-        return lines + ([f"without a copy: {', '.join(lost)}"] if lost else [])
+        if not lost:
+            return lines
+        views = any(isinstance(self.policies[name].policy, TagViews) for name in lost)
+        derived = "; `tag_write.py --force` writes tag views again" if views else ""
+        return [*lines, f"nothing is saved of {', '.join(lost)}{derived}"]
 
     def save(self, directory: str, run_id: str) -> None:
         """Save what goes, each policy's in a directory of its own."""

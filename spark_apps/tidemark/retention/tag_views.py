@@ -25,7 +25,6 @@ from tidemark.retention.policies.file import PolicyFile
 from tidemark.retention.policies.model import TagViews
 from tidemark.retention.policies.pieces import recorded_failure
 from tidemark.retention.target import TargetPlan, Tombstones, digest
-from tidemark.retention.undo.tag_views import save_tag_views
 from tidemark.tagging import store
 from tidemark.window import Window, to_millis
 
@@ -111,7 +110,6 @@ def plan_tag_views(run: RunContext, policy: TagViews, order: TagViewOrder) -> Ta
         sorted(days(to_end, tables.lock_of(settings))),
         partial(_delete, run, ledger, pieces, doomed, counts) if pieces else None,
         {"pieces": len(pieces), "planned": len(doomed)},
-        partial(save_tag_views, run, _places(doomed.values())) if doomed else None,
     )
 
 

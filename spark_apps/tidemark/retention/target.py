@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from tidemark.application.guarded_change import Apply
+from tidemark.errors import TidemarkError
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class TargetPlan:
             read as whole.
         save: writes a copy of what goes to a directory of its own, as Parquet, before `apply`; None
             if nothing can.
+        error: as of `guarded_change.Plan`.
     """
 
     counts: Mapping[str, int]
@@ -58,6 +60,7 @@ class TargetPlan:
     apply: Apply | None
     details: Mapping[str, object] = field(default_factory=dict)
     save: Callable[[str], None] | None = None
+    error: TidemarkError | None = None
 
 
 def digest(keys: Iterable[object]) -> str:

@@ -17,6 +17,7 @@ from tidemark.journal.shapes import DELETED
 from tidemark.retention.messages import rules, shapes, store
 from tidemark.retention.needs.events import TAG_WRITE, EventNeeds
 from tidemark.retention.target import Tombstones, digest
+from tidemark.retention.undo.copies import sums
 from tidemark.retention.undo.save import Doomed, save
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
@@ -191,8 +192,7 @@ def _counted(
 
 def fingerprint(rows: DataFrame) -> tuple[object, ...]:
     """Return the number of rows and sums over their hashes, which no order changes."""
-    hashed = F.xxhash64(*rows.columns)
-    [row] = rows.agg(F.count("*"), F.bit_xor(hashed), F.sum(hashed.cast("decimal(38,0)"))).collect()
+    [row] = rows.agg(*sums(rows)).collect()
     return tuple(row)
 
 

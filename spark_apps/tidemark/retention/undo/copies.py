@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import reduce
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark import clock
@@ -26,19 +25,16 @@ from tidemark.errors import InvalidInput, TidemarkError, root_cause
 from tidemark.retention.undo.places import is_plain
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.masters import is_local
 from tidemark.window import to_millis
 
 _ABOUT = (
-    "copy string, kind string, journal_keyspace string, snapshot_keyspace string, saved_at bigint"
+    "copy string, kind string, journal_keyspace string, snapshot_keyspace string,"
+    " saved_at bigint, run_id string"
 )
 _ABOUT_IT = "about"
-
-
-class Kind(StrEnum):
-    """What a copy is of."""
-
-    EVENTS = "events"
-    TAG_VIEWS = "tag-views"
+_KIND = "events"
+"""Of events and snapshots; former releases had other kinds, too."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +43,13 @@ class Copy:
 
     Attributes:
         place: its directory.
-        kind: what it is of.
+        run_id: the run that saved it; the directory's name if a former release did.
         keyspaces: the journal's and the snapshots', as the run was set that saved.
         saved_at: epoch ms.
     """
 
     place: str
-    kind: Kind
+    run_id: str
     keyspaces: tuple[str, str]
     saved_at: int
 
@@ -68,33 +64,66 @@ def columns_of(control: Control, keyspace: str, name: str) -> list[str]:
     return sorted(control.table_columns(keyspace, name) or {})
 
 
-def write(run: RunContext, place: str, kind: Kind, rows: Mapping[str, DataFrame]) -> None:
-    """Write a copy, before anything is deleted.
+def write(run: RunContext, place: str, rows: Mapping[str, DataFrame]) -> None:
+    """Write a copy, before anything is deleted, and compare what can be read of it.
 
     Args:
         run: the context of the run.
         place: the directory of the copy, which does not exist yet.
-        kind: what it is of.
         rows: the frames by name.
 
     Raises:
-        TidemarkError: the directory cannot be written; nothing was deleted.
+        TidemarkError: the directory cannot be written, or does not hold what was written.
     """
     saved_at = to_millis(clock.now())
     run.say(f"saving to {place} what goes")
     try:
         for name, frame in rows.items():
             stamped = frame.withColumn("saved_at", F.lit(saved_at).cast("bigint"))
-            stamped.write.parquet(f"{place}/{name}")
+            _write(run, place, name, stamped)
         copy = place.rpartition("/")[2]
-        about = [(copy, str(kind), *keyspaces_of(run.settings), saved_at)]
-        local_rows(run.spark, about, _ABOUT).write.parquet(f"{place}/{_ABOUT_IT}")
+        about = [(copy, _KIND, *keyspaces_of(run.settings), saved_at, run.run_id)]
+        _write(run, place, _ABOUT_IT, local_rows(run.spark, about, _ABOUT))
     except (PySparkException, Py4JJavaError) as error:
         raise TidemarkError(
             f"what goes cannot be saved: {root_cause(error)}",
             where=place,
             do="nothing was deleted; give another directory",
         ) from None
+
+
+def _write(run: RunContext, place: str, name: str, rows: DataFrame) -> None:
+    """Write rows, and compare them with what the driver finds."""
+    observation = Observation()
+    rows.observe(observation, *sums(rows)).write.parquet(f"{place}/{name}")
+    # With the schema, since a directory without files has none.
+    there = run.spark.read.schema(rows.schema).parquet(f"{place}/{name}")
+    written, [found] = observation.get, there.agg(*sums(there)).collect()
+    if found.asDict() == written:
+        return
+    what = f"{name} has other rows than were written"
+    if found["rows"] != written["rows"]:
+        what = f"{name} has {found['rows']:,} rows, and {written['rows']:,} were written"
+    do = "give another directory"
+    if place.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
+        do = "name a directory that all machines of Spark share, or a URI of a shared file system"
+    raise TidemarkError(
+        f"the copy cannot be read back: {what}", where=place, do=f"nothing was deleted; {do}"
+    )
+
+
+def sums(rows: DataFrame) -> list[Column]:
+    """Return the aggregates that two frames with the same rows, in any order, have in common."""
+    # Spark hashes no maps.
+    cells = [
+        F.to_json(F.struct(name)) if "map<" in kind else F.col(name) for name, kind in rows.dtypes
+    ]
+    hashed = F.xxhash64(*cells)
+    return [
+        F.count("*").alias("rows"),
+        F.bit_xor(hashed).alias("xor"),
+        F.sum(hashed.cast("decimal(38,0)")).alias("sum"),
+    ]
 
 
 def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
@@ -116,15 +145,15 @@ def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
         rows = []
     found, unusable = [], []
     for row in rows:
-        if not is_plain(row.copy) or row.kind not in {*Kind}:
+        if not is_plain(row.copy) or row.kind != _KIND:
             unusable.append(
                 f"the copy {row.copy} is left out: its `{_ABOUT_IT}` names no directory in"
-                f" {directory} or no kind of copies that is known"
+                f" {directory}, or it is not of events and snapshots"
             )
             continue
         keyspaces = (row.journal_keyspace, row.snapshot_keyspace)
         place = f"{directory}/{row.copy}"
-        found.append(Copy(place, Kind(row.kind), keyspaces, row.saved_at))
+        found.append(Copy(place, row.run_id or row.copy, keyspaces, row.saved_at))
     if not found:
         raise InvalidInput(
             "; ".join(unusable) or "no complete copy is there",
@@ -143,25 +172,6 @@ def rows_of(
     """
     found = [rows for copy in copies if (rows := _rows(run, copy, name)) is not None]
     return _alive(found, key) if found else None
-
-
-def all_rows_of(
-    run: RunContext, copies: Sequence[Copy], name: str, key: Sequence[str]
-) -> DataFrame:
-    """Read what `rows_of` reads, of at least one copy, each of which must have such rows.
-
-    Raises:
-        InvalidInput: one has lost them.
-    """
-    found = []
-    for copy in copies:
-        rows = _rows(run, copy, name)
-        if rows is None:
-            raise InvalidInput(
-                f"the copy is damaged: it has no {name}", where=copy.place, do="move it away"
-            )
-        found.append(rows)
-    return _alive(found, key)
 
 
 def _rows(run: RunContext, copy: Copy, name: str) -> DataFrame | None:

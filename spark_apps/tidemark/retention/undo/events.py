@@ -5,14 +5,14 @@ The order of writes: events, snapshots, then metadata, which makes the events vi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
-from tidemark.errors import WrongData
+from tidemark.errors import InvalidInput, WrongData
 from tidemark.journal import frames, snapshots
 from tidemark.journal.shapes import ID
 from tidemark.retention.messages import read
@@ -21,27 +21,52 @@ from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.retention.undo import copies, save, store
 from tidemark.retention.undo.copies import Copy
 from tidemark.retention.undo.visible import Table, require_visible
+from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
+_MOST_NAMED = 10
 _EVENT = ["persistence_id", "sequence_nr", "timestamp"]
 _SNAPSHOT = ["persistence_id", "sequence_nr"]
 
 
-def plan_events(run: RunContext, found: Sequence[Copy], *, keep_write_times: bool) -> TargetPlan:
+def plan_events(
+    run: RunContext,
+    found: Sequence[Copy],
+    persistence_ids: Collection[str] = (),
+    *,
+    keep_write_times: bool,
+) -> TargetPlan:
     """Plan to write back what copies of events and snapshots hold and the journal lacks.
 
+    A persistence id is left as it is if its journal has gone on in a way that the copies do not
+    fit: it has other events of their sequence nrs, or has deleted more than they hold. The plan
+    then has an error.
+
+    Args:
+        run: the context of the run.
+        found: the copies, at least one.
+        persistence_ids: only these; all of the copies if none is named.
+        keep_write_times: write each row at its old write time.
+
     Raises:
-        WrongData: the journal has gone on in a way that the copies do not fit: other events under
-            their sequence nrs, or more deleted than they hold.
+        InvalidInput: no copy has one of these persistence ids.
     """
     settings = run.settings
-    known = _ids(run, found)
+    known = _ids(run, found, persistence_ids)
+    deleted = frames.deleted(run.spark, settings, known.select("persistence_id")).localCheckpoint()
+    saved = _saved(run, found, save.MESSAGES, _EVENT, known)
+    moved, events = known.select("persistence_id").limit(0), None
+    if saved is not None:
+        held = _held_events(run, known, deleted)
+        moved = _moved(saved, held, known, deleted).localCheckpoint()
+        events = saved.join(moved, on="persistence_id", how="left_anti").join(
+            held, on=_EVENT, how="left_anti"
+        )
+    # A persistence id comes back with all that belongs together, or not at all.
+    known = known.join(moved, on="persistence_id", how="left_anti").localCheckpoint()
     ids = known.select("persistence_id")
-    deleted = frames.deleted(ids.sparkSession, settings, ids).localCheckpoint()
-    saved = copies.rows_of(run, found, save.MESSAGES, _EVENT)
-    events = None if saved is None else _lacking_events(run, saved, known, deleted)
-    saved = copies.rows_of(run, found, save.SNAPSHOTS, _SNAPSHOT)
-    taken = None if saved is None else _lacking_snapshots(run, saved, ids)
+    taken = _saved(run, found, save.SNAPSHOTS, _SNAPSHOT, known)
+    taken = None if taken is None else _lacking_snapshots(run, taken, ids)
     back = (
         known.join(deleted.withColumnRenamed("deleted_to", "now"), "persistence_id", "left")
         .where(F.coalesce(F.col("now"), F.lit(0)) != F.col("deleted_to"))
@@ -54,7 +79,9 @@ def plan_events(run: RunContext, found: Sequence[Copy], *, keep_write_times: boo
         "snapshots_restored": 0 if taken is None else taken.count(),
         "metadata_restored": back.count(),
     }
-    keys = [fingerprint(back)]
+    is_empty = not any(counts.values())
+    counts["ids_not_restored"] = moved.count()
+    keys = [keep_write_times, fingerprint(back), fingerprint(moved)]
     keys += [fingerprint(rows.select(*_SNAPSHOT)) for rows in (events, taken) if rows is not None]
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
@@ -88,16 +115,28 @@ def plan_events(run: RunContext, found: Sequence[Copy], *, keep_write_times: boo
     ]
     return TargetPlan(
         counts,
-        lines if any(counts.values()) else [],
+        [] if is_empty else lines,
         Tombstones(),
         digest(keys),
         (),
-        apply if any(counts.values()) else None,
+        None if is_empty else apply,
+        error=_error(run, moved) if counts["ids_not_restored"] else None,
     )
 
 
-def _ids(run: RunContext, found: Sequence[Copy]) -> DataFrame:
+def _ids(run: RunContext, found: Sequence[Copy], persistence_ids: Collection[str]) -> DataFrame:
     ids = run.spark.read.parquet(*(f"{copy.place}/{save.IDS}" for copy in found))
+    if persistence_ids:
+        named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
+        wanted = local_rows(run.spark, named, "persistence_id string")
+        ids = ids.join(wanted, on="persistence_id", how="left_semi").localCheckpoint()
+        absent = wanted.join(ids, on="persistence_id", how="left_anti").localCheckpoint()
+        if not absent.isEmpty():
+            raise InvalidInput(
+                f"no copy has {_some(absent)}",
+                where="--persistence-id",
+                do="leave them out, or name another --run or directory",
+            )
     # Of several copies the first knew what was deleted before them all.
     first = F.min_by("deleted_to", F.struct("saved_at", "deleted_to"))
     return (
@@ -107,13 +146,25 @@ def _ids(run: RunContext, found: Sequence[Copy]) -> DataFrame:
     )
 
 
-def _lacking_events(
-    run: RunContext, saved: DataFrame, known: DataFrame, deleted: DataFrame
-) -> DataFrame:
+def _saved(
+    run: RunContext, found: Sequence[Copy], name: str, key: Sequence[str], ids: DataFrame
+) -> DataFrame | None:
+    rows = copies.rows_of(run, found, name, key)
+    if rows is None:
+        return None
+    return rows.join(ids.select("persistence_id"), on="persistence_id", how="left_semi")
+
+
+def _held_events(run: RunContext, known: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the keys of the events that the journal holds of persistence ids, in memory."""
     there = read.events_of_ids(run, known.select("persistence_id"), deleted).select(
         "persistence_id", "partition_nr"
     )
-    held = frames.messages_of(there.distinct(), run.settings).select(*_EVENT).localCheckpoint()
+    return frames.messages_of(there.distinct(), run.settings).select(*_EVENT).localCheckpoint()
+
+
+def _moved(saved: DataFrame, held: DataFrame, known: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the persistence ids whose journals do not fit the saved events any more."""
     ends = saved.groupBy("persistence_id").agg(F.max("sequence_nr").alias("end"))
     others = (
         held.join(ends, on="persistence_id")
@@ -127,16 +178,26 @@ def _lacking_events(
         deleted.join(ends, on="persistence_id")
         .join(before, on="persistence_id")
         .where(F.col("deleted_to") > F.greatest("end", "before"))
+        .select("persistence_id")
     )
-    moved = others.unionByName(further.select("persistence_id")).distinct()
-    if names := [row.persistence_id for row in moved.orderBy("persistence_id").limit(3).collect()]:
-        raise WrongData(
-            f"{', '.join(names)}: the journal has gone on since: it has other events of these"
-            " sequence nrs, or has deleted more than was saved",
-            where=run.settings.journal_keyspace,
-            do="nothing was written; restore by hand what you need",
-        )
-    return saved.join(held, on=_EVENT, how="left_anti")
+    return others.unionByName(further).distinct()
+
+
+def _error(run: RunContext, moved: DataFrame) -> WrongData:
+    return WrongData(
+        "not restored, because the journal has other events of these sequence nrs now, or has"
+        f" deleted more than was saved: {_some(moved)}",
+        where=run.settings.journal_keyspace,
+        do="restore by hand what you need of these persistence ids",
+    )
+
+
+def _some(ids: DataFrame) -> str:
+    """Return the first persistence ids in words, and how many others there are."""
+    number = ids.count()
+    rows = ids.orderBy("persistence_id").limit(_MOST_NAMED).collect()
+    more = f" and {number - _MOST_NAMED:,} more" if number > _MOST_NAMED else ""
+    return ", ".join(row.persistence_id for row in rows) + more
 
 
 @shaped(ids=ID)

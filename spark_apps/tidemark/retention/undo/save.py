@@ -19,7 +19,6 @@ from tidemark.journal.messages import message_rows
 from tidemark.journal.shapes import ID
 from tidemark.retention.messages.shapes import DELETES
 from tidemark.retention.undo import copies
-from tidemark.retention.undo.copies import Kind
 from tidemark.spark.shapes import shaped
 
 MESSAGES, SNAPSHOTS, IDS = "messages", "snapshots", "ids"
@@ -45,14 +44,14 @@ def save(run: RunContext, doomed: Doomed, place: str) -> None:
     """Save what goes, before anything is deleted.
 
     Raises:
-        TidemarkError: the directory cannot be written; nothing was deleted.
+        TidemarkError: as `copies.write` raises it.
     """
     rows = {IDS: _ids(run, doomed.ids)}
     if doomed.parts is not None:
         rows[MESSAGES] = _messages(run, doomed.parts)
     if doomed.snapshots is not None:
         rows[SNAPSHOTS] = _snapshots(run, doomed.snapshots)
-    copies.write(run, place, Kind.EVENTS, rows)
+    copies.write(run, place, rows)
 
 
 @shaped(parts=DELETES)

@@ -37,11 +37,6 @@ def write_metadata(rows: DataFrame, settings: Settings) -> None:
     connector.write(rows, settings.journal_keyspace, settings.metadata_table)
 
 
-def write_tag_views(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
-    """Write whole rows of the tag views."""
-    _write(rows, settings.journal_keyspace, settings.events_by_tag_table, keep_write_times)
-
-
 def _write(rows: DataFrame, keyspace: str, name: str, keep_write_times: bool) -> None:
     connector.write(
         rows if keep_write_times else rows.drop("write_time"),
