@@ -114,9 +114,9 @@ def test_write_times_are_behind_all_that_was_written_wherever_offsets_begin_anew
     ahead = clock.now_micros() + 60_000_000
     last = Range(ONE, 1, 500, 600, BATCH, ahead, 499, 599, 1)
     for first in (0, 550, 600):
-        assert write_time_base(first, last.last_write_time, None) + first > ahead + 599
-        assert write_time_base(first, None, ahead) + first > ahead
-    assert write_time_base(7, None, None) + 7 < ahead
+        assert write_time_base(first, last.last_write_time) + first > ahead + 599
+        assert write_time_base(first, ahead) + first > ahead
+    assert write_time_base(7) + 7 < ahead
 
 
 @given(

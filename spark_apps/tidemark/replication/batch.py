@@ -47,6 +47,7 @@ class Order:
         batch: how their actions are folded.
         known: the pointer of each partition before; NO_POINTER where there is none.
         last: the last range of each partition that had one.
+        locked: all partitions of the topics.
     """
 
     spans: Spans
@@ -54,6 +55,7 @@ class Order:
     batch: Batch
     known: Pointers
     last: Mapping[TopicPartition, Range]
+    locked: Sequence[TopicPartition]
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,12 @@ def _write(
         notes = Notes(run, partitions, Purpose.RANGE)
         return apply(run, them.good, order.batch, notes, begin, ensure_locked)
 
-    them = sorting.sorted_out(run, raw, found, told, partitions)
+    has_poison = any(one["poison"] is not None for one in told)
+    them = sorting.sorted_out(run, raw, found, order.locked, has_poison=has_poison)
     if sorting.returns(them) or not apply_these(them):
-        apply_these(sorting.without_waiting(run, order.pinned or _pinned(order, {}), them))
+        them = sorting.without_waiting(run, found, order.locked)
+        if not apply_these(them):
+            raise RuntimeError("keys that wait were to be replicated")
     ensure_locked()
     ours, problems = _move_pointers(run, ranges)
     Ranges(run).finish({one: _counts_of(one.partition, told) for one in ours})
@@ -191,12 +196,18 @@ def _place(partition: TopicPartition) -> tuple[str, int]:
 
 
 def _pinned(order: Order, newest: WriteTimes) -> list[Range]:
-    """Return the ranges of a batch, each with write times behind all that is written."""
+    """Return the ranges of a batch, each with write times behind all that is written.
+
+    A key may have been written from another partition of its topic.
+    """
     ranges = []
     for one, (first, end) in order.spans.items():
         last = order.last.get(one)
-        number, written = (1, None) if last is None else (last.number + 1, last.last_write_time)
-        base = write_time_base(first, written, newest.get(one))
+        number = 1 if last is None else last.number + 1
+        of_topic = [found for place, found in order.last.items() if place.topic == one.topic]
+        of_heads = [time for place, time in newest.items() if place.topic == one.topic]
+        written = [*(found.last_write_time for found in of_topic), *of_heads]
+        base = write_time_base(first, *written)
         known = order.known[one]
         ranges.append(Range(one, number, first, end, order.batch, base, known, known))
     return ranges

@@ -150,14 +150,14 @@ def batch_now(settings: Settings) -> Batch:
     return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
 
 
-def write_time_base(first: int, *write_times: int | None) -> int:
+def write_time_base(first: int, *write_times: int) -> int:
     """Return what offsets from `first` on are added to for write times behind all that is written.
 
     Args:
         first: the first offset.
-        write_times: those of the range before and of the heads that may change, if there are any.
+        write_times: those of the ranges before and of the heads that may change.
     """
-    behind = [time + 1 for time in write_times if time is not None]
+    behind = [time + 1 for time in write_times]
     return max([clock.now_micros(), *behind]) - first
 
 

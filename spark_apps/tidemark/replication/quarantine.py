@@ -284,7 +284,7 @@ def release_others(
 
 
 def _with_held(decoded: DataFrame, held: DataFrame) -> DataFrame:
-    return decoded.join(F.broadcast(held), list(_OF_KEY), "left")
+    return decoded.join(held, list(_OF_KEY), "left")
 
 
 def _is_held() -> Column:

@@ -115,7 +115,8 @@ def _replicate(
     starts = {one.partition: one.next for one in able}
     ends = {one.partition: one.held.end for one in able}
     known = {one.partition: one.reached.pointer for one in able}
-    last = {one.partition: entry.range for one in able if (entry := one.reached.newest)}
+    last = {one.partition: entry.range for one in positions if (entry := one.reached.newest)}
+    locked = [one.partition for one in positions]
     _close(run, [one.reached for one in able])
 
     def replicate_these(order: Order) -> None:
@@ -133,11 +134,11 @@ def _replicate(
     for ranges in alike(begun for one in able if (begun := one.reached.begun)):
         begun_spans = {one.partition: (one.first, one.end) for one in ranges}
         run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
-        replicate_these(Order(begun_spans, ranges, ranges[0].batch, known, last))
+        replicate_these(Order(begun_spans, ranges, ranges[0].batch, known, last, locked))
     while spans := cut(starts, ends, run.settings.replicate_max_records):
         left = sum(end - starts[one] for one, end in ends.items())
         run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
-        replicate_these(Order(spans, (), batch_now(run.settings), known, last))
+        replicate_these(Order(spans, (), batch_now(run.settings), known, last, locked))
     progress.reached = [one for one, end in ends.items() if starts[one] >= end]
     return progress
 

@@ -109,3 +109,5 @@ HELD: Shape = {
 """Records in quarantine that keep back later ones of their key."""
 STOPPED: Shape = {**DECODED, "state": "string"}
 """Records that go into quarantine, and in which state; with a cause if it is not that of others."""
+FATES: Shape = {**DECODED, "fate": "string"}
+"""Waiting records whose time has come: `next`, `done` or `held`."""

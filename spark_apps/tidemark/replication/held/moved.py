@@ -1,131 +1,137 @@
-"""Keys whose records lie in several partitions: what of them is replicated when.
+"""Keys whose records lie in several partitions: which of them come next.
 
 Partitions are added to a topic, and a key's records go to another one from then on. Offsets of two
-partitions do not compare, so the records of the new partition wait in quarantine until the one that
-the head names is replicated to its end.
+partitions do not compare, and clocks of producers disagree, so all new records of such a key wait
+in quarantine. That one is next which continues the seq nrs that are stored, wherever it lies. Only
+where none does, and all partitions are replicated to their ends, the oldest one is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.kafka_journal.tables import JOURNAL_KEY
-from tidemark.kafka_journal.wire.shapes import DECODED
-from tidemark.replication.events import actions_of
-from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.quarantine import Quarantined
-from tidemark.replication.shapes import HEADS, HELD_FROM, STOPPED
-from tidemark.spark.local_rows import local_rows
+from tidemark.kafka_journal.wire.action import ActionType
+from tidemark.kafka_journal.wire.shapes import DECODED, PLACE
+from tidemark.replication.shapes import FATES, HEADS, HELD_FROM
 from tidemark.spark.shapes import shaped
 
-_OF_KEY = (*JOURNAL_KEY, "partition")
+_JOURNAL = list(JOURNAL_KEY)
+_OF_KEY = [*JOURNAL_KEY, "partition"]
 
 
-@shaped(decoded=DECODED, heads=HEADS, held=HELD_FROM)
-def sorted_out(
-    decoded: DataFrame,
-    heads: DataFrame,
-    held: DataFrame | None,
-    replicated: Mapping[TopicPartition, int],
-) -> tuple[DataFrame, DataFrame]:
-    """Return the records to replicate, and those that wait; as DECODED and STOPPED.
+def matters(decoded: DataFrame) -> DataFrame:
+    """Return the records that do something, or that cannot be read."""
+    does = F.col("action") != ActionType.MARK.value
+    return decoded.where(F.col("cause").isNotNull() | F.coalesce(does, F.lit(False)))
 
-    What is of another partition than its key waits, unless an earlier range had it: then it was
-    replicated before its key moved, and is left out.
+
+@shaped(decoded=DECODED, heads=HEADS, held=HELD_FROM, returns=JOURNAL_KEY)
+def in_several_places(decoded: DataFrame, heads: DataFrame, held: DataFrame | None) -> DataFrame:
+    """Return the keys of records of which others, the head or held ones are of other partitions."""
+    new = matters(decoded).select(*_OF_KEY)
+    places = new.unionByName(heads.select(*_JOURNAL, F.col("head")["partition"].alias("partition")))
+    if held is not None:
+        places = places.unionByName(held.select(*_OF_KEY))
+    several = F.min("partition") != F.max("partition")
+    keys = places.groupBy(*_JOURNAL).agg(several.alias("several")).where("several")
+    return keys.join(new, _JOURNAL, "left_semi").select(*_JOURNAL)
+
+
+@shaped(waiting=DECODED, heads=HEADS, stored=PLACE, returns=FATES)
+def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
+    """Tell which waiting records are next; all others stay.
+
+    `next` ones are of one partition for each key, and in its order; some of them are `done` already
+    and only leave. A record that is `held` cannot be read, or has events that are not stored below
+    the seq nr of the head; with it all later ones of its partition are.
 
     Args:
-        decoded: records that can be read.
+        waiting: all waiting records, with `may_be_oldest`: whether no older one of the key can come
+            any more.
         heads: those of their keys.
-        held: the keys that are kept back.
-        replicated: the offset up to which earlier ranges of each partition have come.
+        stored: the places of records whose events journal has.
     """
-    ends = local_rows(
-        decoded.sparkSession,
-        [(one.topic, one.partition, end) for one, end in replicated.items()],
-        "topic string, partition int, replicated_to bigint",
+    known = heads.select(
+        *_JOURNAL,
+        F.coalesce(F.col("head")["delete_to"], F.lit(0)).alias("deleted_to"),
+        F.coalesce(F.col("head")["seq_nr"], F.lit(0)).alias("seq_nr"),
     )
-    placed = (
-        decoded.join(_homes(decoded, heads, held), list(JOURNAL_KEY), "left")
-        .join(F.broadcast(ends), ["topic", "partition"], "left")
-        .localCheckpoint()
+    rows = (
+        waiting.join(known, _JOURNAL, "left")
+        .join(stored.distinct().withColumn("is_stored", F.lit(True)), list(PLACE), "left")
+        .withColumns(
+            {
+                "deleted_to": F.coalesce("deleted_to", F.lit(0)),
+                "reached": F.greatest(
+                    F.coalesce("seq_nr", F.lit(0)), F.coalesce("deleted_to", F.lit(0))
+                ),
+                "first_nr": F.element_at("events", 1)["seq_nr"],
+                "last_nr": F.element_at("events", -1)["seq_nr"],
+                "is_stored": F.coalesce("is_stored", F.lit(False)),
+            }
+        )
     )
-    is_away = F.coalesce(F.col("partition") != F.col("home"), F.lit(False))
-    was_replicated = F.col("has_head") & (F.col("offset") < F.col("replicated_to"))
-    waits = is_away & ~F.coalesce(was_replicated, F.lit(False))
-    text = F.concat(F.lit("the key has come from partition "), F.col("home"))
-    reason = F.when(F.col("is_held"), ", where records of it are held").otherwise(
-        ", and waits until all of it there is replicated"
+    in_order = Window.partitionBy(*_OF_KEY).orderBy("offset")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    is_append = F.col("action") == ActionType.APPEND.value
+    is_delete = F.col("action") == ActionType.DELETE.value
+    reached = F.greatest("reached", F.max("last_nr").over(before))
+    continues = is_append & (F.col("first_nr") == F.col("reached_before") + 1)
+    is_old = is_append & (F.col("last_nr") <= F.col("reached"))
+    fits = (
+        continues
+        | (is_old & F.col("is_stored"))
+        | (is_delete & (F.col("to") <= F.col("reached_before")))
     )
-    waiting = placed.where(waits).withColumns(
-        {"cause": F.concat(text, reason), "state": F.lit(Quarantined.WAITING.value)}
+    rows = rows.withColumn("reached_before", reached).withColumns(
+        {
+            "continues": _known(continues),
+            "is_old": _known(is_old),
+            "fits": _known(fits) & F.col("cause").isNull(),
+        }
     )
-    return placed.where(~is_away).select(*DECODED), waiting.select(*STOPPED)
+    is_done = (F.col("is_old") & F.col("is_stored")) | _known(
+        is_delete & (F.col("to") <= F.col("deleted_to"))
+    )
+    by_age = Window.partitionBy(*_JOURNAL).orderBy("timestamp", "partition", "offset")
+    rows = rows.withColumns(
+        {
+            "leads": F.sum(F.when(F.col("fits"), 0).otherwise(1)).over(in_order) == 0,
+            "is_oldest": (F.row_number().over(by_age) == 1) & F.col("may_be_oldest"),
+            "is_done": is_done,
+        }
+    )
+    turn = (
+        rows.where("leads")
+        .groupBy(*_JOURNAL)
+        .agg(
+            F.min_by(
+                "partition", F.struct(~F.col("continues"), "timestamp", "partition", "offset")
+            ).alias("turn")
+        )
+    )
+    rows = rows.join(turn, _JOURNAL, "left")
+    is_turn = F.col("leads") & (F.col("partition") == F.col("turn"))
+    is_stuck = F.col("turn").isNull() & F.col("is_oldest")
+    cannot_be = F.col("cause").isNotNull() | F.col("is_old")
+    stops = F.max(F.when(is_stuck & cannot_be, F.col("offset"))).over(Window.partitionBy(*_OF_KEY))
+    fate = (
+        F.when(is_turn & F.col("is_done"), "done")
+        .when(is_turn | (is_stuck & ~cannot_be), "next")
+        .when(F.col("offset") >= stops, "held")
+    )
+    text = F.concat(
+        F.lit("its events end at seq_nr "),
+        F.col("last_nr"),
+        F.lit(", and those of another partition, which are replicated, at "),
+        F.col("reached"),
+    )
+    told = rows.withColumn("fate", fate).where(F.col("fate").isNotNull())
+    is_why = (F.col("fate") == "held") & F.col("is_old") & F.col("cause").isNull()
+    return told.withColumn("cause", F.when(is_why, text).otherwise(F.col("cause"))).select(*FATES)
 
 
-def _homes(decoded: DataFrame, heads: DataFrame, held: DataFrame | None) -> DataFrame:
-    """Return the partition of each key whose records come first.
-
-    It is that of a held record, or else that of the head, or else that of the oldest record.
-    """
-    oldest = F.min_by("partition", F.struct("timestamp", "partition", "offset"))
-    first = actions_of(decoded).groupBy(*JOURNAL_KEY).agg(oldest.alias("first"))
-    of_heads = heads.select(*JOURNAL_KEY, F.col("head")["partition"].alias("of_head"))
-    known = first.join(of_heads, list(JOURNAL_KEY), "left")
-    of_held: Column = F.lit(None)
-    if held is not None:
-        is_held = held.where(F.col("state") == Quarantined.HELD.value)
-        partitions = is_held.groupBy(*JOURNAL_KEY).agg(F.min("partition").alias("of_held"))
-        known = known.join(partitions, list(JOURNAL_KEY), "left")
-        of_held = F.col("of_held")
-    home = F.coalesce(of_held, "of_head", "first")
-    return known.select(
-        *JOURNAL_KEY,
-        home.alias("home"),
-        F.col("of_head").isNotNull().alias("has_head"),
-        F.coalesce(of_held == home, F.lit(False)).alias("is_held"),
-    )
-
-
-@shaped(waiting=DECODED, heads=HEADS, held=HELD_FROM)
-def ready(
-    waiting: DataFrame,
-    heads: DataFrame,
-    held: DataFrame | None,
-    ended: Mapping[TopicPartition, bool],
-    run_id: str,
-) -> DataFrame:
-    """Return the keys, each with one partition, whose waiting records may be replicated.
-
-    Of a key that waits in several partitions, it is that of the oldest record.
-
-    Args:
-        waiting: records in quarantine, with `run_id`, that of the run that has found them.
-        heads: those of their keys.
-        held: the keys that are kept back.
-        ended: the partitions that are replicated to where they ended at the start of the run, each
-            with whether that is still its end.
-        run_id: the id of the run. What it has found itself may be newer than the ends it knows.
-    """
-    ends = local_rows(
-        waiting.sparkSession,
-        [(one.topic, one.partition, is_still) for one, is_still in ended.items()],
-        "topic string, home int, is_still boolean",
-    )
-    oldest = F.struct("timestamp", "partition", "offset")
-    turn = waiting.groupBy(*JOURNAL_KEY).agg(
-        F.min_by("partition", oldest).alias("partition"), F.min_by("run_id", oldest).alias("found")
-    )
-    of_heads = heads.select(*JOURNAL_KEY, F.col("head")["partition"].alias("home"))
-    keys = turn.join(of_heads, list(JOURNAL_KEY), "left").join(
-        F.broadcast(ends), ["topic", "home"], "left"
-    )
-    is_at_home = F.coalesce(F.col("home") == F.col("partition"), F.col("home").isNull())
-    is_older = F.col("is_still").isNotNull() & (F.col("found") != run_id)
-    keys = keys.where(is_at_home | F.coalesce(F.col("is_still"), F.lit(False)) | is_older)
-    if held is not None:
-        stops = held.where(F.col("state") == Quarantined.HELD.value)
-        keys = keys.join(stops, list(JOURNAL_KEY), "left_anti")
-    return keys.select(*_OF_KEY)
+def _known(condition: Column) -> Column:
+    return F.coalesce(condition, F.lit(False))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
+from tidemark.kafka_journal import segment_size, written
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.decode import decoded
-from tidemark.kafka_journal.wire.shapes import PLACE, RECORDS
+from tidemark.kafka_journal.wire.shapes import DECODED, PLACE, RECORDS
+from tidemark.partitioning import columns
 from tidemark.replication import quarantine
 from tidemark.replication.apply import apply, kept
 from tidemark.replication.held import moved
@@ -19,20 +21,20 @@ from tidemark.replication.held.write_times import later_than_all
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import batch_now
 from tidemark.replication.quarantine import Quarantined
+from tidemark.replication.shapes import HEADS, STOPPED
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark.python_workers import prepare_python_workers
-
-_OF_KEY = [*JOURNAL_KEY, "partition"]
+from tidemark.spark.shapes import shaped
 
 
 def release_waiting(
     run: RunContext,
-    partitions: Collection[TopicPartition],
+    partitions: Sequence[TopicPartition],
     ended: Mapping[TopicPartition, bool],
     ensure_locked: EnsureLocked,
 ) -> int:
-    """Replicate the waiting records whose turn it is; return how many there were.
+    """Replicate the waiting records whose time has come; return how many left.
 
     They leave quarantine last; until then a run that died is done again. What cannot be read is
     held from then on.
@@ -40,14 +42,15 @@ def release_waiting(
     Args:
         run: the context of the run.
         partitions: those that are locked: all of their topics.
-        ended: as in `moved.ready`.
+        ended: the partitions that are replicated to where they ended at the start of the run, each
+            with whether that is still its end.
         ensure_locked: raises LockLost when the run must not write any more.
     """
     number = 0
-    while there := quarantine.with_any(run, list(partitions), Quarantined.WAITING):
+    while there := quarantine.with_any(run, partitions, Quarantined.WAITING):
         run.start_spark()
         prepare_python_workers(run.spark)
-        released = _turn(run, there, list(partitions), ended, ensure_locked)
+        released = _turn(run, there, partitions, ended, ensure_locked)
         if not released:
             break
         number += released
@@ -56,39 +59,80 @@ def release_waiting(
 
 def _turn(
     run: RunContext,
-    there: list[TopicPartition],
-    partitions: list[TopicPartition],
+    there: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     ended: Mapping[TopicPartition, bool],
     ensure_locked: EnsureLocked,
 ) -> int:
-    """Release what can be by now: a key that waits in several partitions takes several turns."""
+    """Release what is next of each key of which nothing is held."""
     stored = quarantine.stored_records(run, there, Quarantined.WAITING)
     held = quarantine.held_keys(run, partitions)
+    if held is not None:
+        stops = held.where(F.col("state") == Quarantined.HELD.value)
+        stored = stored.join(stops, list(JOURNAL_KEY), "left_anti")
     with kept(stored) as records, kept(decoded(records)) as found:
+        waiting = found.join(records.select(*PLACE, "run_id"), list(PLACE)).withColumn(
+            "may_be_oldest", _may_be_oldest(partitions, ended, run.run_id)
+        )
         heads = heads_of(found.select(*JOURNAL_KEY).distinct(), run.settings).localCheckpoint()
-        of_run = found.join(records.select(*PLACE, "run_id"), [*PLACE])
-        keys = moved.ready(of_run, heads, held, ended, run.run_id)
-        with kept(found.join(keys, _OF_KEY, "left_semi")) as leaving:
+        places = _stored(run, found, heads)
+        with kept(moved.fates(waiting, heads, places)) as leaving:
             number = leaving.count()
             if number:
-                _replicate(run, records, leaving, there, ensure_locked)
+                _replicate(run, records.select(*RECORDS), leaving, there, ensure_locked)
     return number
+
+
+def _may_be_oldest(
+    partitions: Collection[TopicPartition], ended: Mapping[TopicPartition, bool], run_id: str
+) -> Column:
+    """Tell whether no older record of the key of a waiting one can come any more.
+
+    What the run has found itself may be newer than the ends that it knows.
+    """
+    topics = {one.topic for one in partitions}
+    whole = {topic for topic in topics if all(p in ended for p in partitions if p.topic == topic)}
+    quiet = {topic for topic in whole if all(ended[p] for p in partitions if p.topic == topic)}
+    topic = F.col("topic")
+    is_older = topic.isin(*whole) & (F.col("run_id") != run_id) if whole else F.lit(False)
+    return (topic.isin(*quiet) if quiet else F.lit(False)) | is_older
+
+
+@shaped(found=DECODED, heads=HEADS, returns=PLACE)
+def _stored(run: RunContext, found: DataFrame, heads: DataFrame) -> DataFrame:
+    """Return the places of waiting records whose events journal has already."""
+    of_heads = heads.select(
+        *JOURNAL_KEY,
+        F.col("head")["seq_nr"].alias("reached"),
+        segment_size.of_column(F.col("head")["segment_size"]).alias("size"),
+    )
+    last_nr = F.element_at("events", -1)["seq_nr"]
+    old = found.join(of_heads, list(JOURNAL_KEY)).where(last_nr <= F.col("reached"))
+    segments = old.select(
+        "topic",
+        F.col("id").alias("persistence_id"),
+        columns.journal_segment(last_nr, F.col("size")).alias("segment"),
+    )
+    rows = written.event_rows_of(segments.distinct(), run.settings)
+    there = rows.select(*PLACE, F.col("persistence_id").alias("id"), "seq_nr")
+    asked = old.select(*PLACE, "id", last_nr.alias("seq_nr"))
+    return asked.join(there, [*PLACE, "id", "seq_nr"], "left_semi").select(*PLACE).localCheckpoint()
 
 
 def _replicate(
     run: RunContext,
     records: DataFrame,
     leaving: DataFrame,
-    there: list[TopicPartition],
+    there: Sequence[TopicPartition],
     ensure_locked: EnsureLocked,
 ) -> None:
-    from_first = quarantine.held_from(leaving, None)
-    good = quarantine.passed(leaving, from_first)
+    fate = F.col("fate")
+    good = leaving.where(fate == "next").select(*DECODED)
     begin = later_than_all(run, there, leaving)
     notes = Notes(run, there, Purpose.REPLAY)
     apply(run, good, batch_now(run.settings), notes, begin, ensure_locked, accepts_moved=True)
     ensure_locked()
-    stopped = quarantine.stopped(leaving, from_first)
-    quarantine.write(records.select(*RECORDS), stopped, run.settings, run.run_id)
+    held = leaving.where(fate == "held").withColumn("state", F.lit(Quarantined.HELD.value))
+    quarantine.write(records, held.select(*STOPPED), run.settings, run.run_id)
     ensure_locked()
-    quarantine.release(run, leaving.select(*PLACE, F.col("id")), Quarantined.WAITING)
+    quarantine.release(run, leaving.select(*PLACE, "id"), Quarantined.WAITING)

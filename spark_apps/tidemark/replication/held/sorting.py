@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.kafka_journal.wire.shapes import PLACE
 from tidemark.replication import quarantine
 from tidemark.replication.held import moved
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.quarantine import Quarantined
-from tidemark.replication.ranges import Range, Ranges
+from tidemark.replication.shapes import STOPPED
 from tidemark.replication.tables.heads import heads_of
 
 
@@ -26,7 +27,8 @@ class SortedOut:
     Attributes:
         good: what is replicated.
         quarantined: what goes into quarantine, of shape STOPPED; None if nothing does.
-        held: the keys that earlier runs keep back; None without any.
+        held: the keys that are kept back from now on, without those that begin to wait; None
+            without any.
     """
 
     good: DataFrame
@@ -38,8 +40,9 @@ def sorted_out(
     run: RunContext,
     raw: DataFrame,
     found: DataFrame,
-    told: Sequence[Row],
     partitions: Sequence[TopicPartition],
+    *,
+    has_poison: bool,
 ) -> SortedOut:
     """Return the records to replicate, and those that go into quarantine.
 
@@ -47,15 +50,19 @@ def sorted_out(
         run: the context of the run.
         raw: the records of a batch as they stand in Kafka.
         found: the same, decoded, as far as they are read.
-        told: what each partition holds; `poison` is null where all can be read.
-        partitions: theirs.
+        partitions: all of their topics.
+        has_poison: whether some of them cannot be read.
     """
     known = None
     if quarantine.keeping_back(run, partitions):
         quarantine.release_others(run, raw, partitions)
         known = quarantine.held_keys(run, partitions)
-    if known is None and all(one["poison"] is None for one in told):
+    if known is None and not has_poison:
         return SortedOut(found, None, None)
+    return _sorted(run, found, known)
+
+
+def _sorted(run: RunContext, found: DataFrame, known: DataFrame | None) -> SortedOut:
     quarantined = []
     if run.settings.kafka_journal_poison == "skip":
         skipped = found.where(F.col("cause").isNotNull())
@@ -64,7 +71,7 @@ def sorted_out(
     held = quarantine.held_from(found, known)
     quarantined.append(quarantine.stopped(found, held))
     return SortedOut(
-        quarantine.passed(found, held), reduce(DataFrame.unionByName, quarantined), known
+        quarantine.passed(found, held), reduce(DataFrame.unionByName, quarantined), held
     )
 
 
@@ -110,13 +117,27 @@ def returns(them: SortedOut) -> bool:
     """Tell whether a key that is kept back in one partition has records in another."""
     if them.held is None:
         return False
-    return not them.good.join(them.held, list(JOURNAL_KEY), "left_semi").isEmpty()
+    there = them.held.select(*JOURNAL_KEY, F.col("partition").alias("held_in"))
+    both = them.good.join(there, list(JOURNAL_KEY))
+    return not both.where(F.col("partition") != F.col("held_in")).isEmpty()
 
 
-def without_waiting(run: RunContext, ranges: Sequence[Range], them: SortedOut) -> SortedOut:
-    """Return the records of a batch's ranges, without keys that have come from elsewhere."""
-    replicated = {one.partition: Ranges(run).highest_end(one) for one in ranges}
-    heads = heads_of(them.good.select(*JOURNAL_KEY).distinct(), run.settings)
-    good, waiting = moved.sorted_out(them.good, heads, them.held, replicated)
+def without_waiting(
+    run: RunContext, found: DataFrame, partitions: Sequence[TopicPartition]
+) -> SortedOut:
+    """Return the same, where all records of keys wait that lie in several partitions.
+
+    Args:
+        run: the context of the run.
+        found: the decoded records of a batch.
+        partitions: all of their topics.
+    """
+    known = quarantine.held_keys(run, partitions)
+    heads = heads_of(moved.matters(found).select(*JOURNAL_KEY).distinct(), run.settings)
+    keys = moved.in_several_places(found, heads, known).localCheckpoint()
+    waiting = moved.matters(found).join(keys, list(JOURNAL_KEY), "left_semi")
+    others = found.join(waiting.select(*PLACE), list(PLACE), "left_anti")
+    them = _sorted(run, others, known)
+    waiting = waiting.withColumn("state", F.lit(Quarantined.WAITING.value)).select(*STOPPED)
     both = waiting if them.quarantined is None else them.quarantined.unionByName(waiting)
-    return SortedOut(good, both, them.held)
+    return SortedOut(them.good, both, them.held)

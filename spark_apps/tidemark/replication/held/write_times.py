@@ -19,17 +19,17 @@ def later_than_all(
 ) -> Callable[[WriteTimes], WriteTimes]:
     """Return the function that `apply` asks for the bases of records that leave quarantine.
 
-    Their write times are later than those of the last range of each partition and of all heads.
+    Their write times are later than those of the last ranges and of all heads: of all partitions,
+    since a key may have come from another one.
     """
-    entries = newest(run.control, run.settings, partitions).items()
-    last = {one: entry.range.last_write_time for one, entry in entries}
+    entries = newest(run.control, run.settings, partitions).values()
+    last = [entry.range.last_write_time for entry in entries]
     lowest = leaving.groupBy("topic", "partition").agg(F.min("offset").alias("first")).collect()
     firsts = {TopicPartition(one["topic"], one["partition"]): one["first"] for one in lowest}
 
     def begin(of_heads: WriteTimes) -> WriteTimes:
         return {
-            one: write_time_base(first, last.get(one), of_heads.get(one))
-            for one, first in firsts.items()
+            one: write_time_base(first, *last, *of_heads.values()) for one, first in firsts.items()
         }
 
     return begin
