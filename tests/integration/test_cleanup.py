@@ -434,6 +434,18 @@ def test_what_fits_comes_back_of_one_run_and_of_single_persistence_ids(
     assert numbers(journal) == {**before, "b|ü✓": list(range(1, EVENTS + 1))}
 
 
+def test_snapshots_come_back_and_what_an_actor_has_deleted_since_stays_deleted(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """No copy has the events that it has deleted, so that they must not count as there."""
+    saved, before = str(tmp_path / "saves"), numbers(journal, "snapshots")
+    cleaned(journal, "before-snapshot", "--keep", "1", *ids(["a|1"]), "--save-to", saved)
+    journal.insert("metadata", [{"persistence_id": "a|1", "deleted_to": 5}])
+    assert cleaned(journal, "restore", "--from", saved)["snapshots_restored"] == 2
+    assert numbers(journal, "snapshots") == before
+    assert [row["deleted_to"] for row in journal.rows("metadata")] == [5]
+
+
 @pytest.mark.long
 def test_a_persistence_id_whose_journal_does_not_fit_its_copy_is_left_as_it_is(
     journal: Journal, tmp_path: Path

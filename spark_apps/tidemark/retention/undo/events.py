@@ -14,15 +14,15 @@ from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journal import frames, snapshots
-from tidemark.journal.shapes import ID
+from tidemark.journal.shapes import DELETED, ID, MESSAGE_KEYS
 from tidemark.retention.messages import read
 from tidemark.retention.messages.deletes import fingerprint
 from tidemark.retention.target import TargetPlan, Tombstones, digest
-from tidemark.retention.undo import copies, save, store
+from tidemark.retention.undo import copies, rules, save, store
 from tidemark.retention.undo.copies import Copy
 from tidemark.retention.undo.visible import Table, require_visible
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 
 _MOST_NAMED = 10
 _EVENT = ["persistence_id", "sequence_nr", "timestamp"]
@@ -55,24 +55,25 @@ def plan_events(
     known = _ids(run, found, persistence_ids)
     deleted = frames.deleted(run.spark, settings, known.select("persistence_id")).localCheckpoint()
     saved = _saved(run, found, save.MESSAGES, _EVENT, known)
-    moved, events = known.select("persistence_id").limit(0), None
-    if saved is not None:
-        held = _held_events(run, known, deleted)
-        moved = _moved(saved, held, known, deleted).localCheckpoint()
-        events = saved.join(moved, on="persistence_id", how="left_anti").join(
-            held, on=_EVENT, how="left_anti"
-        )
+    keys_saved = local_rows(run.spark, [], ddl(MESSAGE_KEYS)) if saved is None else saved
+    standing = rules.standing(
+        known.select("persistence_id", "deleted_to"), keys_saved, deleted
+    ).localCheckpoint()
+    held = _held_events(run, standing.where(rules.is_changed()).select("persistence_id"), deleted)
+    moved = rules.moved(standing, keys_saved, held).localCheckpoint()
     # A persistence id comes back with all that belongs together, or not at all.
     known = known.join(moved, on="persistence_id", how="left_anti").localCheckpoint()
     ids = known.select("persistence_id")
+    events = None
+    if saved is not None:
+        events = saved.join(ids, on="persistence_id", how="left_semi").join(
+            held, on=_EVENT, how="left_anti"
+        )
     taken = _saved(run, found, save.SNAPSHOTS, _SNAPSHOT, known)
     taken = None if taken is None else _lacking_snapshots(run, taken, ids)
-    back = (
-        known.join(deleted.withColumnRenamed("deleted_to", "now"), "persistence_id", "left")
-        .where(F.coalesce(F.col("now"), F.lit(0)) != F.col("deleted_to"))
-        .select("persistence_id", "deleted_to")
-        .localCheckpoint()
-    )
+    back = rules.metadata(
+        standing.join(ids, on="persistence_id", how="left_semi")
+    ).localCheckpoint()
     listed = known.where("is_listed").select("persistence_id")
     counts = {
         "events_restored": 0 if events is None else events.count(),
@@ -155,32 +156,14 @@ def _saved(
     return rows.join(ids.select("persistence_id"), on="persistence_id", how="left_semi")
 
 
-def _held_events(run: RunContext, known: DataFrame, deleted: DataFrame) -> DataFrame:
+@shaped(ids=ID, deleted=DELETED, returns=MESSAGE_KEYS)
+def _held_events(run: RunContext, ids: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the keys of the events that the journal holds of persistence ids, in memory."""
-    there = read.events_of_ids(run, known.select("persistence_id"), deleted).select(
-        "persistence_id", "partition_nr"
-    )
+    if ids.isEmpty():
+        return local_rows(run.spark, [], ddl(MESSAGE_KEYS))
+    deleted = deleted.join(ids, on="persistence_id", how="left_semi")
+    there = read.events_of_ids(run, ids, deleted).select("persistence_id", "partition_nr")
     return frames.messages_of(there.distinct(), run.settings).select(*_EVENT).localCheckpoint()
-
-
-def _moved(saved: DataFrame, held: DataFrame, known: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the persistence ids whose journals do not fit the saved events any more."""
-    ends = saved.groupBy("persistence_id").agg(F.max("sequence_nr").alias("end"))
-    others = (
-        held.join(ends, on="persistence_id")
-        .where(F.col("sequence_nr") <= F.col("end"))
-        .join(saved.select(*_EVENT), on=_EVENT, how="left_anti")
-        .select("persistence_id")
-    )
-    # Of events that were deleted already, some may have been gone before they were saved.
-    before = known.select("persistence_id", F.col("deleted_to").alias("before"))
-    further = (
-        deleted.join(ends, on="persistence_id")
-        .join(before, on="persistence_id")
-        .where(F.col("deleted_to") > F.greatest("end", "before"))
-        .select("persistence_id")
-    )
-    return others.unionByName(further).distinct()
 
 
 def _error(run: RunContext, moved: DataFrame) -> WrongData:

@@ -91,7 +91,9 @@ def _other_keyspaces(run: RunContext, copy: Copy, keep_write_times: bool) -> lis
     others = [pair for pair in pairs if pair[0] != pair[1]]
     if not others:
         return []
-    theirs, own, variables = (" and ".join(names) for names in zip(*others, strict=True))
+    # The journal's keyspace may be that of the snapshots, too.
+    named = (" and ".join(dict.fromkeys(names)) for names in zip(*others, strict=True))
+    theirs, own, variables = named
     if not keep_write_times:
         raise InvalidInput(
             f"the copy is of {theirs}, not of {own}",
