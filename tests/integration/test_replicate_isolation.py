@@ -90,8 +90,8 @@ def test_records_of_a_moved_key_wait_for_those_that_are_held_where_it_came_from(
     topic.flush()
     done(tenant.run("replicate"))
     assert (numbers(tenant, "moves"), numbers(tenant, "stays")) == ([1], [1, 2])
-    waiting = [(row[1], row[3]) for row in quarantine(tenant) if row[1] == 0]
-    assert waiting == [(0, "the key has come from partition 0, where records of it are held")]
+    waiting = [row[2:] for row in quarantine(tenant) if row[1] == 0]
+    assert waiting == [("waiting", None)]
     done(tenant.run("replicate", "replay", "--key", "moves", "--skip", "1", "--apply"))
     done(tenant.run("replicate"))
     assert numbers(tenant, "moves") == [1, 3]
@@ -216,7 +216,7 @@ def test_without_a_record_before_what_is_held_there_is_no_pointer(
     assert pointers(tenant) == {}
     topic.append("good", [2])
     topic.flush()
-    assert done(tenant.run("replicate"))["records"] == 1
+    done(tenant.run("replicate"))
     assert tenant.run_alone("replicate", "wait", "--timeout", "0").status == 0
     done(tenant.run("replicate", "replay", "--key", "bad", "--skip", "0", "--apply"))
     assert pointers(tenant) == {0: 2}

@@ -62,6 +62,9 @@ class Movers:
             return Action(0, "delete", to=self._deleted[key])
         if kind == "mark":
             return Action(0, "mark")
+        if rng.random() < 0.04:
+            self._last[key] = self._deleted[key] = 0
+            return Action(0, "purge")
         self._last[key] = last + rng.randint(1, 3)
         return Action(0, "append", tuple(range(last + 1, self._last[key] + 1)))
 

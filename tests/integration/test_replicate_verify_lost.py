@@ -135,7 +135,9 @@ def test_records_that_kafka_drops_meanwhile_end_in_one_line(
     now = Topics.offsets
 
     def before(self: Topics, partitions: Any) -> Any:
-        return {one: Offsets(0, held.end) for one, held in now(self, partitions).items()}
+        return {
+            one: Offsets(0, held.end, held.written) for one, held in now(self, partitions).items()
+        }
 
     monkeypatch.setattr(Topics, "offsets", before)
     for result in (verified(empty), repaired(empty)):

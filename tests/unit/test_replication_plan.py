@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -29,7 +30,7 @@ def position(
 ) -> Position:
     newest = None if begun is None else Entry(ranged(*begun), RangeState.RUNNING)
     known = NO_POINTER if pointer is None else pointer
-    return Position(ONE, Reached(known, newest), Offsets(first, end))
+    return Position(ONE, Reached(known, newest), Offsets(first, end, end))
 
 
 @pytest.mark.parametrize(
@@ -93,11 +94,26 @@ def test_a_pointer_below_what_is_held_is_no_reason_to_read_again(
     assert Reached(pointer, entry).next == next_
 
 
-def test_where_the_first_record_is_held_there_is_no_pointer() -> None:
-    reached = Reached(NO_POINTER, Entry(ranged(0, 9, NO_POINTER, NO_POINTER), RangeState.DONE))
-    assert Position(ONE, reached, Offsets(0, 12)).next == 9
-    # The topic was made anew since.
-    assert Position(ONE, reached, Offsets(0, 8)).next == 0
+def test_where_the_first_record_is_held_all_is_read_again() -> None:
+    entry = Entry(ranged(0, 9, NO_POINTER, NO_POINTER), RangeState.DONE)
+    found = Reached(NO_POINTER, entry)
+    assert (found.next, found.end, found.was_emptied) == (None, 9, False)
+    assert Reached(NO_POINTER, Entry(ranged(0, 9), RangeState.DONE)).was_emptied
+
+
+def test_a_pointer_that_a_dead_run_has_not_raised_yet_is_its_own() -> None:
+    being_raised = replace(ranged(5, 9, 2, 8), raised_from=3)
+    for pointer in (3, 8):
+        assert Reached(pointer, Entry(being_raised, RangeState.DONE)).next == 9
+    assert Reached(2, Entry(being_raised, RangeState.DONE)).next == 3
+
+
+def test_what_open_transactions_keep_back_is_no_other_topic() -> None:
+    found = Position(ONE, Reached(19, None), Offsets(0, 15, 20))
+    assert (found.problem(), found.behind, found.is_open) == (None, 0, True)
+    begun = Reached(4, Entry(ranged(5, 9), RangeState.RUNNING))
+    assert Position(ONE, begun, Offsets(0, 7, 9)).problem() is None
+    assert Position(ONE, begun, Offsets(0, 7, 7)).problem() is not None
 
 
 @pytest.mark.parametrize(

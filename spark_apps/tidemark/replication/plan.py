@@ -56,10 +56,31 @@ class Reached:
             return self.begun.first
         if self.unrecorded:
             return self.unrecorded.end
-        one = self.newest
-        if one and one.state is RangeState.DONE and one.range.pointer_after == self.pointer:
-            return one.range.end
-        return None if self.pointer == NO_POINTER else self.pointer + 1
+        if self.pointer == NO_POINTER:
+            # Of a topic whose first record is kept back, or of a keyspace that was emptied.
+            return None
+        return self.own.end if self.own else self.pointer + 1
+
+    @property
+    def own(self) -> Range | None:
+        """Return the newest range if it is done, and the pointer is the one that it has left."""
+        if self.newest is None or self.newest.state is not RangeState.DONE:
+            return None
+        one = self.newest.range
+        is_being_raised = self.pointer == one.raised_from != NO_POINTER
+        return one if is_being_raised or self.pointer == one.pointer_after else None
+
+    @property
+    def end(self) -> int:
+        """Return the offset before which all is replicated or in quarantine."""
+        return self.own.end if self.own else self.next or 0
+
+    @property
+    def was_emptied(self) -> bool:
+        """Whether there was a pointer, and somebody has removed it: the keyspace begins anew."""
+        if self.pointer != NO_POINTER or self.newest is None:
+            return False
+        return max(self.newest.range.pointer_before, self.newest.range.pointer_after) >= 0
 
     @property
     def _unfinished(self) -> Range | None:
@@ -94,21 +115,25 @@ class Position:
     def next(self) -> int:
         """Return the offset at which the partition is continued."""
         found = self.reached.next
-        # Without a pointer nothing of a topic that was made anew is replicated.
-        is_anew = self.reached.pointer == NO_POINTER and (found or 0) > self.held.end
-        return self.held.first if found is None or is_anew else found
+        return self.held.first if found is None else found
 
     @property
     def behind(self) -> int:
         """Return the number of offsets that are to be replicated."""
         return max(0, self.held.end - self.next)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction keeps back records that were written."""
+        return self.held.end < self.held.written
+
     def problem(self) -> TopicMoved | None:
         """Return why the partition cannot go on, if it cannot."""
         pointer = self.reached.pointer
-        if self.next > self.held.end:
+        begun = self.reached.begun
+        if max(self.next, begun.end if begun else 0) > self.held.written:
             return TopicMoved(
-                f"the pointer is {pointer}, and the topic ends before offset {self.held.end}:"
+                f"the pointer is {pointer}, and the topic ends before offset {self.held.written}:"
                 " it is another topic of that name, or its end was lost",
                 where=str(self.partition),
                 do="nothing of it was read; replicate it into another keyspace, or empty journal,"

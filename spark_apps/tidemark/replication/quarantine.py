@@ -272,6 +272,19 @@ def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: st
     connector.write(rows, settings.keyspace, TABLE)
 
 
+def forget(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
+    """Delete what is kept back of partitions that begin anew: it is read again, if it is there."""
+    run.control.execute_many(
+        f"DELETE FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
+        " AND topic = ? AND partition = ? AND state = ?",
+        [
+            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state)
+            for one in partitions
+            for state in KEEPS_BACK
+        ],
+    )
+
+
 def release_others(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> None:

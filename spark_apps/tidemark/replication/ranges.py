@@ -48,6 +48,7 @@ class Range:
         write_time_base: what offsets are added to for write times, in microseconds.
         pointer_before: the pointer before the range; NO_POINTER if there was none.
         pointer_after: the pointer after it, below the oldest record in quarantine.
+        raised_from: the pointer before, while a run raises it; else NO_POINTER.
         attempt: how often it was begun.
     """
 
@@ -60,6 +61,7 @@ class Range:
     pointer_before: int
     pointer_after: int
     attempt: int = 0
+    raised_from: int = NO_POINTER
 
     @property
     def last_write_time(self) -> int:
@@ -131,21 +133,12 @@ class Ranges:
         lost = [replace(one, pointer_after=one.end - 1) for one in ranges]
         self._close(self.start(lost), RangeState.SUPERSEDED, {})
 
-    def raise_pointers(self, raised: Mapping[TopicPartition, tuple[Range, int]]) -> None:
-        """Record the pointers of partitions that their newest range has left lower."""
+    def raise_pointers(self, raised: Iterable[Range]) -> None:
+        """Record the pointers that the newest ranges have by now, and those that they had."""
         self._run.control.execute_many(
-            f"UPDATE {self._table} SET pointer_after = ? WHERE {_WHERE}",
-            [(pointer, *self._key(newest)) for newest, pointer in raised.values()],
+            f"UPDATE {self._table} SET pointer_after = ?, raised_from = ? WHERE {_WHERE}",
+            [(one.pointer_after, one.raised_from, *self._key(one)) for one in raised],
         )
-
-    def highest_end(self, one: Range) -> int:
-        """Return the highest offset at which a range before another one has ended; 0 if none."""
-        [row] = self._run.control.execute(
-            f"SELECT max(end_offset) AS highest FROM {self._table} WHERE journal_keyspace = ?"
-            " AND topic = ? AND partition = ? AND number < ?",
-            self._key(one),
-        )
-        return row["highest"] or 0
 
     def _close(
         self,
@@ -161,7 +154,6 @@ class Ranges:
                 *(state.value, dict(counts.get(one, {})), clock.now(), *self._key(one)),
                 *(one.attempt, self._run.owner),
             ),
-            state,
         )
 
     def _write(
@@ -169,22 +161,11 @@ class Ranges:
         cql: str,
         ranges: Sequence[Range],
         values: Callable[[Range], Sequence[object]],
-        state: RangeState = RangeState.RUNNING,
     ) -> None:
-        """Run a lightweight transaction for each range, many at a time.
-
-        One that is sent twice is refused by its own row.
-        """
-        control = self._run.control
-        answers = control.applied_everywhere(cql, [values(one) for one in ranges])
-        refused = [one for one, (done, _) in zip(ranges, answers, strict=True) if not done]
-        stored = control.execute_many(
-            f"SELECT owner, run_id, attempt, state FROM {self._table} WHERE {_WHERE}",
-            [self._key(one) for one in refused],
-        )
-        for one, rows in zip(refused, stored, strict=True):
-            own = {"attempt": one.attempt, "owner": self._run.owner, "run_id": self._run.run_id}
-            if rows != [{**own, "state": state.value}]:
+        """Run a lightweight transaction for each range, many at a time."""
+        answers = self._run.control.applied_to_each(cql, [values(one) for one in ranges])
+        for one, (is_applied, _) in zip(ranges, answers, strict=True):
+            if not is_applied:
                 raise LockLost(
                     f"another run works on {one.partition} from offset {one.first}",
                     where=f"owner {self._run.owner}",
@@ -253,6 +234,7 @@ def _range(partition: TopicPartition, row: Row) -> Range:
         first - 1 if before is None else before,
         end - 1 if after is None else after,
         row["attempt"],
+        NO_POINTER if row.get("raised_from") is None else row["raised_from"],
     )
 
 

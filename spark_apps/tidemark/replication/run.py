@@ -42,6 +42,7 @@ class _Progress:
     problems: list[TidemarkError]
     reached: list[TopicPartition]
     waiting: set[TopicPartition]
+    released: int = 0
 
     def add(self, done: Replicated) -> None:
         for name, number in done.counts.items():
@@ -85,16 +86,19 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         positions = _positions(run, kafka, partitions)
         if any(position.behind for position in positions):
             run.start_spark()
+        locks.check()
+        quarantine.forget(run, [one.partition for one in positions if one.reached.was_emptied])
         progress = _replicate(run, positions, locks.check)
-        now = kafka.offsets(progress.reached)
-        before = {one.partition: one.held.end for one in positions}
-        ended = {one: now[one].end == before[one] for one in progress.reached}
-        released = release_waiting(run, partitions, ended, locks.check)
-        if released:
-            progress.counts["records_released"] = released
+        before = {one.partition: one.held.written for one in positions if not one.is_open}
+        whole = [one for one in progress.reached if one in before]
+        now = kafka.offsets(whole)
+        ended = {one: now[one].written == before[one] for one in whole}
+        progress.released = release_waiting(run, partitions, ended, locks.check)
         locks.check()
         kept_back = raise_to_kept_back(run, partitions)
-        replicated_to.write(run, _complete(run, progress), asked_at)
+        still = quarantine.with_any(run, list(progress.waiting), Quarantined.WAITING)
+        # What has begun to wait is released by the next run, unless something is held.
+        replicated_to.write(run, [one for one in whole if one not in still], asked_at)
         return _outcome(progress, positions, kept_back)
 
 
@@ -143,15 +147,6 @@ def _replicate(
     return progress
 
 
-def _complete(run: RunContext, progress: _Progress) -> list[TopicPartition]:
-    """Return the partitions of which all is in, but for what is held.
-
-    What has begun to wait in this run is released by the next one, unless something is held.
-    """
-    still = quarantine.with_any(run, list(progress.waiting), Quarantined.WAITING)
-    return [one for one in progress.reached if one not in still]
-
-
 def _close(run: RunContext, known: Sequence[Reached]) -> None:
     """Record the end of ranges that only lack the record of it, or that the pointer has left."""
     ledger = Ranges(run)
@@ -179,23 +174,41 @@ def _outcome(
                 [one.exit_status for one in problems],
             )
         )
-    state = RunState.FAILED if problems else RunState.DONE if done else RunState.NOTHING
-    if not lines and not done:
+    has_done = done or progress.released
+    state = RunState.FAILED if problems else RunState.DONE if has_done else RunState.NOTHING
+    if not lines and not has_done:
         lines = [f"all {len(positions)} topic partitions are replicated to their ends"]
+    if progress.released:
+        progress.counts["records_released"] = progress.released
+    open_ones = [one for one in positions if one.is_open]
+    if open_ones:
+        lines.append(_open_line(open_ones))
     if kept_back:
         every = reduce(KeptBack.plus, kept_back.values())
-        progress.counts |= {"keys_held": every.keys, "records_held": every.records}
-        lines.append(_held_line(every))
+        progress.counts |= {"records_held": every.held, "records_waiting": every.waiting}
+        lines.append(_kept_back_line(every))
     failed = len(problems)
     return Outcome(
         state, PieceCounts(done + failed, done, 0, failed), progress.counts, lines, error
     )
 
 
-def _held_line(every: KeptBack) -> str:
+def _open_line(open_ones: Sequence[Position]) -> str:
+    first = open_ones[0]
     return (
-        f"{counted(every.keys, 'key')} with {counted(every.records, 'record')} held in quarantine"
-        f" since {iso(every.since)}; see `spark_apps/replicate.py replay`"
+        f"{counted(len(open_ones), 'topic partition')} waits for the end of a transaction, such as"
+        f" {first.partition} from offset {first.held.end} on"
+    )
+
+
+def _kept_back_line(every: KeptBack) -> str:
+    of_keys = f"{counted(every.keys, 'key')} with {counted(every.held + every.waiting, 'record')}"
+    waiting = (
+        f", of which {every.waiting:,} wait since their keys have moved" if every.waiting else ""
+    )
+    return (
+        f"{of_keys} held in quarantine since {iso(every.since)}{waiting};"
+        " see `spark_apps/replicate.py replay`"
     )
 
 

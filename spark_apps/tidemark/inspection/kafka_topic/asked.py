@@ -131,7 +131,7 @@ def within(run: RunContext, asked: Asked) -> Within:
         )
     partitions = [one for one in partitions if not named or one in named]
     far = reached(run.control, run.settings, partitions)
-    known = {one: entry.next - 1 for one, entry in far.items() if entry.next}
+    known = {one: entry.end - 1 for one, entry in far.items() if entry.end}
     held = kafka.offsets(known)
     positions = [Position(one, far[one], held[one]) for one in known]
     problems = {one.partition: problem for one in positions if (problem := one.problem())}

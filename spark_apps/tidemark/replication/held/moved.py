@@ -2,8 +2,9 @@
 
 Partitions are added to a topic, and a key's records go to another one from then on. Offsets of two
 partitions do not compare, and clocks of producers disagree, so all new records of such a key wait
-in quarantine. That one is next which continues the seq nrs that are stored, wherever it lies. Only
-where none does, and all partitions are replicated to their ends, the oldest one is taken.
+in quarantine until all partitions have been read as far as they had come by then. That one is next
+which continues the seq nrs that are stored, wherever it lies; where none does, or a purge waits,
+the oldest one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
     the seq nr of the head; with it all later ones of its partition are.
 
     Args:
-        waiting: all waiting records, with `may_be_oldest`: whether no older one of the key can come
+        waiting: all waiting records, with `is_settled`: whether no older one of the key can come
             any more.
         heads: those of their keys.
         stored: the places of records whose events journal has.
@@ -78,6 +79,10 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
     is_append = F.col("action") == ActionType.APPEND.value
     is_delete = F.col("action") == ActionType.DELETE.value
     reached = F.greatest("reached", F.max("last_nr").over(before))
+    is_purge = F.col("action") == ActionType.PURGE.value
+    # After it seq nrs begin anew, and those before say nothing.
+    first_purge = F.min(F.when(is_purge, F.col("timestamp"))).over(Window.partitionBy(*_JOURNAL))
+    purged_at = F.coalesce(first_purge, F.col("timestamp"))
     continues = is_append & (F.col("first_nr") == F.col("reached_before") + 1)
     is_old = is_append & (F.col("last_nr") <= F.col("reached"))
     fits = (
@@ -89,7 +94,7 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
         {
             "continues": _known(continues),
             "is_old": _known(is_old),
-            "fits": _known(fits) & F.col("cause").isNull(),
+            "fits": _known(fits & (F.col("timestamp") <= purged_at)) & F.col("is_settled"),
         }
     )
     is_done = (F.col("is_old") & F.col("is_stored")) | _known(
@@ -99,7 +104,7 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
     rows = rows.withColumns(
         {
             "leads": F.sum(F.when(F.col("fits"), 0).otherwise(1)).over(in_order) == 0,
-            "is_oldest": (F.row_number().over(by_age) == 1) & F.col("may_be_oldest"),
+            "is_oldest": (F.row_number().over(by_age) == 1) & F.col("is_settled"),
             "is_done": is_done,
         }
     )

@@ -72,7 +72,7 @@ def _turn(
         stored = stored.join(stops, list(JOURNAL_KEY), "left_anti")
     with kept(stored) as records, kept(decoded(records)) as found:
         waiting = found.join(records.select(*PLACE, "run_id"), list(PLACE)).withColumn(
-            "may_be_oldest", _may_be_oldest(partitions, ended, run.run_id)
+            "is_settled", _is_settled(partitions, ended, run.run_id)
         )
         heads = heads_of(found.select(*JOURNAL_KEY).distinct(), run.settings).localCheckpoint()
         places = _stored(run, found, heads)
@@ -83,7 +83,7 @@ def _turn(
     return number
 
 
-def _may_be_oldest(
+def _is_settled(
     partitions: Collection[TopicPartition], ended: Mapping[TopicPartition, bool], run_id: str
 ) -> Column:
     """Tell whether no older record of the key of a waiting one can come any more.

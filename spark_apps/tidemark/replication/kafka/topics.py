@@ -43,10 +43,17 @@ def placed(text: str) -> tuple[TopicPartition, str] | None:
 
 @dataclass(frozen=True)
 class Offsets:
-    """The offsets that a topic partition holds: from `first` up to before `end`."""
+    """The offsets that a topic partition holds.
+
+    Attributes:
+        first: the first one.
+        end: the one after the last that can be read, before the first open transaction.
+        written: the one after the last.
+    """
 
     first: int
     end: int
+    written: int
 
 
 class Topics:
@@ -110,16 +117,18 @@ class Topics:
             self._client.create_topics([new])[topic].result(self._timeout)
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Offsets]:
-        """Return the offsets that partitions hold now, up to the first open transaction.
+        """Return the offsets that partitions hold now.
 
         Raises:
             KafkaUnavailable: Kafka does not answer.
         """
         of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
         # The library's stubs leave these two untyped.
-        ends = self._ask(of_client, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        ends = self._ask(of_client, latest)
+        written = self._ask(of_client, latest, IsolationLevel.READ_UNCOMMITTED)
         firsts = self._ask(of_client, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        return {one: Offsets(firsts[one], ends[one]) for one in of_client}
+        return {one: Offsets(firsts[one], ends[one], written[one]) for one in of_client}
 
     def offsets_at(
         self, partitions: Iterable[TopicPartition], at: datetime
@@ -139,14 +148,17 @@ class Topics:
         return {one: ends[one].end if one in ends else offset for one, offset in found.items()}
 
     def _ask(
-        self, of_client: Mapping[TopicPartition, ClientPartition], which: OffsetSpec
+        self,
+        of_client: Mapping[TopicPartition, ClientPartition],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Mapping[TopicPartition, int]:
         if not of_client:
             return {}
         with self._in_one_line():
             asked: Mapping[ClientPartition, Future[Any]] = self._client.list_offsets(
                 dict.fromkeys(of_client.values(), which),
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=isolation,
                 request_timeout=self._timeout,
             )
             answers = {(one.topic, one.partition): asked[one] for one in asked}

@@ -10,6 +10,7 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.replication import quarantine
 from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.quarantine import Quarantined
 
 _PAGE = 1000
 
@@ -20,13 +21,15 @@ class KeptBack:
 
     Attributes:
         keys: how many.
-        records: how many.
+        held: how many records wait for somebody.
+        waiting: how many wait since their keys have moved.
         first: the lowest offset.
         since: when the oldest one was found.
     """
 
     keys: int
-    records: int
+    held: int
+    waiting: int
     first: int
     since: datetime
 
@@ -34,7 +37,8 @@ class KeptBack:
         """Return both together."""
         return KeptBack(
             self.keys + other.keys,
-            self.records + other.records,
+            self.held + other.held,
+            self.waiting + other.waiting,
             min(self.first, other.first),
             min(self.since, other.since),
         )
@@ -56,6 +60,8 @@ def kept_back(
             page=_PAGE,
         )
         for key in keys:
-            of_one = KeptBack(1, key["records"], key["first"], key["since"].replace(tzinfo=UTC))
+            since, records = key["since"].replace(tzinfo=UTC), key["records"]
+            held = records if state is Quarantined.HELD else 0
+            of_one = KeptBack(1, held, records - held, key["first"], since)
             found[one] = found[one].plus(of_one) if one in found else of_one
     return found

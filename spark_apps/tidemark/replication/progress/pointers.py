@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tidemark.context import RunContext
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import batch_now, reached
 from tidemark.replication.progress.kept_back import KeptBack, kept_back
-from tidemark.replication.ranges import Range, Ranges, RangeState
+from tidemark.replication.ranges import NO_POINTER, Range, Ranges
 from tidemark.replication.tables import pointers
 
 
@@ -29,24 +30,22 @@ def raise_to_kept_back(
 ) -> Mapping[TopicPartition, KeptBack]:
     """Raise the pointers of partitions that less is kept back of by now; return what still is.
 
-    A run that dies between the two leaves a pointer that counts as somebody else's: what follows it
-    is read again, which changes nothing.
+    The ledger says so before and after: a run that dies between leaves a pointer that is known.
     """
     kept = kept_back(run, partitions)
-    raised: dict[TopicPartition, tuple[Range, int]] = {}
-    known = reached(run.control, run.settings, partitions)
+    ledger, settings = Ranges(run), run.settings
+    raised: list[Range] = []
+    known = reached(run.control, settings, partitions)
     for one, entry in known.items():
-        range_ = entry.newest.range if entry.newest else None
-        if range_ is None or entry.newest is None or entry.newest.state is not RangeState.DONE:
-            continue
-        lowest = kept[one].first if one in kept else None
-        pointer = after(entry.pointer, range_.end, lowest)
-        if entry.pointer == range_.pointer_after < pointer:
-            raised[one] = (range_, pointer)
+        if entry.own is not None:
+            lowest = kept[one].first if one in kept else None
+            pointer = after(entry.pointer, entry.own.end, lowest)
+            if pointer > entry.pointer or entry.own.raised_from != NO_POINTER:
+                raised.append(replace(entry.own, pointer_after=pointer, raised_from=entry.pointer))
     if raised:
-        new = {one: pointer for one, (_, pointer) in raised.items()}
-        at = batch_now(run.settings).at
-        before = {one: known[one].pointer for one in raised if known[one].pointer >= 0}
-        pointers.write(run.control, run.settings, new, at, before)
-        Ranges(run).raise_pointers(raised)
+        ledger.raise_pointers(raised)
+        new = {one.partition: one.pointer_after for one in raised}
+        before = {one: known[one].pointer for one in new if known[one].pointer != NO_POINTER}
+        pointers.write(run.control, settings, new, batch_now(settings).at, before)
+        ledger.raise_pointers(replace(one, raised_from=NO_POINTER) for one in raised)
     return kept

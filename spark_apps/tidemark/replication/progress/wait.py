@@ -65,7 +65,7 @@ def missing(control: Control, settings: Settings, targets: Targets) -> Targets:
     if control.table_columns(*table) is None:
         return targets
     known = reached(control, settings, list(targets))
-    return {one: offset for one, offset in targets.items() if (known[one].next or 0) <= offset}
+    return {one: offset for one, offset in targets.items() if known[one].end <= offset}
 
 
 def wait(control: Control, settings: Settings, targets: Targets, seconds: float) -> Targets:
