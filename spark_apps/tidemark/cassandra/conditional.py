@@ -9,10 +9,13 @@ one after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier
 
+_AT_A_TIME = 32
+"""Transactions on different partitions that run at a time."""
 TOGETHER = 100
 """The most rows in one transaction."""
 
@@ -46,6 +49,15 @@ def compare_and_set(
     )
     applied, _ = control.applied(cql, [*values.values(), *key.values(), *expected.values()])
     return applied
+
+
+def applied_to_each(control: Control, cql: str, values: Sequence[Sequence[object]]) -> list[bool]:
+    """Run a conditional statement for each set of values, each of a partition of its own.
+
+    Many run at a time. After an error, other transactions may have been applied.
+    """
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        return list(pool.map(lambda one: control.applied(cql, one)[0], values))
 
 
 def refused(

@@ -191,23 +191,9 @@ class Control:
             values: values of the statement, for each partition.
             timeout: seconds that one transaction may take; by default the setting.
         """
-        limit = {} if timeout is None else {"request_timeout": timeout}
-        profile = self._session.execution_profile_clone_update(EVERYWHERE, **limit)
-        return self._applied_to_each(cql, values, profile)
-
-    def applied_to_each(
-        self, cql: str, values: Iterable[Sequence[object]]
-    ) -> list[tuple[bool, Row]]:
-        """Run `applied` for each set of values, each on a separate partition, many at a time.
-
-        After an error, other transactions may have been applied.
-        """
-        return self._applied_to_each(cql, values, ONCE)
-
-    def _applied_to_each(
-        self, cql: str, values: Iterable[Sequence[object]], profile: Any
-    ) -> list[tuple[bool, Row]]:
         with self._failures.in_one_line():
+            limit = {} if timeout is None else {"request_timeout": timeout}
+            profile = self._session.execution_profile_clone_update(EVERYWHERE, **limit)
             results = execute_concurrent_with_args(
                 self._session,
                 self._prepare(cql),

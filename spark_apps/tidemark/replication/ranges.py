@@ -14,6 +14,7 @@ from datetime import UTC
 from enum import StrEnum
 
 from tidemark import clock
+from tidemark.cassandra import conditional
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
@@ -163,8 +164,9 @@ class Ranges:
         values: Callable[[Range], Sequence[object]],
     ) -> None:
         """Run a lightweight transaction for each range, many at a time."""
-        answers = self._run.control.applied_to_each(cql, [values(one) for one in ranges])
-        for one, (is_applied, _) in zip(ranges, answers, strict=True):
+        rows = [values(one) for one in ranges]
+        answers = conditional.applied_to_each(self._run.control, cql, rows)
+        for one, is_applied in zip(ranges, answers, strict=True):
             if not is_applied:
                 raise LockLost(
                     f"another run works on {one.partition} from offset {one.first}",
