@@ -126,6 +126,8 @@ def test_records_of_the_old_partition_that_are_read_again_do_not_move_a_key_back
     [(_, offset, state, cause)] = quarantine(tenant)
     assert (offset, state, cause) == (1, "held", f"its events end at seq_nr 2, {REPLICATED} at 3")
     assert (numbers(tenant, "moves"), pointers(tenant)) == ([3], {0: 0, 1: 1})
+    still = done(tenant.run("replicate", "replay", "--apply"))
+    assert (still["records_replayed"], still["records_still_held"]) == (0, 1)
     done(tenant.run("replicate", "replay", "--key", "moves", "--skip", "1", "--apply"))
     assert (numbers(tenant, "moves"), pointers(tenant)) == ([3], {0: 1, 1: 1})
 

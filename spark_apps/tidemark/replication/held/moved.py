@@ -127,15 +127,33 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
         .when(is_turn | (is_stuck & ~cannot_be), "next")
         .when(F.col("offset") >= stops, "held")
     )
-    text = F.concat(
-        F.lit("its events end at seq_nr "),
-        F.col("last_nr"),
-        F.lit(", and those of another partition, which are replicated, at "),
-        F.col("reached"),
-    )
+    text = _below(F.col("last_nr"), F.col("reached"))
     told = rows.withColumn("fate", fate).where(F.col("fate").isNotNull())
     is_why = (F.col("fate") == "held") & F.col("is_old") & F.col("cause").isNull()
     return told.withColumn("cause", F.when(is_why, text).otherwise(F.col("cause"))).select(*FATES)
+
+
+@shaped(decoded=DECODED, heads=HEADS, returns=DECODED)
+def with_those_below(decoded: DataFrame, heads: DataFrame) -> DataFrame:
+    """Give a cause to records whose events lie below a head of another partition."""
+    head, last_nr = F.col("head"), F.element_at("events", -1)["seq_nr"]
+    reached = F.greatest(head["seq_nr"], head["delete_to"])
+    is_below = (head["partition"] != F.col("partition")) & (last_nr <= reached)
+    cause = F.when(_known(is_below), _below(last_nr, reached))
+    return (
+        decoded.join(heads, _JOURNAL, "left")
+        .withColumn("cause", F.coalesce("cause", cause))
+        .select(*DECODED)
+    )
+
+
+def _below(last_nr: Column, reached: Column) -> Column:
+    return F.concat(
+        F.lit("its events end at seq_nr "),
+        last_nr,
+        F.lit(", and those of another partition, which are replicated, at "),
+        reached,
+    )
 
 
 def _known(condition: Column) -> Column:

@@ -25,6 +25,7 @@ from tidemark.ledger.locks import Locks
 from tidemark.replication import quarantine
 from tidemark.replication.apply import apply, kept
 from tidemark.replication.fold import Batch
+from tidemark.replication.held import moved
 from tidemark.replication.held.write_times import later_than_all
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import batch_now
@@ -32,6 +33,7 @@ from tidemark.replication.progress.pointers import raise_to_kept_back
 from tidemark.replication.quarantine import Quarantined
 from tidemark.replication.ranges import require_ended
 from tidemark.replication.tables.deletions import Notes, Purpose
+from tidemark.replication.tables.heads import heads_of
 from tidemark.spark.python_workers import prepare_python_workers
 
 _NAMED = 20
@@ -121,7 +123,9 @@ def _held(
     stored = quarantine.stored_records(run, partitions)
     if choice.keys:
         stored = stored.where(F.col("id").isin(*choice.keys))
-    with kept(stored) as records, kept(decoded(records)) as found:
+    with kept(stored) as records, kept(decoded(records)) as read:
+        heads = heads_of(read.select(*JOURNAL_KEY).distinct(), run.settings)
+        found = moved.with_those_below(read, heads).localCheckpoint()
         is_skipped = F.col("offset").isin(*choice.skip) if choice.skip else F.lit(False)
         is_poison = F.col("cause").isNotNull() & ~is_skipped
         stops = found.where(is_poison).groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("stop"))
