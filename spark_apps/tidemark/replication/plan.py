@@ -84,8 +84,9 @@ class Reached:
 
     @property
     def _unfinished(self) -> Range | None:
-        is_running = self.newest is not None and self.newest.state is RangeState.RUNNING
-        return self.newest.range if self.newest is not None and is_running else None
+        if self.newest is None or self.newest.state is not RangeState.RUNNING:
+            return None
+        return self.newest.range
 
 
 def reached(

@@ -33,9 +33,9 @@ _SAME = (*PLACE, "timestamp", "key")
 class Quarantined(StrEnum):
     """What becomes of a record in quarantine.
 
-    HELD ones wait for `replay`, with all later ones of their key. WAITING ones are of a key that
-    has come from another partition, and wait until all of it there is replicated. SKIPPED ones are
-    passed over for good. MENDED ones are replicated with the content that `mend` gave them.
+    HELD ones wait for `replay`, with all later ones of their key. WAITING ones are of a key whose
+    records lie in several partitions, and wait until all of these are read. SKIPPED ones are passed
+    over for good. MENDED ones are replicated with the content that `mend` gave them.
     """
 
     HELD = "held"

@@ -196,8 +196,8 @@ def _outcome(
 def _open_line(open_ones: Sequence[Position]) -> str:
     first = open_ones[0]
     return (
-        f"{counted(len(open_ones), 'topic partition')} waits for the end of a transaction, such as"
-        f" {first.partition} from offset {first.held.end} on"
+        f"{counted(len(open_ones), 'topic partition')} with an open transaction, whose end is"
+        f" waited for, such as {first.partition} from offset {first.held.end} on"
     )
 
 

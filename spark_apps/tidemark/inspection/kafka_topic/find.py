@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,6 +29,7 @@ from tidemark.inspection.kafka_topic.reading import (
 )
 from tidemark.inspection.kafka_topic.records import Expiry
 from tidemark.inspection.kafka_topic.shapes import BOUNDS, READ
+from tidemark.kafka_journal import expired
 from tidemark.kafka_journal.tables import (
     JOURNAL_KEY,
     JOURNAL_WRITES,
@@ -171,7 +171,7 @@ def _compared(
         in_journal = rows_of(run, actions, stored_heads, batch.segment_size, only)
     stored = kept(events.briefly(in_journal, by_value=by_value))
     # What a range says of expiry, a later record may have changed.
-    today = clock.now().astimezone(ZoneInfo(settings.kafka_journal_zone)).date()
+    today = expired.day_of(clock.now(), settings)
     is_known = not asked.is_range or only is not None
     expiry = Expiry(today, settings.kafka_journal_zone) if is_known else None
     verdicts = kept(events.verdicts(said, stored, read, journals, stored_heads, limits, expiry))

@@ -62,8 +62,10 @@ def sorted_out(
     return _sorted(run, found, known)
 
 
-def _sorted(run: RunContext, found: DataFrame, known: DataFrame | None) -> SortedOut:
-    quarantined = []
+def _sorted(
+    run: RunContext, found: DataFrame, known: DataFrame | None, *waiting: DataFrame
+) -> SortedOut:
+    quarantined = [*waiting]
     if run.settings.kafka_journal_poison == "skip":
         skipped = found.where(F.col("cause").isNotNull())
         found = found.where(F.col("cause").isNull())
@@ -137,7 +139,5 @@ def without_waiting(
     keys = moved.in_several_places(found, heads, known).localCheckpoint()
     waiting = moved.matters(found).join(keys, list(JOURNAL_KEY), "left_semi")
     others = found.join(waiting.select(*PLACE), list(PLACE), "left_anti")
-    them = _sorted(run, others, known)
-    waiting = waiting.withColumn("state", F.lit(Quarantined.WAITING.value)).select(*STOPPED)
-    both = waiting if them.quarantined is None else them.quarantined.unionByName(waiting)
-    return SortedOut(them.good, both, them.held)
+    state = F.lit(Quarantined.WAITING.value)
+    return _sorted(run, others, known, waiting.withColumn("state", state).select(*STOPPED))
