@@ -37,11 +37,13 @@ class _State:
     Attributes:
         received: the first signal.
         parent: the process id of spark-submit, if this process is its child.
+        deferrals: blocks of `deferred` that the main thread is in.
         stop: what stops the work outside of the main thread.
     """
 
     received: signal.Signals | None = None
     parent: int | None = None
+    deferrals: int = 0
     stop: Callable[[], None] = lambda: None
 
 
@@ -51,7 +53,8 @@ _process = _State()
 def ended_by() -> signal.Signals | None:
     """Return the signal that has ended the run; SIGTERM if its spark-submit has ended."""
     if _process.parent is not None and os.getppid() != _process.parent:
-        return _process.received or signal.SIGTERM
+        # The signal of `_watch`, which may follow, must not interrupt what this answer leads to.
+        _process.received = _process.received or signal.SIGTERM
     return _process.received
 
 
@@ -103,6 +106,22 @@ def handlers_kept() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Raise `Ended` for a signal during the block at its end; for what releases, in any thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = _process.received
+    _process.deferrals += 1
+    try:
+        yield
+    finally:
+        _process.deferrals -= 1
+    if before is None:
+        check()
+
+
 def _receive(number: int, _: FrameType | None) -> None:
     if _process.received is not None:
         return
@@ -111,7 +130,8 @@ def _receive(number: int, _: FrameType | None) -> None:
     logging.getLogger().addHandler(_NO_LOG)
     # The interrupted code may hold the locks that `threading.Thread` needs.
     _thread.start_new_thread(_stop, ())
-    raise Ended
+    if not _process.deferrals:
+        raise Ended
 
 
 def _stop() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import cast
 from unittest.mock import Mock
@@ -128,6 +129,29 @@ def test_error_that_follows_a_signal_is_no_failure_of_a_piece() -> None:
         with pytest.raises(termination.Ended), claimed.failed_on_error():
             cancelled()
     recorder.finish.assert_not_called()
+    assert server.holders == {}
+
+
+def test_a_signal_while_locks_are_released_ends_the_run_after_they_are() -> None:
+    """spark-submit's end fails Spark's work at once, and its signal comes half a second later."""
+
+    class EndedWhileReleasing(FarAway):
+        def _applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
+            if cql.startswith("DELETE"):
+                signal.raise_signal(signal.SIGTERM)
+            return super()._applied(cql, values)
+
+    server = EndedWhileReleasing(0)
+    with termination.raised(), pytest.raises(termination.Ended), locks(server, "a"):
+        pass
+    assert server.holders == {}
+    # A second signal changes nothing, and the error that unwinds the stack is not replaced.
+    with termination.raised():
+        with suppress(ZeroDivisionError), locks(server, "a"):
+            with suppress(termination.Ended):
+                signal.raise_signal(signal.SIGINT)
+            raise ZeroDivisionError
+        assert termination.ended_by() is signal.SIGINT
     assert server.holders == {}
 
 

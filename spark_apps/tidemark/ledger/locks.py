@@ -121,7 +121,8 @@ class Locks:
             self._require_no_overlap()
             self.check()
         except BaseException:
-            self._end()
+            with termination.deferred():
+                self._end()
             raise
         return self
 
@@ -132,7 +133,8 @@ class Locks:
         trace: TracebackType | None,
     ) -> None:
         """Stop renewal and release every lock that this run still holds."""
-        self._end()
+        with termination.deferred():
+            self._end()
 
     def check(self) -> None:
         """Check that every lock is still held; call before each kind of write.
