@@ -45,7 +45,7 @@ def apply(
 
     Args:
         run: the context of the run.
-        records: decoded; all can be read.
+        records: decoded; all can be read, and those of a journal are in one partition of the frame.
         batch: how they are folded.
         notes: those of their topic partitions; of a run that died here, some may be left.
         begin: called before the first write with the newest write time of the heads, by topic
@@ -78,15 +78,11 @@ def apply(
             notes.note(changes.deletions(after, bases))
             notes.purge(ensure_locked)
         events = changes.written_rows(records, after, bases)
-        large = after.where(F.col("bytes") > run.settings.cassandra_batch_size).select(*JOURNAL_KEY)
-        ensure_locked()
         if any(one["large"] for one in told):
-            rows.write_events(
-                events.join(large, list(JOURNAL_KEY), "left_semi"), run.settings, in_order=True
-            )
+            rows.write_in_waves(events, run.settings, ensure_locked)
+        else:
             ensure_locked()
-            events = events.join(large, list(JOURNAL_KEY), "left_anti")
-        rows.write_events(events, run.settings, in_order=False)
+            rows.write_events(events, run.settings)
         changed = changes.changed_heads(after, bases)
         if any(one["without_expiry"] for one in told):
             # First, since a head that is written counts as done.
@@ -125,10 +121,17 @@ def _newest(told: Sequence[Row]) -> WriteTimes:
 
 
 @contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep the rows of a frame on disk while the block works with them."""
+def kept(frame: DataFrame, tasks: int = 0) -> Iterator[DataFrame]:
+    """Keep the rows of a frame on disk while the block works with them.
+
+    Args:
+        frame: the rows.
+        tasks: into how many partitions they go by journal; as they are by default.
+    """
+    if tasks:
+        frame = frame.repartition(tasks, *JOURNAL_KEY)
     stored = kept_once(frame, StorageLevel.DISK_ONLY)
     try:
-        yield gateway.leaf(stored)
+        yield gateway.leaf(stored, tuple(JOURNAL_KEY) if tasks else ())
     finally:
         stored.unpersist()

@@ -23,7 +23,7 @@ from tidemark.replication.fold import Batch
 from tidemark.replication.held import sorting
 from tidemark.replication.held.sorting import LowestKeptBack, SortedOut
 from tidemark.replication.kafka.failures import kafka_in_one_line
-from tidemark.replication.kafka.records import Spans, records
+from tidemark.replication.kafka.records import Spans, records, tasks_of
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import write_time_base
 from tidemark.replication.progress.pointers import after
@@ -84,9 +84,10 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
         TopicMoved: Kafka has dropped the records meanwhile.
     """
     prepare_python_workers(run.spark)
+    tasks = tasks_of(run.spark, order.spans)
     raw = records(run.spark, run.settings, order.spans)
     raw = quarantine.corrected(run, raw, list(order.spans))
-    with kafka_in_one_line(run.settings, order.spans), kept(decoded(raw)) as found:
+    with kafka_in_one_line(run.settings, order.spans), kept(decoded(raw), tasks) as found:
         told = _summary(found)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not order.pinned:

@@ -10,10 +10,9 @@ from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.kafka_journal.wire.shapes import DECODED
 from tidemark.partitioning import columns
 from tidemark.replication.shapes import ACTIONS, FOLDED, JOURNAL_ROWS
+from tidemark.replication.tables.row_bytes import row_bytes
 from tidemark.spark.shapes import shaped
 
-_FIXED_BYTES = 256
-"""More than the columns of a row take that are no text."""
 _OF_RECORD = ("origin", "version", "metadata", "headers", "timestamp", "partition", "offset")
 
 
@@ -36,21 +35,9 @@ def actions_of(decoded: DataFrame) -> DataFrame:
 
 def _bytes() -> Column:
     """Return the most bytes that the rows of a record take in CQL; null without events."""
-    texts = F.concat_ws("", "topic", "id", "origin", "version", "metadata", F.to_json("headers"))
-    shared = F.octet_length(texts) + _FIXED_BYTES
     return F.aggregate(
-        "events",
-        F.lit(0).cast("bigint"),
-        lambda total, event: total + shared + _bytes_of(event),
+        "events", F.lit(0).cast("bigint"), lambda total, event: total + row_bytes(event)
     )
-
-
-def _bytes_of(event: Column) -> Column:
-    """Return the bytes of an event's own columns."""
-    payload = F.coalesce(
-        F.octet_length(event["payload_txt"]), F.octet_length(event["payload_bin"]), F.lit(0)
-    )
-    return payload + F.octet_length(F.concat_ws("", event["tags"])) + 8 * F.size(event["tags"])
 
 
 @shaped(decoded=DECODED, folded=FOLDED, returns=JOURNAL_ROWS)
@@ -60,12 +47,16 @@ def journal_rows(decoded: DataFrame, folded: DataFrame) -> DataFrame:
     Args:
         decoded: all records that were folded.
         folded: what has become of them.
+
+    Returns:
+        Rows that are partitioned as the records are.
     """
     appends = decoded.where(F.col("action") == ActionType.APPEND.value)
     journals = folded.select(*JOURNAL_KEY, "seen", "lives", "deletions")
     life = F.element_at(F.filter("lives", lambda one: one["offset"] <= F.col("offset")), -1)
     events = (
-        appends.join(journals, list(JOURNAL_KEY))
+        # Sorting the payloads for a join would take longer than all else here.
+        appends.join(journals.hint("shuffle_hash"), list(JOURNAL_KEY))
         .where(F.col("seen").isNull() | (F.col("offset") > F.col("seen")))
         .withColumn("life", life)
         .select(*JOURNAL_KEY, *_OF_RECORD, "life", "deletions", F.explode("events").alias("event"))

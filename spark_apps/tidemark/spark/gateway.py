@@ -56,15 +56,33 @@ def named(spark: SparkSession, path: str) -> Any:
     return getattr(member, "MODULE$") if path.endswith("$") else member
 
 
-def leaf(frame: DataFrame) -> DataFrame:
+def leaf(frame: DataFrame, partitioned_by: Sequence[str] = ()) -> DataFrame:
     """Return a frame of the same rows, whose plan is no more than their RDD.
 
     Spark goes through the whole plan of a frame for each frame that is made of it. To be computed
     once, the frame must be kept (`read_once`).
+
+    Args:
+        frame: the rows.
+        partitioned_by: columns by which `repartition` has partitioned the rows, into a number of
+            partitions that was named; grouping or joining by them then needs no other shuffle.
     """
     session = frame.sparkSession
     rows = frame._jdf.queryExecution().toRdd()
-    made = session_of(session).internalCreateDataFrame(rows, frame._jdf.schema(), False)
+    if not partitioned_by:
+        made = session_of(session).internalCreateDataFrame(rows, frame._jdf.schema(), False)
+        return DataFrame(made, session)
+    output = frame._jdf.queryExecution().analyzed().output()
+    columns = {one.name(): one for one in each(output)}
+    plans = "org.apache.spark.sql.catalyst.plans.physical"
+    keys = sequence(session, [columns[name] for name in partitioned_by])
+    partitioning = named(session, plans).HashPartitioning(keys, rows.getNumPartitions())
+    nothing = named(session, "scala.Option").empty()
+    plan = named(session, "org.apache.spark.sql.execution").LogicalRDD(
+        *(output, rows, partitioning, sequence(session, ()), False),
+        *(session_of(session), nothing, nothing),
+    )
+    made = named(session, "org.apache.spark.sql.Dataset").ofRows(session_of(session), plan)
     return DataFrame(made, session)
 
 

@@ -219,7 +219,7 @@ def _apply(
     )
     events = mending.compared.rows.withColumn(WRITE_TIME, at).select(*WRITTEN_ROWS)
     ensure_locked()
-    rows.write_events(_of(events, missing), settings, in_order=False)
+    rows.write_events(_of(events, missing).repartition(*JOURNAL_KEY), settings)
     ensure_locked()
     rows.overwrite_events(_of(events, different), settings)
     heads = mending.heads.withColumn(WRITE_TIME, at).select(*CHANGED_HEADS)

@@ -127,7 +127,7 @@ def _replicate(
     ensure_locked: EnsureLocked,
 ) -> None:
     fate = F.col("fate")
-    good = leaving.where(fate == "next").select(*DECODED)
+    good = leaving.where(fate == "next").select(*DECODED).repartition(*JOURNAL_KEY)
     begin = later_than_all(run, there, leaving)
     notes = Notes(run, there, Purpose.REPLAY)
     apply(run, good, batch_now(run.settings), notes, begin, ensure_locked, accepts_moved=True)

@@ -181,7 +181,7 @@ def _apply(
         begin = later_than_all(run, list(partitions), held)
         notes = Notes(run, partitions, Purpose.REPLAY)
         # One that has come from another partition has waited for all that is left of it there.
-        good = held.where(F.col("becomes") == "replayed")
+        good = held.where(F.col("becomes") == "replayed").repartition(*JOURNAL_KEY)
         apply(run, good, batch, notes, begin, ensure_locked, accepts_moved=True)
         ensure_locked()
         replayed, skipped = (held.where(F.col("becomes") == name) for name in _LEAVING)

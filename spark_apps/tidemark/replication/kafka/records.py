@@ -39,8 +39,13 @@ def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
         "failOnDataLoss": "true",
     }
     found = spark.read.format("kafka").options(**options).load().select(*RECORDS)
+    return found.coalesce(tasks_of(spark, spans))
+
+
+def tasks_of(spark: SparkSession, spans: Spans) -> int:
+    """Return into how many tasks the work on spans of offsets is cut."""
     offsets = sum(end - first for first, end in spans.values())
-    return found.coalesce(max(spark.sparkContext.defaultParallelism, offsets // _OFFSETS_OF_A_TASK))
+    return max(spark.sparkContext.defaultParallelism, offsets // _OFFSETS_OF_A_TASK)
 
 
 def _by_topic(values: Iterable[tuple[TopicPartition, int]]) -> dict[str, list[int]]:

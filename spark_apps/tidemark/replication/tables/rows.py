@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.kafka_journal import cql_duration
 from tidemark.kafka_journal.tables import JOURNAL_KEY
@@ -17,22 +19,93 @@ from tidemark.replication.shapes import (
     WRITE_TIME,
     WRITTEN_ROWS,
 )
+from tidemark.replication.tables.row_bytes import row_bytes
 from tidemark.settings import Settings
+from tidemark.spark import gateway
+from tidemark.spark.read_once import kept_once
 from tidemark.spark.shapes import Shape, shaped
+
+WAVES = 8
+"""More cost more jobs than the journals with so many rows are worth."""
+_EVENTS = (*JOURNAL_ROWS, WRITE_TIME)
+_IN_ORDER = ("topic", "id", "segment", "seq_nr")
 
 
 @shaped(rows=WRITTEN_ROWS)
-def write_events(rows: DataFrame, settings: Settings, *, in_order: bool) -> None:
+def write_events(rows: DataFrame, settings: Settings) -> None:
     """Write rows of journal; a column that the record leaves out stays unset.
 
     A reader that meets the first of the new events of a journal and the third, but not the second,
     goes on behind the third. So those of a segment are written as one batch, which readers see as
-    a whole; if they are too many for one (`in_order`), each batch waits for the one before it.
+    a whole. If they are too many for one, they are written in waves (`write_in_waves`).
+
+    Args:
+        rows: partitioned so that all rows of a journal are in one partition of the frame.
+        settings: where the journal is.
     """
-    place = ("topic", "id", "segment")
-    grouped = rows.select(*JOURNAL_ROWS, WRITE_TIME).repartition(*place)
+    _write_events(rows.select(*_EVENTS).sortWithinPartitions(*_IN_ORDER), settings)
+
+
+@shaped(rows=WRITTEN_ROWS)
+def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLocked) -> None:
+    """Write rows of journal of which some journals have more than a batch takes.
+
+    A batch of a journal must be written before the next one is sent. Each wave writes the next
+    batch of every journal, and begins when the wave before it has ended. What is left of a journal
+    after the last wave is written batch by batch, as every wave costs a job.
+
+    Args:
+        rows: partitioned so that all rows of a journal are in one partition of the frame.
+        settings: where the journal is, and how large a batch may be.
+        ensure_locked: called before each wave.
+    """
+    stored = kept_once(waves(rows, settings.cassandra_batch_size), StorageLevel.DISK_ONLY)
+    try:
+        numbered = gateway.leaf(stored)
+        for wave in range(WAVES):
+            ensure_locked()
+            _write_events(numbered.where(F.col("wave") == wave).drop("wave"), settings)
+        ensure_locked()
+        left = numbered.where(F.col("wave") == WAVES).drop("wave")
+        if not left.isEmpty():
+            _write_events(left, settings, in_order=True)
+    finally:
+        stored.unpersist()
+
+
+@shaped(rows=WRITTEN_ROWS, returns={**WRITTEN_ROWS, "wave": "int"})
+def waves(rows: DataFrame, batch_size: int) -> DataFrame:
+    """Return rows with the wave that each is written in, WAVES for all further ones.
+
+    What a wave has of a journal is in one segment, and no more than a batch takes, or one row.
+    Rows are sorted by wave, journal and seq nr in each partition of the frame.
+
+    Args:
+        rows: of any journals.
+        batch_size: in bytes.
+    """
+    of_journal = Window.partitionBy(*JOURNAL_KEY)
+    in_order = of_journal.orderBy("segment", "seq_nr")
+    row = F.struct("tags", "payload_txt", "payload_bin")
+    sized = rows.select(*_EVENTS).withColumn("bytes", row_bytes(row))
+    # The rows between two multiples of `room` are fewer bytes than that; with the one that lies on
+    # the first of them they are no more than a batch.
+    room = F.greatest(batch_size - F.max("bytes").over(of_journal), F.lit(1))
+    begins_segment = F.lag("segment").over(in_order) != F.col("segment")
+    measured = sized.withColumns({"room": room, "begins_segment": begins_segment})
+    weight = F.col("bytes") + F.when(F.col("begins_segment"), F.col("room")).otherwise(0)
+    up_to = F.sum(weight).over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    wave = F.least(F.floor(up_to / F.col("room")), F.lit(WAVES)).cast("int")
+    return (
+        measured.withColumn("wave", wave)
+        .select(*_EVENTS, "wave")
+        .sortWithinPartitions("wave", *_IN_ORDER)
+    )
+
+
+def _write_events(rows: DataFrame, settings: Settings, *, in_order: bool = False) -> None:
     connector.write(
-        grouped.sortWithinPartitions(*place, "seq_nr"),
+        rows,
         settings.kafka_journal_keyspace,
         settings.kafka_journal_table,
         write_time=WRITE_TIME,

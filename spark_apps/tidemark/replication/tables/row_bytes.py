@@ -1,0 +1,41 @@
+"""The most bytes that a row of journal takes in CQL.
+
+The connector adds up its own estimate of rows until a batch is full. This one is never below it, so
+what fits by this one fits.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_FIXED_BYTES = 256
+"""More than the columns of a row take that are no text."""
+_OF_AN_ELEMENT = 8
+"""Of the length of a text in a set or a map."""
+_TEXTS = ("topic", "id", "origin", "version", "metadata")
+
+
+def row_bytes(event: Column) -> Column:
+    """Return the bytes of the row of an event.
+
+    Args:
+        event: with `tags`, `payload_txt` and `payload_bin`; the other columns go by their names.
+    """
+    payload = F.coalesce(
+        F.octet_length(event["payload_txt"]), F.octet_length(event["payload_bin"]), F.lit(0)
+    )
+    texts = reduce(Column.__add__, (F.coalesce(F.octet_length(name), F.lit(0)) for name in _TEXTS))
+    headers = F.concat(F.map_keys("headers"), F.map_values("headers"))
+    return payload + texts + _total(headers) + _total(event["tags"]) + _FIXED_BYTES
+
+
+def _total(texts: Column) -> Column:
+    """Return the bytes of an array of texts; 0 if it is null."""
+    return F.coalesce(F.aggregate(texts, F.lit(0), _plus), F.lit(0))
+
+
+def _plus(total: Column, text: Column) -> Column:
+    return total + F.coalesce(F.octet_length(text), F.lit(0)) + _OF_AN_ELEMENT
