@@ -69,25 +69,28 @@ def test_marks_and_records_that_are_passed_over_are_no_actions(spark: SparkSessi
     ]
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize(("size", "appends_only"), [(2, False), (3, False), (2, True)])
 def test_rows_are_those_that_are_left_behind_all_actions(
-    spark: SparkSession, examples: Examples, size: int
+    spark: SparkSession, examples: Examples, size: int, appends_only: bool
 ) -> None:
-    drawn = {f"id {place}": history for place, history in enumerate(examples(histories(), 300))}
-    records = [
-        record(name, action) for name, (actions, _, _) in drawn.items() for action in actions
-    ]
+    drawn = {
+        f"id {place}": [one for one in actions if one.kind == "append" or not appends_only]
+        for place, (actions, _, _) in enumerate(examples(histories(), 300))
+    }
+    records = [record(name, action) for name, actions in drawn.items() for action in actions]
     frame = decoded(spark, records)
     heads = ", ".join(f"{name} {kind}" for name, kind in HEADS.items())
     none = spark.createDataFrame([], heads)
-    rows = journal_rows(frame, folded(actions_of(frame), none, Batch(AT, "UTC", size))).collect()
+    batch = Batch(AT, "UTC", size)
+    after = folded(actions_of(frame), none, batch, appends_only=appends_only)
+    rows = journal_rows(frame, after, appends_only=appends_only).collect()
     found: dict[str, dict[tuple[int, int, int], str | None]] = {name: {} for name in drawn}
     for row in rows:
         key = (row["segment"], row["seq_nr"], row["offset"])
         assert key not in found[row["id"]]
         found[row["id"]][key] = row["meta_record_id"]
         assert row["payload_txt"] == str(row["seq_nr"])
-    for name, (actions, _, _) in drawn.items():
+    for name, actions in drawn.items():
         stored = Stored()
         stored.apply(actions, size)
         expected = {

@@ -77,13 +77,13 @@ def test_large_journals_take_few_waves(spark: SparkSession) -> None:
 
 def test_production_settings_keep_the_rows_of_a_journal_together(spark: SparkSession) -> None:
     """Adaptive execution may join partitions, and must not split them."""
-    before = {name: spark.conf.get(name) for name in PRODUCTION}
+    before = {name: str(spark.conf.get(name)) for name in PRODUCTION}
     try:
         for name, value in PRODUCTION.items():
             spark.conf.set(name, value)
         partitions = waved(spark, {name: [10] * 20 for name in "abcdefgh"}, 3)
     finally:
         for name, value in before.items():
-            spark.conf.set(name, str(value))
+            spark.conf.set(name, value)
     places = [(row.id, index) for index, rows in enumerate(partitions) for row in rows]
     assert len(set(places)) == 8

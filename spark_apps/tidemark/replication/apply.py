@@ -39,6 +39,7 @@ def apply(
     begin: Callable[[WriteTimes], WriteTimes],
     ensure_locked: EnsureLocked,
     *,
+    appends_only: bool = False,
     accepts_moved: bool = False,
 ) -> bool:
     """Write what records do.
@@ -51,6 +52,7 @@ def apply(
         begin: called before the first write with the newest write time of the heads, by topic
             partition; returns the bases.
         ensure_locked: called before each kind of write.
+        appends_only: whether no record is a delete or purge.
         accepts_moved: whether the records of a key may be of another partition than its head; all
             records of a key are of one.
 
@@ -64,7 +66,7 @@ def apply(
     notes.purge(ensure_locked)
     actions = actions_of(records)
     heads = heads_of(actions.select(*JOURNAL_KEY).distinct(), run.settings)
-    with kept(folded(actions, heads, batch)) as after:
+    with kept(folded(actions, heads, batch, appends_only=appends_only)) as after:
         told = _told(after, run.settings.cassandra_batch_size)
         if not accepts_moved and any(one["has_moved"] for one in told):
             return False
@@ -77,7 +79,7 @@ def apply(
             ensure_locked()
             notes.note(changes.deletions(after, bases))
             notes.purge(ensure_locked)
-        events = changes.written_rows(records, after, bases)
+        events = changes.written_rows(records, after, bases, appends_only=appends_only)
         if any(one["large"] for one in told):
             rows.write_in_waves(events, run.settings, ensure_locked)
         else:

@@ -126,8 +126,11 @@ def _write(
             return {one.partition: one.write_time_base for one in ranges}
 
         notes = Notes(run, partitions, Purpose.RANGE)
-        return apply(run, them.good, order.batch, notes, begin, ensure_locked)
+        return apply(
+            run, them.good, order.batch, notes, begin, ensure_locked, appends_only=appends_only
+        )
 
+    appends_only = not any(one["deletes"] or one["purges"] for one in told)
     has_poison = any(one["poison"] is not None for one in told)
     them = sorting.sorted_out(run, raw, found, order.locked, has_poison=has_poison)
     if sorting.returns(them) or not apply_these(them):

@@ -23,9 +23,11 @@ from tidemark.spark.shapes import shaped
 
 
 @shaped(decoded=DECODED, folded=FOLDED, bases=BASES, returns=WRITTEN_ROWS)
-def written_rows(decoded: DataFrame, folded: DataFrame, bases: DataFrame) -> DataFrame:
+def written_rows(
+    decoded: DataFrame, folded: DataFrame, bases: DataFrame, *, appends_only: bool
+) -> DataFrame:
     """Return the rows of journal."""
-    rows = _with_base(journal_rows(decoded, folded), bases)
+    rows = _with_base(journal_rows(decoded, folded, appends_only=appends_only), bases)
     return rows.withColumn(WRITE_TIME, _at(F.col("offset"))).select(*WRITTEN_ROWS)
 
 

@@ -41,19 +41,24 @@ def _bytes() -> Column:
 
 
 @shaped(decoded=DECODED, folded=FOLDED, returns=JOURNAL_ROWS)
-def journal_rows(decoded: DataFrame, folded: DataFrame) -> DataFrame:
+def journal_rows(decoded: DataFrame, folded: DataFrame, *, appends_only: bool = False) -> DataFrame:
     """Return the rows of the appends that heads have not seen, but for those deleted again.
 
     Args:
         decoded: all records that were folded.
         folded: what has become of them.
+        appends_only: as of `fold.folded`.
 
     Returns:
         Rows that are partitioned as the records are.
     """
     appends = decoded.where(F.col("action") == ActionType.APPEND.value)
     journals = folded.select(*JOURNAL_KEY, "seen", "lives", "deletions")
-    life = F.element_at(F.filter("lives", lambda one: one["offset"] <= F.col("offset")), -1)
+    life = (
+        F.col("lives")[0]
+        if appends_only
+        else F.element_at(F.filter("lives", lambda one: one["offset"] <= F.col("offset")), -1)
+    )
     events = (
         # Sorting the payloads for a join would take longer than all else here.
         appends.join(journals.hint("shuffle_hash"), list(JOURNAL_KEY))
@@ -65,8 +70,8 @@ def journal_rows(decoded: DataFrame, folded: DataFrame) -> DataFrame:
             "segment", columns.journal_segment(F.col("seq_nr"), F.col("life")["segment_size"])
         )
     )
-    is_deleted = F.exists("deletions", _deletes)
-    rows = events.where(~is_deleted).withColumn("meta_record_id", F.col("life")["record_id"])
+    stay = events if appends_only else events.where(~F.exists("deletions", _deletes))
+    rows = stay.withColumn("meta_record_id", F.col("life")["record_id"])
     return rows.select(*JOURNAL_ROWS)
 
 

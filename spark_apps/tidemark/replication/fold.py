@@ -51,7 +51,9 @@ class Batch:
 
 
 @shaped(actions=ACTIONS, heads=HEADS, returns=FOLDED)
-def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
+def folded(
+    actions: DataFrame, heads: DataFrame, batch: Batch, *, appends_only: bool = False
+) -> DataFrame:
     """Fold the actions on each journal into its head.
 
     Args:
@@ -59,6 +61,8 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
             actions on the journal have one partition, and nothing of it is left in another.
         heads: the heads of these journals, as far as there are any.
         batch: what the actions have in common.
+        appends_only: whether no action is a delete or purge. Then no action depends on the one
+            before it, and Spark compiles what it would else interpret.
 
     Returns:
         One row for each journal with an action that its head has not seen yet. A head that names
@@ -74,7 +78,7 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
     is_unseen = seen.isNull() | (F.col("offset") > seen) | (is_purge & (F.col("offset") == seen))
     head = F.first("before")
     changes = (
-        _changes(stored.where(is_unseen), batch)
+        _changes(stored.where(is_unseen), batch, appends_only=appends_only)
         .groupBy(*_JOURNAL)
         .agg(
             head.alias("before"),
@@ -96,17 +100,22 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
         .alias("lives"),
         F.array().alias("deletions"),
     ).cast(_STATE)
-    end = F.aggregate("changes", begin, lambda state, change: _next(state, change, batch))
+    if appends_only:
+        # Those of a journal are one change; of one that has moved, nothing is written.
+        end = _appended(begin, F.col("changes")[0], batch)
+    else:
+        end = F.aggregate("changes", begin, lambda state, change: _next(state, change, batch))
     told = changes.withColumn("end", end)
     parts = {name: F.col("end")[name] for name in ("head", "lives", "deletions")}
     return told.withColumns(parts).select(*FOLDED)
 
 
-def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
+def _changes(actions: DataFrame, batch: Batch, *, appends_only: bool) -> DataFrame:
     """Return the actions with the appends between two others as one."""
     in_order = Window.partitionBy(*_JOURNAL).orderBy("offset")
     is_append = F.col("action") == ActionType.APPEND.value
-    runs = actions.withColumn("run", F.sum(F.when(is_append, 0).otherwise(1)).over(in_order))
+    run = F.sum(F.when(is_append, 0).otherwise(1)).over(in_order)
+    runs = actions.withColumn("run", F.lit(0) if appends_only else run)
     last = [F.max_by(name, "offset").alias(name) for name in ("to", "last_nr", "expire_after")]
     first = [F.min_by(name, "offset").alias(name) for name in ("first_nr", "origin")]
     whole = runs.groupBy(*_JOURNAL, "partition", "run", "action").agg(
