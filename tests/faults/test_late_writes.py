@@ -44,7 +44,7 @@ def asleep(journal: Journal, seam: Seam, application: str, *arguments: str) -> I
         pytest.param(Seam.TAG_VIEWS_WRITTEN, "tag_write", window(0, 6), marks=pytest.mark.long),
         (Seam.PROGRESS_WRITTEN, "tag_write", window(0, 6)),
         pytest.param(Seam.SCANNING_WRITTEN, "tag_write", window(0, 6), marks=pytest.mark.long),
-        (Seam.SCANNING_DELETED, "reconcile", DELETES_FIRST),
+        pytest.param(Seam.SCANNING_DELETED, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
         pytest.param(Seam.PROGRESS_DELETED, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
         pytest.param(Seam.ROWS_DELETED, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
         pytest.param(Seam.TAG_VIEWS_WRITTEN, "reconcile", DELETES_FIRST, marks=pytest.mark.long),

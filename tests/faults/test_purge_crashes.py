@@ -174,6 +174,7 @@ def test_killed_after_a_write_and_run_again(
     assert killed.run(name, "--apply").report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_a_purge_of_expired_journals_killed_after_its_records_sends_none_again(
     make_journal: Callable[..., Journal], kafka: str, tmp_path: Path
 ) -> None:

@@ -221,7 +221,13 @@ def undisturbed(make_journals: Callable[..., Journal]) -> Callable[[str], Undist
     return after
 
 
-@pytest.mark.parametrize("name", BOUNDARIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("repair", "rebuild a tag") else pytest.param(name, marks=pytest.mark.long)
+        for name in BOUNDARIES
+    ],
+)
 def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     undisturbed: Callable[[str], Undisturbed], name: str
 ) -> None:

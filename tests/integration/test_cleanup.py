@@ -284,6 +284,7 @@ def test_directory_that_is_not_for_copies_is_neither_written_nor_read(
     assert [*outside.iterdir()] == []
 
 
+@pytest.mark.long
 def test_copy_that_names_another_directory_is_left_out(
     journal: Journal, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -434,6 +435,7 @@ def test_what_fits_comes_back_of_one_run_and_of_single_persistence_ids(
     assert numbers(journal) == {**before, "b|ü✓": list(range(1, EVENTS + 1))}
 
 
+@pytest.mark.long
 def test_snapshots_come_back_and_what_an_actor_has_deleted_since_stays_deleted(
     journal: Journal, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_groups_use_the_version_that_was_loaded_before_them(
     assert all("shop_base" in row["wheels"] for row in rows)
 
 
+@pytest.mark.long
 def test_a_group_that_is_executed_late_uses_what_was_loaded_before_it(journal: Journal) -> None:
     run = context(journal)
     loaded = LoadedLibraries(run, "default")

@@ -190,6 +190,7 @@ def test_a_journal_that_was_appended_to_and_not_replicated_since_stays(tenant: T
     tenant.verify()
 
 
+@pytest.mark.long
 def test_a_journal_of_which_records_are_held_stays(tenant: Tenant) -> None:
     tenant.topic.record(b"k", b"no JSON", b"x")
     tenant.topic.log[0].append(("k", Action(1, "mark")))
@@ -215,6 +216,7 @@ def test_a_second_purge_before_the_first_is_replicated_leaves_the_next_life_alon
     tenant.verify()
 
 
+@pytest.mark.long
 def test_a_topic_that_takes_no_record_fails_the_run_at_its_end(tenant: Tenant) -> None:
     """Journals of the other topics are purged."""
     other = Topic(tenant.kafka, prefix=f"{tenant.topic.prefix}-other")
@@ -267,6 +269,7 @@ def test_a_user_who_may_not_write_the_topic_gets_one_line(
     assert tenant.sent() == []
 
 
+@pytest.mark.long
 def test_a_topic_that_was_made_anew_is_left_alone(tenant: Tenant) -> None:
     """Its heads are of the former topic, of which they may be the only trace."""
     at = {"topic": tenant.topic.name, "offset": 5000}

@@ -123,6 +123,7 @@ def test_every_strategy_and_every_check_reads_an_older_table(old_journal: Journa
     assert comparable(journal.rows("tag_views")) == comparable(written["tag_views"])
 
 
+@pytest.mark.long
 def test_what_has_nothing_left_but_a_static_column_has_no_events(
     old_journal: Journal, tmp_path: Path
 ) -> None:
@@ -200,7 +201,10 @@ def rows_of(journal: Journal) -> list[tuple[str, int, int]]:
     return sorted(tuple(row[name] for name in names) for row in journal.rows("tag_views"))
 
 
-@pytest.mark.parametrize("strategy", ["scan", "tails", "index"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["tails", *(pytest.param(name, marks=pytest.mark.long) for name in ("scan", "index"))],
+)
 def test_no_strategy_tags_what_counts_as_deleted_and_one_finding_names_a_wrong_deleted_to(
     hidden: Journal, tmp_path: Path, strategy: str
 ) -> None:
@@ -230,6 +234,7 @@ def test_no_strategy_tags_what_counts_as_deleted_and_one_finding_names_a_wrong_d
     succeeded(journal.run("validate", *window(0, 3)))
 
 
+@pytest.mark.long
 def test_what_is_deleted_while_validate_reads_is_no_wrong_deleted_to(
     hidden: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,10 @@ def test_what_follows_an_open_transaction_waits_for_its_end(tenant: Journal, top
     assert (numbers(tenant), pointers(tenant)) == ([1, 2], {0: 2})
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec",
+    ["zstd", *(pytest.param(one, marks=pytest.mark.long) for one in ("gzip", "snappy", "lz4"))],
+)
 def test_compressed_records_are_read(
     kafka: str, make_journal: Callable[..., Journal], codec: str
 ) -> None:

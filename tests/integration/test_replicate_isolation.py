@@ -80,6 +80,7 @@ def test_a_key_without_a_head_whose_records_lie_in_two_partitions_begins_with_th
     assert (head["partition"], head["seq_nr"]) == (0, 2)
 
 
+@pytest.mark.long
 def test_records_of_a_moved_key_wait_for_those_that_are_held_where_it_came_from(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -101,6 +102,7 @@ def test_records_of_a_moved_key_wait_for_those_that_are_held_where_it_came_from(
     assert {row[2] for row in quarantine(tenant)} == {"skipped"}
 
 
+@pytest.mark.long
 def test_records_of_the_old_partition_that_are_read_again_do_not_move_a_key_back(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_range_that_was_not_ended_gives_way_to_the_pointer_of_another_replicat
     assert done(tenant.run("replicate", "replay")) == {}
 
 
+@pytest.mark.long
 def test_the_loss_of_an_unfinished_range_can_be_accepted(tenant: Journal, topic: Topic) -> None:
     topic.append("a", [1])
     topic.flush()
@@ -221,6 +224,7 @@ def test_the_pointer_stays_below_what_is_held_and_nothing_is_read_twice(
     assert {row[2] for row in quarantine(tenant)} == {"skipped"}
 
 
+@pytest.mark.long
 def test_without_a_record_before_what_is_held_there_is_no_pointer(
     tenant: Journal, topic: Topic
 ) -> None:

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("production")
 MORE_SEAMS = (*SEAMS, Seam.RECORDS_QUARANTINED, Seam.RECORDS_RELEASED)
 PARTITIONS = 3
 SEEDS = 60
-SAMPLE = 1
 
 
 class Movers:
@@ -70,17 +69,17 @@ class Movers:
 
 
 @pytest.mark.parametrize(
-    "seed",
-    [pytest.param(seed, marks=[] if seed < SAMPLE else pytest.mark.soak) for seed in range(SEEDS)],
+    ("seed", "runs"),
+    [(0, 2), *(pytest.param(seed, 4, marks=pytest.mark.soak) for seed in range(SEEDS))],
 )
 def test_keys_that_move_end_as_if_all_actions_were_of_one_partition(
-    kafka: str, make_journal: Callable[..., Journal], seed: int
+    kafka: str, make_journal: Callable[..., Journal], seed: int, runs: int
 ) -> None:
     rng = random.Random(seed)
     topic, journal = Topic(kafka, PARTITIONS), make_journal()
     topic.feeds(journal, KAFKA_JOURNAL_SEGMENT_SIZE=str(SIZE))
     movers = Movers(rng, topic)
-    for _ in range(4):
+    for _ in range(runs):
         movers.write(rng.randint(10, 60))
         seam, calls = rng.choice(MORE_SEAMS), rng.choice([1, 1, 2])
         try:

@@ -112,6 +112,7 @@ def test_json_payloads_are_compared_by_value(empty: Tenant) -> None:
     assert json.loads(empty.event("k", 2)["payload_txt"]) == payloads[1]
 
 
+@pytest.mark.long
 def test_a_journal_that_lives_for_hours_is_verified(
     empty: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

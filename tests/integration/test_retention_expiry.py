@@ -148,6 +148,7 @@ def test_a_journal_expires_when_its_day_is_over(topic: Topic) -> None:
         topic.plan(topics=("order",))
 
 
+@pytest.mark.long
 def test_a_day_is_over_in_the_time_zone_of_the_settings(topic: Topic) -> None:
     topic.append("a", 1, 1)
     topic.head("a", 1, date(2024, 3, 10))
