@@ -101,6 +101,22 @@ def test_where_the_first_record_is_held_all_is_read_again() -> None:
     assert Reached(NO_POINTER, Entry(ranged(0, 9), RangeState.DONE)).was_emptied
 
 
+@pytest.mark.parametrize(
+    ("before", "state", "was_emptied"),
+    [
+        (NO_POINTER, RangeState.RUNNING, False),
+        (NO_POINTER, RangeState.SUPERSEDED, False),
+        (4, RangeState.RUNNING, True),
+        (NO_POINTER, RangeState.DONE, True),
+    ],
+)
+def test_a_keyspace_was_emptied_if_a_pointer_was_there(
+    before: int, state: RangeState, was_emptied: bool
+) -> None:
+    """What a run holds that dies before its first pointer stays held."""
+    assert Reached(NO_POINTER, Entry(ranged(5, 9, before), state)).was_emptied is was_emptied
+
+
 def test_a_pointer_that_a_dead_run_has_not_raised_yet_is_its_own() -> None:
     being_raised = replace(ranged(5, 9, 2, 8), raised_from=3)
     for pointer in (3, 8):

@@ -80,7 +80,8 @@ class Reached:
         """Whether there was a pointer, and somebody has removed it: the keyspace begins anew."""
         if self.pointer != NO_POINTER or self.newest is None:
             return False
-        return max(self.newest.range.pointer_before, self.newest.range.pointer_after) >= 0
+        one, is_done = self.newest.range, self.newest.state is RangeState.DONE
+        return (one.pointer_after if is_done else one.pointer_before) != NO_POINTER
 
     @property
     def _unfinished(self) -> Range | None:
