@@ -34,6 +34,9 @@ def test_offsets_and_waits_are_named_by_projection(projections: Projections) -> 
         if row["persistence_id"] == "d" or (row["persistence_id"], row["sequence_nr"]) == ("a", 2):
             delete_message(journal, row)
 
+    # One broken file hides no other projection.
+    (projections.directory / "broken.sql").write_text("-- name: broken\nSELECT 1")
+
     # No time bucket is due: the layer is looked at alone.
     result = journal.run(
         "validate",
@@ -47,6 +50,7 @@ def test_offsets_and_waits_are_named_by_projection(projections: Projections) -> 
     rows = journal.own_rows("finding")
     assert {tuple(row[name] for name in names) for row in rows} == {
         ("projection_offset_ahead", "blocks", "a", "latest", 2, 1),
+        ("projection_unusable", "warns", "", "broken", None, None),
         ("projection_piece_not_done", "warns", "", "latest", START_MS + HOUR_MS, None),
         ("projection_numbers_missing", "warns", "b", "latest", 3, 3),
     }

@@ -133,8 +133,10 @@ def _metajournal(run: RunContext, _source: Source, _buckets: Sequence[int]) -> D
 def _quarantine(run: RunContext, _source: Source, _buckets: Sequence[int]) -> DataFrame:
     """Read the events that tag-write, reconcile and projections could not process, by key.
 
+    Those of a projection whose file cannot be used are left out.
+
     Raises:
-        InvalidInput: there is no directory of projections, or a file cannot be used.
+        InvalidInput: there is no directory of projections.
     """
     settings = run.settings
     messages = f"{settings.journal_keyspace}.{settings.journal_table}"
@@ -142,7 +144,7 @@ def _quarantine(run: RunContext, _source: Source, _buckets: Sequence[int]) -> Da
         *(Place(messages, writer) for writer in (applications.TAG_WRITE, applications.RECONCILE)),
         *(
             dead_letters.place_of(run, definition)
-            for definition in catalog.load(settings.projections_dir)
+            for definition in catalog.read_all(settings.projections_dir).definitions
         ),
     ]
     return quarantine.rows(run.spark, settings, places).select(

@@ -8,6 +8,14 @@ from tidemark.continuity.findings.check import Check, Layer, Severity, checks_of
 
 _PROJECTIONS = partial(Check, layer=Layer.PROJECTIONS, subject="projection")
 
+UNUSABLE = _PROJECTIONS(
+    "projection_unusable",
+    "Every projection file can be used.",
+    severity=Severity.WARNS,
+    remedy="correct the file, or remove it",
+)
+"""A projection file cannot be used, so its projection is neither run nor looked at here."""
+
 OFFSET_AHEAD = _PROJECTIONS(
     "projection_offset_ahead",
     "No projection has consumed a number that its source does not have.",

@@ -35,21 +35,30 @@ _NOT_DONE = (State.HELD, State.FAILED)
 
 @shaped(returns=shapes.FINDINGS)
 def find(run: RunContext, _keep: Keep) -> DataFrame:
-    """Return the findings of all projections that have begun.
+    """Return the findings of all projections that have begun, and of files that cannot be used.
 
     Raises:
         InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
     """
-    definitions = catalog.load(run.settings.projections_dir)
+    everything = catalog.read_all(run.settings.projections_dir)
+    definitions = everything.definitions
     told = [
-        row
-        for definition in definitions
-        for row in (*_waits(run, definition), *_rows_differing(run, definition))
+        *(_unusable(broken) for broken in everything.unusable),
+        *(
+            row
+            for definition in definitions
+            for row in (*_waits(run, definition), *_rows_differing(run, definition))
+        ),
     ]
     parts = [_ahead(run, definition) for definition in definitions]
     of_ledger = local_rows(run.spark, told, finding.SCHEMA)
     return reduce(DataFrame.unionByName, map(finding.with_evidence, [of_ledger, *parts]))
+
+
+def _unusable(broken: catalog.Unusable) -> tuple[object, ...]:
+    """Return the finding of a file, as a row of `finding.SCHEMA`."""
+    named = (NO_TIME_BUCKET, checks.UNUSABLE.name, "", broken.name)
+    return *named, None, None, str(broken.error)
 
 
 def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ...]]:

@@ -16,7 +16,7 @@ from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
 from tidemark.continuity.reading.inspection import Keep
-from tidemark.errors import CassandraUnavailable, DefinitionError, InvalidInput
+from tidemark.errors import CassandraUnavailable, InvalidInput
 from tidemark.inspection.storage.rules import (
     EVENTS,
     HEADS,
@@ -163,8 +163,8 @@ def _definitions(
     if not places:
         return {}
     try:
-        definitions = catalog.load(run.settings.projections_dir)
-    except (DefinitionError, InvalidInput) as error:
+        definitions = catalog.read_all(run.settings.projections_dir).definitions
+    except InvalidInput as error:
         run.say(f"what expires unread is not known: {error}")
         return {}
     by_place: dict[tuple[str, str], list[Definition]] = {}
