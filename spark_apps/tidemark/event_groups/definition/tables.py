@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition.file import Definition, Fault, Place
@@ -172,9 +174,10 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
 def owners(settings: Settings) -> Owner:
     """Return what tells to whom tables belong: to Cassandra, to Tidemark, or to a projection.
 
+    Every table whose name is a word of a projection file that cannot be used counts as its own.
+
     Raises:
         InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
     """
     # A run only executes what was checked, and projections are a tenth of what it would load.
     from tidemark.projection.definition import catalog
@@ -190,16 +193,28 @@ def owners(settings: Settings) -> Owner:
             settings.kafka_pointer_table,
         )
     }
-    everything = catalog.load_all(settings.projections_dir)
+    everything = catalog.read_all(settings.projections_dir)
     definitions = [*everything.definitions, *(rollup.definition for rollup in everything.rollups)]
     projected = {one.target: one.name for one in definitions if one.table}
+    named = {broken.name: _words(broken.file) for broken in everything.unusable}
 
     def owner(parsed: Statement) -> str:
         if parsed.keyspace == "system" or parsed.keyspace.startswith("system_"):
             return "Cassandra"
         if parsed.keyspace == settings.keyspace or parsed.name in own:
             return "Tidemark"
-        name = projected.get(parsed.name)
-        return f"the projection {name}" if name else ""
+        if name := projected.get(parsed.name):
+            return f"the projection {name}"
+        table_name = parsed.name.rpartition(".")[2]
+        broken = next((name for name, words in named.items() if table_name in words), None)
+        return f"the projection {broken}, as long as its file cannot be used" if broken else ""
 
     return owner
+
+
+def _words(file: Path) -> set[str]:
+    """Return the words of a file; none of one that cannot be read."""
+    try:
+        return set(re.findall(r"\w+", file.read_text(errors="replace")))
+    except OSError:
+        return set()

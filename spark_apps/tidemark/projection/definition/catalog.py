@@ -180,15 +180,10 @@ def load(directory: Path) -> list[Definition]:
         InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or two have the same name.
     """
-    return list(load_all(directory).definitions)
-
-
-def load_all(directory: Path) -> Catalog:
-    """Load every definition in `directory`; errors as `load` raises them."""
     catalog = read_all(directory)
     for error in catalog.errors:
         raise error
-    return catalog
+    return list(catalog.definitions)
 
 
 def select(directory: Path, names: Sequence[str], *, with_rollups: bool = False) -> Catalog:
