@@ -137,6 +137,7 @@ def test_dry_run_counts_exactly_and_deletes_are_of_partitions_then_ranges(
     assert operations == ["events-to", "events-to", "events-to started"]
 
 
+@pytest.mark.long
 def test_an_event_that_is_needed_or_not_tagged_yet_stays(journal: Journal) -> None:
     """Of a|1, 9 has no tag row yet; a projection of messages, which never ran, needs everything."""
     behind = {"persistence_id": "a|1", "tag": "red", "sequence_nr": 8}

@@ -204,6 +204,7 @@ def test_a_journal_of_which_records_are_held_stays(tenant: Tenant) -> None:
     tenant.verify()
 
 
+@pytest.mark.long
 def test_a_second_purge_before_the_first_is_replicated_leaves_the_next_life_alone(
     tenant: Tenant,
 ) -> None:
@@ -252,6 +253,7 @@ def guarded_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[s
         server.stop()
 
 
+@pytest.mark.long
 def test_a_user_who_may_not_write_the_topic_gets_one_line(
     make_journal: Callable[..., Journal], guarded_kafka: str, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_what_has_nothing_left_but_a_static_column_has_no_events(
     succeeded(projections.manage(*moved, "a|1"))
 
 
+@pytest.mark.long
 def test_events_of_an_older_table_are_deleted_and_come_back(
     old_journal: Journal, tmp_path: Path
 ) -> None:
@@ -257,6 +258,7 @@ TOO_LONG, LONGEST = "ü" * 32_761, "ü" * 32_760 + "x"
 """Of 65,522 bytes, and of the 65,521 that fit into a key of the tag views."""
 
 
+@pytest.mark.long
 def test_an_event_that_cannot_be_tagged_is_quarantined_and_the_rest_is_written(
     make_journal: Callable[..., Journal],
 ) -> None:

@@ -133,6 +133,7 @@ def test_upsert_keeps_the_newest_sequence_nr_whatever_comes_late_or_twice(
     assert projections.journal.rows("latest") == expected
 
 
+@pytest.mark.long
 def test_a_definition_changed_in_place_makes_every_time_bucket_again(
     projections: Projections,
 ) -> None:
@@ -271,6 +272,7 @@ def test_sql_cannot_read_a_file(
     assert "the only table is events" in line
 
 
+@pytest.mark.long
 def test_purge_is_told_what_is_processed_by_the_present_definition(
     projections: Projections,
 ) -> None:
@@ -381,6 +383,7 @@ def test_locked_projection_says_whom(projections: Projections) -> None:
     assert projections.states() == [("totals", 0, "planned", None)]
 
 
+@pytest.mark.long
 def test_dry_run_shows_the_plan_and_writes_nothing(projections: Projections) -> None:
     projections.define(TOTALS, TOTALS_TABLE)
     projections.insert(*SOME_EVENTS)

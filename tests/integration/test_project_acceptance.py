@@ -331,6 +331,7 @@ def test_a_late_event_that_vanishes_before_it_is_read_holds_its_persistence_id(
     assert projections.journal.rows("every") == totals([first])
 
 
+@pytest.mark.long
 def test_a_persistence_id_that_was_cleaned_up_for_good_causes_no_scan(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +354,7 @@ def test_a_persistence_id_that_was_cleaned_up_for_good_causes_no_scan(
     assert projections.run(1, 2, *only).report["counts"]["accepted"] == 1
 
 
+@pytest.mark.long
 def test_where_events_expire_a_projection_begins_with_what_is_left(
     projections: Projections,
 ) -> None:
@@ -389,6 +391,7 @@ def test_where_events_expire_a_projection_begins_with_what_is_left(
     assert projections.run(5, 6, *only).report["counts"]["accepted"] == 42
 
 
+@pytest.mark.long
 def test_a_new_persistence_id_before_the_first_time_bucket_is_processed_or_named(
     projections: Projections,
 ) -> None:
@@ -415,6 +418,7 @@ def test_a_new_persistence_id_before_the_first_time_bucket_is_processed_or_named
     assert projections.run(1, 2).report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_a_number_that_is_nowhere_is_searched_once_in_a_run(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:

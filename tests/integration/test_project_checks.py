@@ -134,6 +134,7 @@ def end_of(projections: Projections) -> tuple[object, ...]:
     return tables, projections.offsets(), projections.states()
 
 
+@pytest.mark.long
 def test_a_failed_batch_leaves_those_before_it_done(projections: Projections) -> None:
     projections.define(CHECKED, TOTALS_TABLE)
     projections.insert(*SOME_EVENTS)

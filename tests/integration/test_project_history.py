@@ -129,6 +129,7 @@ def test_a_begin_that_cannot_be_is_one_line(
     assert "one.sql:6" in line
 
 
+@pytest.mark.long
 def test_history_that_validate_has_not_passed_is_held_and_not_forgotten(
     journal: Journal, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_history_begins_behind_what_purge_has_deleted(projections: Projections) 
     assert done(projections, "latest") == list(range(6))
 
 
+@pytest.mark.long
 def test_purge_keeps_what_a_projection_that_has_not_begun_needs(
     projections: Projections,
 ) -> None:

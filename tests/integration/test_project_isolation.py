@@ -130,6 +130,7 @@ def test_a_table_that_was_dropped_is_an_error_whose_remedy_brings_its_rows_back(
     assert projections.manage("status").status == 0
 
 
+@pytest.mark.long
 def test_the_table_of_a_blue_green_version_is_made_again_by_force(
     projections: Projections,
 ) -> None:

@@ -133,6 +133,7 @@ def test_status_says_what_is_open_since_when_and_why(projections: Projections) -
     assert projections.states() == before
 
 
+@pytest.mark.long
 def test_status_shows_the_error_of_a_failed_piece_and_a_changed_definition(
     projections: Projections,
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_table_must_not_have_the_column_that_says_which_rows_are_deleted(
     assert "deleted says which rows are deleted, and the table has such a column" in refusal
 
 
+@pytest.mark.long
 def test_all_batches_of_a_run_join_events_with_the_same_rows_of_a_table(
     projections: Projections,
 ) -> None:
@@ -269,6 +270,7 @@ def test_a_target_that_cannot_be_replaced_in_one_step_is_refused_first(
     assert projections.states() == []
 
 
+@pytest.mark.long
 def test_show_tries_a_definition_and_writes_nothing(
     projections: Projections, tmp_path: Path
 ) -> None:

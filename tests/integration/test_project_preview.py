@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.projections import SOME_EVENTS, TOTALS, TOTALS_TABLE, Projections
 
 
@@ -27,6 +29,7 @@ def test_works_before_there_is_a_target_and_prints_the_statement_that_makes_it(
     assert projections.run(0, 2).status == 0
 
 
+@pytest.mark.long
 def test_without_it_a_missing_target_is_still_refused(projections: Projections) -> None:
     projections.define(TOTALS, None)
     projections.insert(*SOME_EVENTS)
@@ -36,6 +39,7 @@ def test_without_it_a_missing_target_is_still_refused(projections: Projections) 
     assert "`project.py --dry-run --show` prints the statement" in refused.stderr
 
 
+@pytest.mark.long
 def test_doubtful_fields_and_tags_are_named(projections: Projections) -> None:
     misspelt = TOTALS.replace("[red, blue]", "[red, blue, bleu]")
     text = shown(
@@ -47,6 +51,7 @@ def test_doubtful_fields_and_tags_are_named(projections: Projections) -> None:
     assert "the tag red" not in text
 
 
+@pytest.mark.long
 def test_field_whose_type_the_payloads_do_not_fit_is_named(projections: Projections) -> None:
     wrong = TOTALS.replace("kind STRING, amount INT", "kind INT, amount INT")
     text = shown(projections, wrong, table=None)

@@ -201,6 +201,7 @@ def test_events_in_quarantine_are_listed_with_version_time_bucket_and_cause(stor
     assert "log: there are more than 2; raise --limit" in story.shortened.stdout
 
 
+@pytest.mark.long
 def test_discard_deletes_the_rows_and_keeps_who_and_why(story: Story) -> None:
     projections = story.projections
     options = ("quarantine", "discard", "log", "--reason", "a test of the actors")
@@ -303,6 +304,7 @@ def test_what_was_skipped_by_hand_or_deleted_stays_in_quarantine(projections: Pr
     assert "1 event stay: they or the first events of their persistence ids" in plan.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [pytest.param("clear", marks=pytest.mark.long), "set-offset"])
 def test_a_fold_computes_states_again_after_clear_and_set_offset_back(
     projections: Projections, command: str

@@ -138,6 +138,7 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert projections.run(2, 3).report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_a_version_that_is_promoted_by_hand_waits_for_the_command(
     projections: Projections,
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_version_that_is_promoted_by_hand_waits_for_the_command(
     assert "totals has no version 1 of its own" in other.error_lines[0]
 
 
+@pytest.mark.long
 def test_tables_of_two_versions_are_compared(projections: Projections) -> None:
     keyspace, control = projections.journal.keyspace, projections.journal.control
     projections.define(SECOND, TABLE)

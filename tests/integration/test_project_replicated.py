@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from tests.integration.kafka_topic import START as FIRST
 from tests.integration.kafka_topic import Topic
 from tests.integration.projections import Projections
@@ -78,6 +80,7 @@ def test_runs_of_replicate_say_how_far_they_are(projections: Projections, kafka:
     assert projections.run(12, 13).report["pieces"]["done"] == 1
 
 
+@pytest.mark.long
 def test_partition_that_stops_holds_the_time_bucket(projections: Projections, kafka: str) -> None:
     journal, topic = projections.journal, Topic(kafka, partitions=2)
     topic.feeds(journal, KAFKA_JOURNAL_POISON="stop")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
 from tests.integration.projections import (
@@ -164,6 +166,7 @@ def _require_that_what_is_replaced_meanwhile_is_read_again(projections: Projecti
     assert stored(projections) == expected(projections)
 
 
+@pytest.mark.long
 def test_a_rollup_is_cleared_paused_and_made_again_by_hand(projections: Projections) -> None:
     projections.define(TOTALS, TOTALS_TABLE)
     projections.define(ROLLUP, ROLLUP_TABLE, file="kinds.sql")

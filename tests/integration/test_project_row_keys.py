@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.projections import HOUR_MS, START_MS, Projections, event
 
 BY_CARRIER = """\
@@ -50,6 +52,7 @@ def test_a_null_in_a_key_fails_its_time_bucket_alone_and_leaves_it_as_it_was(
     assert {row["time_bucket"] for row in rows} == {START_MS + hour * HOUR_MS for hour in range(3)}
 
 
+@pytest.mark.long
 def test_a_row_that_cassandra_would_not_take_fails_its_time_bucket_alone(
     projections: Projections,
 ) -> None:
@@ -86,6 +89,7 @@ def test_rows_that_share_a_key_fail_the_run_before_anything_is_written(
     ]
 
 
+@pytest.mark.long
 def test_the_proposed_key_is_what_the_result_is_grouped_by(projections: Projections) -> None:
     projections.define(BY_CARRIER.replace("origin, sum", "length(origin) AS size, sum"))
     projections.insert(*EVENTS)

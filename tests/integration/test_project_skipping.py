@@ -107,6 +107,7 @@ def test_events_that_a_fold_raises_for_count_for_most_skipped(projections: Proje
     assert [state[1:3] for state in projections.states()] == [(0, "done"), (1, "failed")]
 
 
+@pytest.mark.long
 def test_a_version_that_skipped_a_larger_share_than_the_live_one_is_not_promoted(
     projections: Projections,
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_version_that_skipped_a_larger_share_than_the_live_one_is_not_promoted
     assert "totals: version 2 is live now" in consented.stdout
 
 
+@pytest.mark.long
 def test_every_run_names_a_declared_field_that_is_null_in_all_of_its_events(
     projections: Projections,
 ) -> None:

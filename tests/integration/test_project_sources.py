@@ -300,6 +300,7 @@ def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
     assert "log has no version 2 of its own" in dropped.error_lines[0]
 
 
+@pytest.mark.long
 def test_numbers_that_an_append_left_out_hold_nothing_back(
     orders: tuple[Projections, Orders],
 ) -> None:
@@ -342,6 +343,7 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
     }
 
 
+@pytest.mark.long
 def test_a_gap_of_kafka_journal_is_passed_by_hand(orders: tuple[Projections, Orders]) -> None:
     projections, topic = orders
     projections.define(LOG, LOG_TABLE)

@@ -129,6 +129,7 @@ def test_late_row_that_a_projection_has_not_consumed_stays(
     assert purged.report["counts"]["buckets_purged"] == 2, purged.stdout
 
 
+@pytest.mark.long
 def test_young_bucket_stays(tagged: Journal) -> None:
     result = tagged.run("purge", *window(0, 3), "--apply", "--retention-days", "36500")
     assert result.report["counts"]["buckets_kept"] == 3
@@ -144,6 +145,7 @@ def test_unreadable_projection_stops_the_purge(tagged: Journal) -> None:
     assert numbers(tagged) == {1, 2, 3}
 
 
+@pytest.mark.long
 def test_purged_bucket_is_not_written_again_by_the_next_tag_write(tagged: Journal) -> None:
     assert tagged.run("purge", *window(0, 2), "--apply").status == 0
     assert tagged.run("tag_write", *window(0, 3)).report["state"] == "nothing-to-do"
@@ -172,6 +174,7 @@ def test_purge_that_lost_its_lock_deletes_no_further_partition(
     }
 
 
+@pytest.mark.long
 def test_purge_that_is_refused_the_lock_leaves_no_audit_row(tagged: Journal) -> None:
     """A purge that never began is not in the audit trail of deletions."""
     tagged.run("purge", *window(0, 1))
@@ -185,6 +188,7 @@ def test_purge_that_is_refused_the_lock_leaves_no_audit_row(tagged: Journal) -> 
     assert numbers(tagged) == {1, 2, 3}
 
 
+@pytest.mark.long
 def test_without_a_window_all_that_is_past_its_retention_goes(
     tagged: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def test_tails_and_offsets_of_ids_that_are_nowhere_go(journal: Journal) -> None:
     assert journal.run("purge", "--apply").report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_skips_go_that_no_projection_can_meet_again(journal: Journal) -> None:
     def skip(projection: str, pid: str, first: int, at: datetime, tag: str = "") -> None:
         key = {"projection": f"{journal.keyspace}/{projection}", "persistence_id": pid, "tag": tag}
@@ -176,6 +177,7 @@ def test_event_groups_that_ended_long_ago_go_with_all_that_is_theirs(
         assert {row["group_id"] for row in journal.own_rows(name)} == {"young", "stuck"}
 
 
+@pytest.mark.long
 def test_records_that_were_refused_as_groups_long_ago_go(journal: Journal, tmp_path: Path) -> None:
     policies = "policies: [{name: refused, target: quarantined-groups, keep-days: 90}]"
     (tmp_path / "retention.yaml").write_text(policies)
@@ -190,6 +192,7 @@ def test_records_that_were_refused_as_groups_long_ago_go(journal: Journal, tmp_p
     assert len(journal.own_rows("event_group_source")) == 1
 
 
+@pytest.mark.long
 def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path: Path) -> None:
     policies = "policies: [{name: ranges, target: offset-ranges, keep-days: 90}]"
     (tmp_path / "retention.yaml").write_text(policies)

@@ -93,6 +93,7 @@ def test_ids_without_a_tag_lose_all_their_tags(written: Journal) -> None:
     assert state(written) == without(before, {"a|1", "ünï ✓"}, {"red", "blue"})
 
 
+@pytest.mark.long
 def test_a_tag_without_ids_goes_as_a_whole(
     written: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_dry_run_is_the_default_touches_nothing_and_counts_exactly(
     assert operations == ["delete", "delete", "delete started"]
 
 
+@pytest.mark.long
 def test_run_twice_has_nothing_to_do(written: Journal) -> None:
     deleted(written, "--persistence-id", "a|1", "--tag", "red")
     again = delete(written, "--persistence-id", "a|1", "--tag", "red")
@@ -188,6 +190,7 @@ def test_rows_of_events_that_are_deleted_from_messages_go_too(
     assert state(written) == without(before, {"a|1"}, set(tags) or {"red", "blue"})
 
 
+@pytest.mark.long
 def test_id_whose_messages_and_metadata_are_all_gone(written: Journal) -> None:
     """Cleanup with neverUseAgain leaves only tag views, progress and scanning: no damage."""
     for row in written.rows("messages"):
@@ -245,6 +248,7 @@ def test_events_in_many_partitions_of_messages(
     assert state(journal) == without(before, {"a|1", "a|2"}, {"blue"})
 
 
+@pytest.mark.long
 def test_batches_of_long_ids_stay_below_the_servers_limit(journal: Journal) -> None:
     long = "x" * 2000
     events = [message(long, number, number / 1000, {"red"}) for number in range(1, 201)]

@@ -75,6 +75,7 @@ def test_named_ids_and_tags_only(written: Journal) -> None:
     assert after["tag_views"] == [row for row in before["tag_views"] if row not in gone]
 
 
+@pytest.mark.long
 def test_dry_run_is_the_default_and_counts_exactly(written: Journal) -> None:
     before = state(written)
     planned = propagate(written, "--all", apply=False)
@@ -85,6 +86,7 @@ def test_dry_run_is_the_default_and_counts_exactly(written: Journal) -> None:
     assert propagate(written, "--all").report["counts"] == planned.report["counts"]
 
 
+@pytest.mark.long
 def test_what_is_deleted_logically_only_stays(journal: Journal) -> None:
     """The messages still exist, and the actor may still be deleting them."""
     write_as_pekko(journal, three_ids())

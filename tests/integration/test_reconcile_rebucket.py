@@ -134,6 +134,7 @@ def test_the_new_table_has_the_options_and_columns_of_the_old_one(written: Journ
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
 
 
+@pytest.mark.long
 def test_rows_keep_the_time_that_they_have_left_to_live(journal: Journal) -> None:
     journal.control.execute_ddl(
         f"ALTER TABLE {journal.keyspace}.tag_views WITH default_time_to_live = 8640000"
@@ -200,6 +201,7 @@ def test_catching_up_reads_what_is_new_and_a_thorough_run_everything(journal: Jo
     assert journal.rows("tag_views_day") == in_size(journal.rows("tag_views"), DAY_MS)
 
 
+@pytest.mark.long
 def test_young_events_are_left_to_the_next_run(journal: Journal) -> None:
     now = hours_since_start()
     write_as_pekko(journal, [message("p", 1, now - 30, {"red"}), message("p", 2, now, {"red"})])

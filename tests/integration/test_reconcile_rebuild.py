@@ -94,6 +94,7 @@ def test_truncate_empties_the_three_tables(written: Journal) -> None:
     assert written.rows("messages") == messages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scope", ["everything", "one id", "one tag"])
 def test_event_that_no_reader_could_read_is_quarantined_in_every_scope(
     written: Journal, scope: str
@@ -125,6 +126,7 @@ def test_deleted_front_is_numbered_from_one_as_pekko_does_and_the_plan_says_so(
     assert numbers[0][0] > 4
 
 
+@pytest.mark.long
 def test_rows_without_an_event_stay_and_are_counted(journal: Journal) -> None:
     """They may be the only copy of the event, and a reader that misses their number fails."""
     events = [message("p", nr, nr - 0.5, {"t"}) for nr in range(1, 11)]

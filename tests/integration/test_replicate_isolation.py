@@ -68,6 +68,7 @@ def test_a_key_that_has_moved_to_another_partition_is_replicated_in_its_order(
     assert (head["partition"], head["seq_nr"], head["delete_to"]) == (0, 6, 1)
 
 
+@pytest.mark.long
 def test_a_key_without_a_head_whose_records_lie_in_two_partitions_begins_with_the_older_ones(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -242,6 +243,7 @@ def test_without_a_record_before_what_is_held_there_is_no_pointer(
     assert numbers(tenant, "good") == [1, 2]
 
 
+@pytest.mark.long
 def test_quarantine_of_a_topic_that_was_made_anew_is_of_no_other_record(
     tenant: Journal, topic: Topic
 ) -> None:

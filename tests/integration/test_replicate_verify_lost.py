@@ -92,6 +92,7 @@ def test_what_kafka_does_not_hold_any_more_is_counted(empty: Tenant) -> None:
     assert (empty.state(), empty.found()) == (before, set())
 
 
+@pytest.mark.long
 def test_json_payloads_are_compared_by_value(empty: Tenant) -> None:
     header = {"append": {"range": {"from": 1, "to": 2}, "payloadType": "json", "metadata": {}}}
     payloads = [{"a": 1, "b": 100.5}, {"c": [1e100]}]
@@ -177,6 +178,7 @@ def noted(
         yield done, offsets
 
 
+@pytest.mark.long
 def test_a_range_is_read_alone_and_keys_are_read_by_key(
     empty: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

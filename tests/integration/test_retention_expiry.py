@@ -196,6 +196,7 @@ def test_a_head_that_another_one_hides_does_not_count(topic: Topic) -> None:
     assert topic.lines() == ["no journal has expired before 2024-03-10"]
 
 
+@pytest.mark.long
 def test_a_topic_partition_that_lags_by_more_than_a_batch_is_left_alone(topic: Topic) -> None:
     topic.append("a", 1, 1)
     topic.head("a", 1)

@@ -107,6 +107,7 @@ def test_rows_equal_those_of_the_real_plugin(journal: Journal) -> None:
     assert comparable(journal.rows("tag_scanning")) == comparable(sample["tag_scanning"])
 
 
+@pytest.mark.long
 def test_rows_of_very_many_partitions_are_numbered_as_those_of_few(journal: Journal) -> None:
     """More partitions than a task collects batches for are written in another way."""
     messages = [
@@ -223,6 +224,7 @@ def test_numbering_continues_from_progress_when_messages_were_deleted(journal: J
     assert numbers == {8: 8, 9: 9, 10: 10}
 
 
+@pytest.mark.long
 def test_metadata_columns_are_copied_or_left_unset(journal: Journal) -> None:
     with_meta = {"meta_ser_id": 33, "meta_ser_manifest": "M", "meta": b"\x01"}
     journal.insert(
@@ -251,6 +253,7 @@ def progress_of(pid: str, tag: str, at: dict[str, Any], number: int) -> dict[str
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("at", "number", "complaint"),
     [
@@ -306,6 +309,7 @@ def test_event_that_no_reader_could_read_is_quarantined_and_takes_no_number(
     assert evidence["source"] == f"{journal.keyspace}.messages"
 
 
+@pytest.mark.long
 def test_failed_piece_is_taken_up_by_a_later_window(journal: Journal) -> None:
     """Gaps heal by themselves: nobody has to remember the window that failed."""
     first = message("p", 1, 0.1, {"t"})

@@ -172,6 +172,7 @@ def test_a_lost_event_hides_none_of_those_after_it(journal: Journal) -> None:
     assert numbers_of(journal, "p") == {**{nr: nr for nr in range(1, 6)}, 7: 6, 8: 7, 9: 8}
 
 
+@pytest.mark.long
 def test_a_front_that_expired_hides_none_of_the_events_after_it(journal: Journal) -> None:
     """Five partitions are empty, metadata has no row, and the tail was forgotten."""
     events = [message("p", nr, 0.05 * nr, {"t"}, partition_nr=(nr - 1) // 2) for nr in range(1, 13)]
@@ -225,6 +226,7 @@ def test_a_run_reads_little_more_than_its_window(journal: Journal, strategy: str
     assert 220 <= read[0] <= 1.25 * 220 + 2 * 16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", ["1", "500000"])
 def test_another_partition_size_than_that_of_the_messages_is_refused(
     journal: Journal, size: str
@@ -243,6 +245,7 @@ def test_another_partition_size_than_that_of_the_messages_is_refused(
     assert journal.rows("tag_views") == written
 
 
+@pytest.mark.long
 def test_ids_that_are_not_listed_are_looked_at(journal: Journal) -> None:
     """This holds with as many ids listed as known; an id cleaned up for good is not missed."""
     old = [message("old", nr, 4 + 0.001 * nr, {"t"}) for nr in range(1, 41)]
@@ -370,6 +373,7 @@ def test_window_inside_the_eventual_consistency_delay_is_refused(journal: Journa
     assert "--window-end" in result.error_lines[0]
 
 
+@pytest.mark.long
 def test_rows_live_as_long_as_asked_for(journal: Journal) -> None:
     insert(journal, [message("p", 1, 0.1, {"t"})])
     assert journal.run("tag_write", *window(0, 1), EVENTS_BY_TAG_TIME_TO_LIVE="9999").status == 0
@@ -377,6 +381,7 @@ def test_rows_live_as_long_as_asked_for(journal: Journal) -> None:
     assert 9000 < row["left"] <= 9999
 
 
+@pytest.mark.long
 def test_tables_of_other_names_are_used(journal: Journal) -> None:
     """As `journal.table` and `events-by-tag.table` may name them in the plugin's configuration."""
     text = (SCHEMA_DIR / "pekko.cql").read_text()

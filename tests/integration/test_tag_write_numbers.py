@@ -49,6 +49,7 @@ def before(method: Callable[..., Any], meanwhile: Callable[[], None]) -> Callabl
     return replaced
 
 
+@pytest.mark.long
 def test_progress_of_an_actor_that_came_back_is_not_set_back(journal: Journal) -> None:
     """Between the reads and the writes of a run the actor recovers, and writes 3 to 5 itself."""
     events = [message("p", nr, 0.1 * nr, {"t"}) for nr in (1, 2, 3)]

@@ -88,6 +88,7 @@ def test_tags_that_rules_give_are_checked_and_known_to_have_been_purged(
     }
 
 
+@pytest.mark.long
 def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
     hours: Journal, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def test_rows_are_looked_for_wherever_lost_first_events_may_have_had_them(days: 
     assert findings(days) == {("wrong_time_bucket", "one", "t", 3, None, bucket(1))}
 
 
+@pytest.mark.long
 def test_a_snapshot_taken_meanwhile_is_not_accused(
     days: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_what_is_damaged_in_a_new_bucket_is_found(days: Journal) -> None:
     assert states(days) == {0: "done", 1: "done", 2: "failed"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [pytest.param("event", marks=pytest.mark.long), "row"])
 def test_what_lies_just_before_the_new_must_be_there(days: Journal, lost: str) -> None:
     if lost == "event":

@@ -121,6 +121,7 @@ def test_a_check_that_warns_passes_and_is_told(days: Journal, checks: Path, tmp_
     assert "few_events" in page.read_text()
 
 
+@pytest.mark.long
 def test_an_expectation_blocks_until_its_findings_are_settled(
     days: Journal, checks: Path, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def test_limited_runs_write_and_delete_the_same_rows(journal: Journal, clock: Cl
     assert clock.now - began >= (60 - PART) / RATE
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("unlimited")
 def test_the_connector_deletes_at_the_rate_the_rows_that_it_should(
     journal: Journal, spark: SparkSession
