@@ -56,7 +56,7 @@ def slow(events: DataFrame) -> DataFrame:
 
     return events.groupBy("time_bucket").agg(F.sum(waits("amount")).alias("total"))
 """
-DEADLINE_S = 120
+DEADLINE_S = 600
 # Each time bucket is a batch of its own.
 SETTINGS = {"PROJECT_MAX_ROWS": "1"}
 
