@@ -48,6 +48,7 @@ def test_applications_by_hand_do_on_a_cluster_what_they_do_here(
     assert all(read_models(there).values())
 
 
+@pytest.mark.long
 def test_workers_without_packages_are_told_of_before_an_event_is_read(
     make_projections: Callable[[str], Projections], spark_cluster: SparkCluster, bare_python: Path
 ) -> None:

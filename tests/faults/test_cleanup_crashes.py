@@ -177,13 +177,8 @@ def clean_up(journal: Journal, arguments: tuple[str, ...]) -> None:
     assert result.status == 0, result.stderr
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "restore" else pytest.param(name, marks=pytest.mark.long)
-        for name in BOUNDARIES
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", BOUNDARIES)
 def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     undisturbed: Callable[[str], Undisturbed], name: str
 ) -> None:

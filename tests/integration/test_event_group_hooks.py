@@ -66,6 +66,7 @@ def test_hooks_are_told_in_the_order_of_the_events(
     assert "  told call shop_functions:told (write done): delivered" in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "end"), [("all-for-one", "rolled-back"), ("one-for-one", "partly-done")]
 )
@@ -317,6 +318,7 @@ def test_a_helper_lives_until_its_group_has_ended(
     assert not any(map(_lives, helpers(functions)))
 
 
+@pytest.mark.long
 def test_a_helper_ends_with_a_run_that_is_killed(
     shop: Journal, tmp_path: Path, functions: Path
 ) -> None:

@@ -250,6 +250,7 @@ def test_each_group_is_played_with_the_version_that_it_had(
     assert notes(copy, "b") == of("2")
 
 
+@pytest.mark.long
 def test_a_load_that_is_rolled_back_leaves_the_older_version(
     shop: Journal, tmp_path: Path, settings: Settings
 ) -> None:
@@ -287,6 +288,7 @@ def test_a_run_that_dies_while_rows_are_written_goes_on_with_the_version_of_its_
     assert notes(shop, "a") == of("1")
 
 
+@pytest.mark.long
 def test_a_jar_that_is_not_what_it_was_is_not_used(
     shop: Journal, tmp_path: Path, settings: Settings
 ) -> None:

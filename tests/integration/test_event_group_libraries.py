@@ -123,6 +123,7 @@ def test_a_group_that_is_executed_late_uses_what_was_loaded_before_it(journal: J
     assert loaded.at(4) == loaded.at(END) == [versions[4]]
 
 
+@pytest.mark.long
 def test_a_load_that_is_rolled_back_leaves_the_older_version(
     shop: Journal, tmp_path: Path, settings: dict[str, str]
 ) -> None:

@@ -161,6 +161,7 @@ def test_a_playback_that_died_is_repeated_and_never_wins_over_newer_writes(
     assert {row["note"] for row in copy.rows("account")} == {"x"}
 
 
+@pytest.mark.long
 def test_rows_that_were_changed_by_hand_are_told_without_their_values(
     played_once: Journal, copy: Journal
 ) -> None:
@@ -189,6 +190,7 @@ def test_rows_that_were_changed_by_hand_are_told_without_their_values(
     assert differences(one) == {"rows_compared": 3, "rows_different": 1, "rows_only_in_target": 1}
 
 
+@pytest.mark.long
 def test_only_the_first_differences_are_told_and_large_ranges_are_not_compared(
     shop: Journal, copy: Journal, tmp_path: Path
 ) -> None:

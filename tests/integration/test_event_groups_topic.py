@@ -139,6 +139,7 @@ def test_groups_of_a_topic_are_submitted_once_and_what_is_refused_is_kept_and_to
     assert other["counts"]["groups_submitted"] == 6
 
 
+@pytest.mark.long
 def test_a_dry_run_checks_the_records_and_writes_nothing(shop: Journal, topic: Topic) -> None:
     fill(shop, topic)
     report = done(submit(shop, topic, "--dry-run"))
@@ -167,6 +168,7 @@ def test_a_run_that_dies_anywhere_is_ended_by_the_next_which_tells_what_is_refus
     assert done(submit(shop, topic))["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_it_asks_for_its_lock_before_each_write_and_another_run_waits(
     shop: Journal, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

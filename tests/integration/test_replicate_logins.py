@@ -110,6 +110,7 @@ def login(
     return settings
 
 
+@pytest.mark.long
 def test_each_login_replicates_what_was_appended(
     make_journal: Callable[..., Journal], guarded: Guarded
 ) -> None:
