@@ -7,7 +7,9 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -87,8 +89,9 @@ an Airflow of its own, before the shared one runs beside it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that `make long` and `make soak` set."""
+    """Add the options that `make test`, `make long` and `make soak` set."""
     parser.addoption("--long", action="store_true", help="also run the tests marked long")
+    parser.addoption("--half", action="store_true", help="mark half of tests/integration as long")
     parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
     parser.addoption("--cluster", action="store_true", help="use a Spark cluster with two workers")
@@ -154,12 +157,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked long or soak to `make long` and `make soak`; samples have no mark.
 
-    Tests that need Spark get the mark of that name, which `make unit` leaves out.
+    Tests that need Spark get the mark of that name, which `make unit` leaves out. With --half, half
+    of the integration tests are long as well: those that ran at the commit before are, and at the
+    next one the others.
     """
     items.sort(key=_place)
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    if config.getoption("half"):
+        commit = _commit()
+        for item in items:
+            function = item.nodeid.partition("[")[0]
+            if _room(function) == "integration" and (zlib.crc32(function.encode()) + commit) % 2:
+                item.add_marker("long")
     if config.getoption("soak"):
         return
     marks = {"soak"} if config.getoption("long") else {"soak", "long"}
@@ -167,6 +178,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _commit() -> int:
+    """Return the number of commits up to the one that is checked out; 0 without Git."""
+    command = ["git", "rev-list", "--count", "HEAD"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    return 0 if done.returncode else int(done.stdout)
 
 
 def pytest_configure() -> None:
