@@ -50,7 +50,7 @@ def test_offsets_and_waits_are_named_by_projection(projections: Projections) -> 
     rows = journal.own_rows("finding")
     assert {tuple(row[name] for name in names) for row in rows} == {
         ("projection_offset_ahead", "blocks", "a", "latest", 2, 1),
-        ("projection_unusable", "warns", "", "broken", None, None),
+        ("projection_unusable", "warns", "", "broken", 0, None),
         ("projection_piece_not_done", "warns", "", "latest", START_MS + HOUR_MS, None),
         ("projection_numbers_missing", "warns", "b", "latest", 3, 3),
     }

@@ -58,7 +58,7 @@ def find(run: RunContext, _keep: Keep) -> DataFrame:
 def _unusable(broken: catalog.Unusable) -> tuple[object, ...]:
     """Return the finding of a file, as a row of `finding.SCHEMA`."""
     named = (NO_TIME_BUCKET, checks.UNUSABLE.name, "", broken.name)
-    return *named, None, None, str(broken.error)
+    return *named, 0, None, str(broken.error)
 
 
 def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ...]]:
