@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal
+from tidemark.cassandra import connector
+from tidemark.replication.tables.rows import WAVES
 
 
 @pytest.fixture
@@ -68,3 +72,30 @@ def test_actions_of_a_topic_are_replicated_up_to_its_end(tenant: Journal, topic:
     assert tenant.own_rows("kafka_journal_deletion") == []
     [setting] = tenant.rows("setting")
     assert (setting["key"], setting["value"]) == ("schema-version", "8")
+
+
+def test_a_journal_that_no_batch_takes_grows_in_waves_without_a_gap(
+    tenant: Journal, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that comes between two waves finds the first events, up to some number."""
+    written = connector.write
+    found: list[tuple[bool, int]] = []
+
+    def write(frame: DataFrame, keyspace: str, name: str, **options: Any) -> None:
+        written(frame, keyspace, name, **options)
+        if name == "journal":
+            numbers = sorted(row["seq_nr"] for row in tenant.rows("journal") if row["id"] == "a")
+            assert numbers == list(range(1, len(numbers) + 1))
+            found.append((options["in_order"], len(numbers)))
+
+    monkeypatch.setattr("tidemark.replication.tables.rows.connector.write", write)
+    for first in range(1, 2001, 500):
+        topic.append("a", range(first, first + 500))
+    topic.append("b", [1, 2])
+    result = tenant.run("replicate")
+    assert result.status == 0, result.stderr
+    assert [in_order for in_order, _ in found] == [False] * WAVES + [True]
+    lengths = [number for _, number in found]
+    assert lengths == sorted(set(lengths))
+    assert lengths[-1] == 2000
+    assert len(events(tenant)) == 2002

@@ -6,10 +6,8 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -23,9 +21,8 @@ from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.tables import rows
 from tidemark.replication.tables.deletions import Notes
 from tidemark.replication.tables.heads import heads_of
-from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.read_once import kept_once
+from tidemark.spark.read_once import kept
 
 WriteTimes = Mapping[TopicPartition, int]
 """Write times in microseconds, or what offsets are added to for them."""
@@ -120,20 +117,3 @@ def _newest(told: Sequence[Row]) -> WriteTimes:
         for row in told
         if row["write_time"] is not None
     }
-
-
-@contextmanager
-def kept(frame: DataFrame, tasks: int = 0) -> Iterator[DataFrame]:
-    """Keep the rows of a frame on disk while the block works with them.
-
-    Args:
-        frame: the rows.
-        tasks: into how many partitions they go by journal; as they are by default.
-    """
-    if tasks:
-        frame = frame.repartition(tasks, *JOURNAL_KEY)
-    stored = kept_once(frame, StorageLevel.DISK_ONLY)
-    try:
-        yield gateway.leaf(stored, tuple(JOURNAL_KEY) if tasks else ())
-    finally:
-        stored.unpersist()

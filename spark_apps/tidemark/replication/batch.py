@@ -15,10 +15,11 @@ from pyspark.sql import functions as F
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError, TopicMoved, UnreadableRecord
+from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.replication import quarantine
-from tidemark.replication.apply import WriteTimes, apply, kept
+from tidemark.replication.apply import WriteTimes, apply
 from tidemark.replication.fold import Batch
 from tidemark.replication.held import sorting
 from tidemark.replication.held.sorting import LowestKeptBack, SortedOut
@@ -33,6 +34,7 @@ from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.pointers import Pointers
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.python_workers import prepare_python_workers
+from tidemark.spark.read_once import kept
 
 Counts = Mapping[str, int]
 
@@ -87,7 +89,8 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
     tasks = tasks_of(run.spark, order.spans)
     raw = records(run.spark, run.settings, order.spans)
     raw = quarantine.corrected(run, raw, list(order.spans))
-    with kafka_in_one_line(run.settings, order.spans), kept(decoded(raw), tasks) as found:
+    by_journal = kept(decoded(raw), tuple(JOURNAL_KEY), tasks)
+    with kafka_in_one_line(run.settings, order.spans), by_journal as found:
         told = _summary(found)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not order.pinned:

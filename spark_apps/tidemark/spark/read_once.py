@@ -8,9 +8,13 @@ from: then the job fails, and with it the run (`errors.ExecutorLost`), whose nex
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
+from tidemark.spark import gateway
 from tidemark.spark.masters import is_local
 
 
@@ -24,6 +28,27 @@ def kept_once(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DI
     if is_local(str(frame.sparkSession.sparkContext.master)):
         return frame.persist(level)
     return frame.localCheckpoint(eager=False)
+
+
+@contextmanager
+def kept(
+    frame: DataFrame, partitioned_by: Sequence[str] = (), tasks: int = 0
+) -> Iterator[DataFrame]:
+    """Yield a frame of the same rows, which are kept on disk while the block works with them.
+
+    Args:
+        frame: the rows.
+        partitioned_by: columns whose equal values share a partition; grouping or joining by them
+            needs no other shuffle.
+        tasks: the number of these partitions.
+    """
+    if partitioned_by:
+        frame = frame.repartition(tasks, *partitioned_by)
+    stored = kept_once(frame, StorageLevel.DISK_ONLY)
+    try:
+        yield gateway.leaf(stored, partitioned_by)
+    finally:
+        stored.unpersist()
 
 
 def shuffled_once(frame: DataFrame, key: str) -> DataFrame:

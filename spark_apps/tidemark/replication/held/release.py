@@ -15,7 +15,7 @@ from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.kafka_journal.wire.shapes import DECODED, PLACE, RECORDS
 from tidemark.partitioning import columns
 from tidemark.replication import quarantine
-from tidemark.replication.apply import apply, kept
+from tidemark.replication.apply import apply
 from tidemark.replication.held import moved
 from tidemark.replication.held.write_times import later_than_all
 from tidemark.replication.kafka.topics import TopicPartition
@@ -25,6 +25,7 @@ from tidemark.replication.shapes import HEADS, STOPPED
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark.python_workers import prepare_python_workers
+from tidemark.spark.read_once import kept
 from tidemark.spark.shapes import shaped
 
 

@@ -23,7 +23,7 @@ from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.ledger.locks import Locks
 from tidemark.replication import quarantine
-from tidemark.replication.apply import apply, kept
+from tidemark.replication.apply import apply
 from tidemark.replication.fold import Batch
 from tidemark.replication.held import moved
 from tidemark.replication.held.write_times import later_than_all
@@ -35,6 +35,7 @@ from tidemark.replication.ranges import require_ended
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark.python_workers import prepare_python_workers
+from tidemark.spark.read_once import kept
 
 _NAMED = 20
 _LEAVING = ("replayed", "skipped")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -21,8 +20,7 @@ from tidemark.replication.shapes import (
 )
 from tidemark.replication.tables.row_bytes import row_bytes
 from tidemark.settings import Settings
-from tidemark.spark import gateway
-from tidemark.spark.read_once import kept_once
+from tidemark.spark.read_once import kept
 from tidemark.spark.shapes import Shape, shaped
 
 WAVES = 8
@@ -59,18 +57,12 @@ def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLoc
         settings: where the journal is, and how large a batch may be.
         ensure_locked: called before each wave.
     """
-    stored = kept_once(waves(rows, settings.cassandra_batch_size), StorageLevel.DISK_ONLY)
-    try:
-        numbered = gateway.leaf(stored)
-        for wave in range(WAVES):
+    with kept(waves(rows, settings.cassandra_batch_size)) as numbered:
+        [there] = numbered.agg(F.sort_array(F.collect_set("wave")).alias("waves")).collect()
+        for wave in there["waves"]:
             ensure_locked()
-            _write_events(numbered.where(F.col("wave") == wave).drop("wave"), settings)
-        ensure_locked()
-        left = numbered.where(F.col("wave") == WAVES).drop("wave")
-        if not left.isEmpty():
-            _write_events(left, settings, in_order=True)
-    finally:
-        stored.unpersist()
+            of_wave = numbered.where(F.col("wave") == wave).drop("wave")
+            _write_events(of_wave, settings, in_order=wave == WAVES)
 
 
 @shaped(rows=WRITTEN_ROWS, returns={**WRITTEN_ROWS, "wave": "int"})
