@@ -53,8 +53,7 @@ _process = _State()
 def ended_by() -> signal.Signals | None:
     """Return the signal that has ended the run; SIGTERM if its spark-submit has ended."""
     if _process.parent is not None and os.getppid() != _process.parent:
-        # The signal of `_watch`, which may follow, must not interrupt what this answer leads to.
-        _process.received = _process.received or signal.SIGTERM
+        return _process.received or signal.SIGTERM
     return _process.received
 
 

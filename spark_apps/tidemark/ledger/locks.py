@@ -121,8 +121,7 @@ class Locks:
             self._require_no_overlap()
             self.check()
         except BaseException:
-            with termination.deferred():
-                self._end()
+            self._end()
             raise
         return self
 
@@ -133,8 +132,7 @@ class Locks:
         trace: TracebackType | None,
     ) -> None:
         """Stop renewal and release every lock that this run still holds."""
-        with termination.deferred():
-            self._end()
+        self._end()
 
     def check(self) -> None:
         """Check that every lock is still held; call before each kind of write.
@@ -255,6 +253,7 @@ class Locks:
         self._lost = why
         self._on_lost()
 
+    @termination.deferred()
     def _end(self) -> None:
         self._stop.set()
         self._thread.join()
