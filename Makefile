@@ -22,14 +22,17 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 	@$(PY) -m embedded demo
 
 # Two workers for two cores, and one for the tests that mostly wait (tests/conftest.py).
+# Of tests/integration half, unless PYTEST_ARGS names tests.
 test: lint typing  ## lint, type-check and run the tests, of tests/integration half, on servers of their own
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --half $(PYTEST_ARGS)
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(if $(findstring tests/,$(PYTEST_ARGS)),,--half) \
+	  $(PYTEST_ARGS)
 
 unit: $(VENV)  ## run the tests that need neither a server nor Spark, in about two minutes
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 -m "not spark" tests/unit $(PYTEST_ARGS)
 
-long: $(VENV)  ## run what `make test` leaves out because a test near to it is run there
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --half --long -m long $(PYTEST_ARGS)
+long: $(VENV)  ## run what `make test` leaves out
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(if $(findstring tests/,$(PYTEST_ARGS)),,--half) \
+	  --long -m long $(PYTEST_ARGS)
 
 cluster-test: $(VENV)  ## run the tests of applications on a Spark cluster of two workers, and with CLUSTER_TESTS others there, too
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 --long --cluster tests/cluster \

@@ -14,7 +14,7 @@ UNUSABLE = _PROJECTIONS(
     severity=Severity.WARNS,
     remedy="correct the file, or remove it",
 )
-"""A projection file cannot be used, so its projection is neither run nor looked at here."""
+"""A projection file cannot be used, so its projection is neither run nor checked."""
 
 OFFSET_AHEAD = _PROJECTIONS(
     "projection_offset_ahead",
