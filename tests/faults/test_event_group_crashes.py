@@ -82,7 +82,7 @@ WRITES = {
         Seam.STATEMENT_SENT: 6,
         Seam.COMPENSATION_SENT: 1,
         Seam.EVENT_ENDED: 10,
-        Seam.RESTORED_PART_WRITTEN: 9,
+        Seam.RESTORED_PART_WRITTEN: 7,
         Seam.OPERATION_AUDITED: 1,
         Seam.OPEN_FROM_MOVED: 1,
     },

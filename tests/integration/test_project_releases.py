@@ -24,7 +24,7 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.control import Control, Row
-from tidemark.cassandra.ddl import create_table_like
+from tidemark.cassandra.schema import create_table_like
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason

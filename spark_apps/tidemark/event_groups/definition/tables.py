@@ -17,6 +17,14 @@ from tidemark.settings import Settings
 
 Owner = Callable[[Statement], str]
 """Tells to whom the table of a statement belongs; empty if to nobody here."""
+_NATIVE = frozenset(
+    {
+        *("ascii", "bigint", "blob", "boolean", "counter", "date", "decimal", "double"),
+        *("duration", "float", "inet", "int", "smallint", "text", "time", "timestamp"),
+        *("timeuuid", "tinyint", "uuid", "varchar", "varint"),
+    }
+)
+"""The types of CQL that are no collections; a name that is none of them is a user-defined type."""
 _COMPENSATE = "write `rollback: none`, or `rollback: {statements: [...]}` of your own"
 
 
@@ -46,9 +54,15 @@ class Table:
         """Return the columns that are neither static nor of the key."""
         return tuple(one for one in self.columns if one not in {*self.key, *self.static})
 
-    def is_collection(self, column: str) -> bool:
-        """Tell whether a column is a collection whose elements have write times of their own."""
-        return self.columns[column].startswith(("list<", "set<", "map<"))
+    def has_many_cells(self, column: str) -> bool:
+        """Tell whether parts of a column's value have write times of their own.
+
+        Those are collections and values of user-defined types that are not frozen.
+        """
+        kind = self.columns[column]
+        return kind.startswith(("list<", "set<", "map<")) or (
+            kind not in _NATIVE and not kind.startswith(("frozen<", "vector<", "'"))
+        )
 
     @classmethod
     def read(cls, control: Control, keyspace: str, name: str) -> Table | None:
@@ -166,7 +180,7 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
         return f"{parsed.name} has static columns, which are not restored"
     for name in written:
         kind = table.columns[name]
-        if kind == "counter" or table.is_collection(name):
+        if kind == "counter" or table.has_many_cells(name):
             return f"the column {name} of {parsed.name} is a {kind}, which is not restored"
     return ""
 

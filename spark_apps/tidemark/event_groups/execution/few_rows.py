@@ -5,7 +5,7 @@ What `many_rows.events` does by Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from tidemark.cassandra.control import Control
@@ -78,6 +78,23 @@ class FewRows:
         self._ensure_locked()
         self._stream.keep_images(self._group.id, event.name, images, are_first=self._is_new)
         return before_image.newest_write_time(images)
+
+    def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
+        """Put back the rows that an event may have written."""
+        statement = self._group.definition.statements[event.name]
+        if stored.write_time is None or not statement.writes:
+            return
+        for image in self._stream.images(self._group.id, event.name):
+            before_image.Restoring(
+                self._control,
+                statement,
+                self._table(statement),
+                stored.parameters[image.statement],
+                stored.write_time,
+                at,
+                own,
+                self._ensure_locked,
+            ).restore(image)
 
     def send(self, event: Event, begun: StoredEvent) -> list[str]:
         """Send the statements of an event; return the rows of a select, each in JSON.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tidemark import clock
@@ -26,7 +26,7 @@ from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.execution.rollback import Rollback
+from tidemark.event_groups.execution.rollback import Engine, Rollback, in_order
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.states import (
     EventState,
@@ -114,18 +114,20 @@ class GroupExecution:
         )
         self._last_write_time = max(self._write_times(), default=0)
         self._start_helpers()
+        is_alone = self._definition.group.policy is Policy.ONE_FOR_ONE
         if self._group.state in (GroupState.SUBMITTED, GroupState.RUNNING):
             self._set(GroupState.RUNNING)
             self._go_forward()
             failed = self._failed()
             if not failed:
                 return self._set(GroupState.DONE)
-            if self._definition.group.policy is Policy.ONE_FOR_ONE:
-                return self._leave_out(failed)
             reason = f"{failed[0]}: {self._events[failed[0]].reason}"
-            self._set(GroupState.ROLLING_BACK, reason)
+            if not is_alone:
+                self._set(GroupState.ROLLING_BACK, reason)
         else:
             reason = self._group.reason
+        if is_alone:
+            return self._leave_out()
         return self._go_back(list(self._definition.events), GroupState.ROLLED_BACK, reason)
 
     def _start_helpers(self) -> None:
@@ -148,7 +150,9 @@ class GroupExecution:
         return state, reason
 
     def _failed(self) -> list[str]:
-        return [name for name, one in self._events.items() if one.state is EventState.FAILED]
+        """Return the events that have failed, those included whose rollback has failed as well."""
+        failed = (EventState.FAILED, EventState.ROLLBACK_FAILED)
+        return [name for name, stored in self._events.items() if stored.state in failed]
 
     def _write_times(self) -> list[int]:
         return [one.write_time for one in self._events.values() if one.write_time is not None]
@@ -199,8 +203,7 @@ class GroupExecution:
         stored = self._events[event.name]
         if stored.state is EventState.RUNNING:
             return stored
-        has_many = self._definition.has_many(event)
-        parameters, newest = (self._many if has_many else self._few).prepare(event)
+        parameters, newest = self._engine(event).prepare(event)
         if len(json.dumps(parameters)) > MAX_BYTES:
             raise EventFailed(f"its parameters have more than {MAX_BYTES:,} bytes")
         write_time = None if newest is None else self._next_write_time(newest)
@@ -209,6 +212,9 @@ class GroupExecution:
         self._stream.begin(self._group.id, event.name, begun)
         self._events[event.name] = begun
         return begun
+
+    def _engine(self, event: Event) -> Engine:
+        return self._many if self._definition.has_many(event) else self._few
 
     @cached_property
     def _many(self) -> ManyRows:
@@ -234,10 +240,7 @@ class GroupExecution:
             self._functions.renew()
         if event.statement is None:
             return []
-        if self._definition.has_many(event):
-            self._many.send(event, begun)
-            return []
-        return self._few.send(event, begun)
+        return self._engine(event).send(event, begun)
 
     def _end(
         self, name: str, state: EventState, *, result: list[str] | None = None, reason: str = ""
@@ -257,29 +260,31 @@ class GroupExecution:
             self._tables[statement.name] = found
         return self._tables[statement.name]
 
-    def _leave_out(self, failed: list[str]) -> tuple[GroupState, str]:
-        """End a group whose events stand for themselves: failed ones are taken back alone."""
+    def _leave_out(self) -> tuple[GroupState, str]:
+        """End a group whose events are independent: failed ones alone are taken back."""
+        failed = self._failed()
         for name in dag.dependents(self._definition.graph, failed):
             if self._events[name].state is EventState.PENDING:
                 self._end(name, EventState.SKIPPED, reason="what it depends on has failed")
         reasons = "; ".join(f"{name}: {self._events[name].reason}" for name in failed)
         return self._go_back(failed, GroupState.PARTLY_DONE, reasons)
 
-    def _go_back(self, names: list[str], then: GroupState, reason: str) -> tuple[GroupState, str]:
-        """Take back what events may have written, the last first."""
-        flat = [name for part in dag.order(self._definition.graph) for name in part]
-        undone = [name for name in reversed(flat) if name in names]
+    def _go_back(
+        self, names: Sequence[str], then: GroupState, reason: str
+    ) -> tuple[GroupState, str]:
+        """Take back what events may have written."""
+        undone = in_order(self._definition.graph, self._events, names)
         newest = max(self._write_times(), default=0)
-        # Behind all that the group has written, and that of the first event behind all others.
-        times = {name: newest + len(flat) - place for place, name in enumerate(flat)}
-        own = {*self._write_times(), *(times[name] for name in undone)}
+        times = {name: newest + place for place, name in enumerate(undone, 1)}
+        own = {*times.values()}
+        own |= {time for name in undone if (time := self._events[name].write_time) is not None}
         rollback = Rollback(
             self._control,
             self._definition,
             self._asks,
             self._functions,
             self._loading,
-            self._table,
+            self._engine,
             own,
             self._ensure_locked,
         )
@@ -287,15 +292,10 @@ class GroupExecution:
             stored = self._events[name]
             if stored.state not in _BEGUN or not rollback.is_needed(name, stored):
                 continue
-            images = partial(self._stream.images, self._group.id, name)
             try:
-                event = self._definition.events[name]
-                if self._definition.has_many(event):
-                    self._many.take_back(event, stored, times[name], own)
-                else:
-                    rollback.take_back(name, stored, times[name], images)
+                rollback.take_back(name, stored, times[name])
             except EventFailed as failure:
-                self._end(name, EventState.ROLLBACK_FAILED, reason=str(failure))
+                self._end(name, EventState.ROLLBACK_FAILED, reason=stored.reason)
                 return self._set(
                     GroupState.ROLLBACK_FAILED, f"{reason}; {name} is not rolled back: {failure}"
                 )

@@ -1,21 +1,71 @@
-"""The way back of one event."""
+"""The way back of the events of a group: in which order, at which write times, and by which way."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidemark.cassandra.control import Control
+from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import Definition
-from tidemark.event_groups.definition.model import Compensation
-from tidemark.event_groups.definition.statement import Statement
-from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.before_image import Restoring
+from tidemark.event_groups.definition.model import Compensation, Event
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.statements import Parameters, send
 from tidemark.event_groups.outside.processes import Functions
-from tidemark.event_groups.stream.states import Image, StoredEvent
+from tidemark.event_groups.stream.states import StoredEvent
+
+
+class Engine(Protocol):
+    """What executes the statements of events: the driver for few rows, Spark for many."""
+
+    def prepare(self, event: Event) -> tuple[list[Parameters], int | None]:
+        """Keep the rows that an event will write; return its parameters and their newest time.
+
+        Returns:
+            the parameters of each statement, and the newest write time in the rows, in
+            microseconds; None if the event writes nothing.
+
+        Raises:
+            EventFailed: a value that it needs cannot be had, or it writes what it must not.
+        """
+
+    def send(self, event: Event, begun: StoredEvent) -> list[str]:
+        """Send the statements of an event; return the rows of a select, each in JSON.
+
+        Raises:
+            EventFailed: Cassandra does not take it, or the rows are not what the event expects.
+        """
+
+    def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
+        """Put back the rows that an event may have written.
+
+        Args:
+            event: the event.
+            stored: what is stored of it.
+            at: the write time of what is put back, in microseconds.
+            own: the write times of the events that are taken back, and of what is put back.
+
+        Raises:
+            EventFailed: Cassandra does not take it.
+        """
+
+
+def in_order(
+    graph: dag.Graph, stored: Mapping[str, StoredEvent], names: Collection[str]
+) -> list[str]:
+    """Return events in the order in which they are taken back: the last that has written first.
+
+    Each image has what was there when its event wrote, so an older one must be put back later. An
+    event without a write time comes directly before those that it depends on.
+    """
+    moments: dict[str, tuple[int, int]] = {}
+    flat = [name for part in dag.order(graph) for name in part]
+    for place, name in enumerate(flat):
+        before = max((moments[one][0] for one in graph[name]), default=0)
+        moments[name] = stored[name].write_time or before, place
+    return sorted(names, key=lambda name: moments[name], reverse=True)
 
 
 @dataclass(frozen=True)
@@ -28,8 +78,8 @@ class Rollback:
         asks: says to functions which group it is.
         functions: the users' functions.
         loading: of the group's libraries.
-        table: reads the table of a statement.
-        own: all write times of the group, those of what is put back included.
+        engine: returns what has executed an event.
+        own: write times of the events that are taken back, and of what is put back of them.
         ensure_locked: asked before each write.
     """
 
@@ -38,7 +88,7 @@ class Rollback:
     asks: dict[str, str]
     functions: Functions
     loading: Loading
-    table: Callable[[Statement], Table]
+    engine: Callable[[Event], Engine]
     own: Collection[int]
     ensure_locked: Callable[[], None]
 
@@ -48,9 +98,7 @@ class Rollback:
         has_own = isinstance(event.rollback, Compensation) or event.library is not None
         return has_own or stored.write_time is not None
 
-    def take_back(
-        self, name: str, stored: StoredEvent, at: int, images: Callable[[], list[Image]]
-    ) -> None:
+    def take_back(self, name: str, stored: StoredEvent, at: int) -> None:
         """Take back what an event may have written, at a write time.
 
         Raises:
@@ -63,8 +111,8 @@ class Rollback:
             self.functions.renew()
         elif isinstance(event.rollback, Compensation):
             self._compensate(name, event.rollback, stored, at)
-        elif event.rollback == "restore" and stored.write_time is not None:
-            self._restore(name, stored.parameters, at, images())
+        elif event.rollback == "restore":
+            self.engine(event).undo(event, stored, at, self.own)
 
     def _compensate(self, name: str, rollback: Compensation, stored: StoredEvent, at: int) -> None:
         event = self.definition.events[name]
@@ -77,19 +125,3 @@ class Rollback:
             for one, back in zip(rollback.statements, backs, strict=True):
                 self.ensure_locked()
                 send(self.control, back, {**parameters, **one.values}, at, event.timeout)
-
-    def _restore(
-        self, name: str, parameters: Sequence[Parameters], at: int, images: list[Image]
-    ) -> None:
-        statement = self.definition.statements[name]
-        for image in images:
-            restoring = Restoring(
-                self.control,
-                statement,
-                self.table(statement),
-                parameters[image.statement],
-                at,
-                self.own,
-                self.ensure_locked,
-            )
-            restoring.restore(image)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.serialized import Serialized
 from tidemark.errors import CassandraUnavailable, InvalidInput, StatementRefused
 from tidemark.event_groups.definition.statement import WRITE_TIME, Statement
 from tidemark.event_groups.execution.failure import EventFailed, attempts
@@ -51,11 +52,22 @@ def attempted(
     Raises:
         EventFailed: it was refused, or did not succeed three times.
     """
+    return _attempted(lambda: control.execute_named(cql, values, timeout))
+
+
+def attempted_serialized(
+    control: Control, cql: str, values: Mapping[str, object], timeout: float
+) -> list[dict[str, Serialized | None]]:
+    """Read the bytes of cells as `attempted` sends a statement."""
+    return _attempted(lambda: control.execute_serialized(cql, values, timeout))
+
+
+def _attempted(send_once: Callable[[], Found]) -> Found:
     failure = ""
     # It writes the same if it is sent twice.
     for _ in attempts():
         try:
-            return control.execute_named(cql, values, timeout)
+            return send_once()
         except (StatementRefused, InvalidInput) as error:
             raise EventFailed(str(error)) from None
         except CassandraUnavailable as error:

@@ -120,8 +120,8 @@ class ManyRows:
             finally:
                 written.unpersist()
 
-    def send(self, event: Event, begun: StoredEvent) -> None:
-        """Read what a select finds, or write.
+    def send(self, event: Event, begun: StoredEvent) -> list[str]:
+        """Read what a select finds, or write; the rows are kept, and none are returned.
 
         Raises:
             EventFailed: Cassandra does not take it, or a select does not find what it expects.
@@ -131,29 +131,32 @@ class ManyRows:
                 self._select(event, begun.parameters[0])
             else:
                 self._write(event, begun)
+        return []
 
-    def take_back(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
-        """Take back what an event may have written, at a write time.
+    def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
+        """Put back the rows that an event may have written, at a write time.
 
         Raises:
             EventFailed: Cassandra does not take it.
         """
-        if event.each is None or event.rollback == "none" or stored.write_time is None:
+        if event.each is None or stored.write_time is None:
             return
         statement, table = self._target(event)
         names = touched(statement, table)
-        collections = [name for name in table.regular if table.is_collection(name)]
-        plain = [name for name in table.regular if name not in collections]
+        many_celled = [name for name in table.regular if table.has_many_cells(name)]
+        plain = [name for name in table.regular if name not in many_celled]
         rule = images.Rule(
-            *(names, plain, collections, statement.may_leave_null, at, own),
+            *(names, plain, many_celled, statement.may_leave_null, stored.write_time, at, own),
             clock.now_micros() // 1000,
         )
         with self._working():
             kept = images.read_back(self._kept.read(event.name, BEFORE), table.key)
             kept = kept_once(kept)
-            kinds = {name: table.columns[name] for name in (*table.key, *collections)}
+            read = (*table.key, *names, *many_celled)
             now = cells.of_rows(
-                *(rows.stored_keys(kept, table), statement.keyspace, statement.table, kinds, plain)
+                *(rows.stored_keys(kept, table), statement.keyspace, statement.table),
+                {name: table.columns[name] for name in read},
+                *(plain, names),
             )
             decided = rule.decided(kept.join(now, on=list(table.key), how="left"))
             decided = kept_once(decided)

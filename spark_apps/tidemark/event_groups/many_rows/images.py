@@ -1,7 +1,6 @@
-"""Rows before an event, and what is put back of them: `before_image`'s rule, for many rows.
+"""Rows before an event, and what is put back of them, for many rows.
 
-`execution.before_image.Restoring` states the rule; tests hold both forms to the same cases. All
-here is pure, from frame to frame.
+All here is pure, from frame to frame.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra.cells import lives_for, written_at
+from tidemark.event_groups.execution.undo import Now
 from tidemark.event_groups.many_rows.rows import by_name
 from tidemark.event_groups.many_rows.shapes import (
     CELL,
@@ -94,22 +94,24 @@ def read_back(kept: DataFrame, key: Sequence[str]) -> DataFrame:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is put back of a row.
+    """What is put back of a row, by the rule of `execution.undo`.
 
     Attributes:
         touched: columns that the event has written.
-        plain: all columns that are neither of the key nor collections.
-        collections: all other columns that are not of the key.
+        plain: all columns that are not of the key and have one cell.
+        many_celled: all other columns that are not of the key.
         leaves_null: whether the event may leave nulls in all rows.
+        written_at: the event's write time.
         at: the write time of what is put back.
-        own: all write times of the group.
+        own: the write times of the events that are taken back, and of what is put back of them.
         now_ms: the time.
     """
 
     touched: Sequence[str]
     plain: Sequence[str]
-    collections: Sequence[str]
+    many_celled: Sequence[str]
     leaves_null: bool
+    written_at: int
     at: int
     own: Collection[int]
     now_ms: int
@@ -117,19 +119,20 @@ class Rule:
     def decided(self, rows: DataFrame) -> DataFrame:
         """Add `MARKER_AT`, `IS_SHARED`, and the `fate` of each touched column.
 
-        `puts` is whether its value is put back, for `lives` seconds, 0 for ever; `clears` whether
+        `puts` is whether its `value` is written, for `lives` seconds, 0 for ever; `clears` whether
         null is.
 
         Args:
-            rows: images with the write time now of each plain column, null if there is none; and
-                the collections as texts.
+            rows: images with what is there now: the write time of each plain column, null if there
+                is none; the value and the seconds to live of each touched one; and the columns of
+                many cells as texts.
         """
         foreign = F.array_min(F.array(*(self._foreign(name) for name in self.plain)))
-        has_collections = F.lit(False)
-        for name in self.collections:
-            has_collections = has_collections | F.col(name).isNotNull()
-        marker = F.when(~has_collections, F.coalesce(foreign - 1, F.lit(self.at)))
-        is_shared = has_collections | foreign.isNotNull()
+        has_many_cells = F.lit(False)
+        for name in self.many_celled:
+            has_many_cells = has_many_cells | F.col(name).isNotNull()
+        marker = F.when(~has_many_cells, F.coalesce(foreign - 1, F.lit(self.at)))
+        is_shared = has_many_cells | foreign.isNotNull()
         return rows.select(
             *rows.columns,
             marker.alias(MARKER_AT),
@@ -144,14 +147,23 @@ class Rule:
     def _of_column(self, name: str) -> list[Column]:
         image = F.col(IMAGE_COLUMN)
         time, cell = F.col(written_at(name)), image["cells"][name]
-        is_ours = F.coalesce(time.isin(*self.own), F.lit(False))
-        is_own = F.when(time.isNull(), image["nulls"] | F.lit(self.leaves_null)).otherwise(is_ours)
-        live = F.floor((cell["expires"] - self.now_ms) / 1000)
-        # By now it would have expired.
-        stays = cell["value"].isNotNull() & F.coalesce(live > 0, F.lit(True))
-        clears = F.when(image["existed"], is_own & ~stays).otherwise(is_ours)
+        is_own = F.coalesce(time.isin(*self.own), F.lit(False))
+        now = Now(
+            is_own=is_own,
+            is_null=time.isNull(),
+            is_older=~is_own & F.coalesce(time < self.written_at, F.lit(False)),
+            may_be_cleared=image["nulls"] | F.lit(self.leaves_null),
+        )
+        before = F.floor((cell["expires"] - self.now_ms) / 1000)
+        value = F.when(now.gets_image, F.when(image["existed"], cell["value"])).otherwise(
+            F.col(name)
+        )
+        lives = F.when(now.gets_image, before).otherwise(F.col(lives_for(name)))
+        # By now it would have expired, if it does not live any more.
+        stays = value.isNotNull() & F.coalesce(lives > 0, F.lit(True))
         return [
-            (image["existed"] & is_own & stays).alias(fate(name, "puts")),
-            F.coalesce(live, F.lit(0)).cast("int").alias(fate(name, "lives")),
-            clears.alias(fate(name, "clears")),
+            (now.is_written & stays).alias(fate(name, "puts")),
+            value.alias(fate(name, "value")),
+            F.coalesce(lives, F.lit(0)).cast("int").alias(fate(name, "lives")),
+            (now.is_written & ~stays).alias(fate(name, "clears")),
         ]

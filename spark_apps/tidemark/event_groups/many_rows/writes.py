@@ -111,56 +111,60 @@ def put_back(
         at: the write time of what is put back.
         is_whole: whether the event has deleted whole rows.
     """
-    cells = F.col(IMAGE_COLUMN)["cells"]
     needs = _needs(decided, touched)
     lasting = {
         name: F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) == 0) for name in touched
     }
-    existed = F.col(IMAGE_COLUMN)["existed"]
-    wanted = F.lit(is_whole)
+    wanted = _existed() & F.lit(is_whole)
     for one in lasting.values():
-        wanted = wanted | one
-    values = {name: F.when(one, cells[name]["value"]) for name, one in lasting.items()}
+        wanted = wanted | (_is_kept() & one)
+    values = {name: F.when(one, F.col(fate(name, "value"))) for name, one in lasting.items()}
+    if needs["made"]:
+        target.remove(decided.where(~_is_kept()), touched, F.lit(at))
+    if needs["shared"]:
+        marked = decided.where(~_existed() & _is_kept() & F.col(MARKER_AT).isNotNull())
+        target.remove(marked, (), F.col(MARKER_AT))
     if needs["rows"]:
-        target.store(decided.where(existed & wanted), values, F.lit(at), keep_nulls=False)
+        target.store(decided.where(wanted), values, F.lit(at), keep_nulls=False)
     for name in touched:
         if needs[fate(name, "clears")]:
-            cleared = decided.where(existed & F.col(fate(name, "clears")))
-            target.store(cleared, {name: F.lit(None).cast("string")}, F.lit(at))
+            cleared = decided.where(_is_kept() & F.col(fate(name, "clears")))
+            null = {name: F.lit(None).cast("string")}
+            target.store(cleared.where(_existed()), null, F.lit(at))
+            if needs["shared"]:
+                target.remove(cleared.where(~_existed()), (name,), F.lit(at))
         if needs[fate(name, "lives")]:
-            mortal = decided.where(F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0))
-            lives = F.col(fate(name, "lives"))
-            target.store(mortal, {name: cells[name]["value"]}, F.lit(at), lives=lives)
+            mortal = decided.where(_lives(name))
+            lives, value = F.col(fate(name, "lives")), F.col(fate(name, "value"))
+            target.store(mortal, {name: value}, F.lit(at), lives=lives)
             # Else the row would end with the value.
             target.store(mortal, {}, F.lit(at + 1))
-    if needs["made"]:
-        made = decided.where(~existed)
-        target.remove(made.where(~F.col(IS_SHARED)), touched, F.lit(at))
-        if needs["shared"]:
-            _remove_shared(made.where(IS_SHARED), target, touched, at)
+    if needs["made"] or needs["shared"]:
         await_gone()
+
+
+def _existed() -> Column:
+    return F.col(IMAGE_COLUMN)["existed"]
+
+
+def _is_kept() -> Column:
+    """Return whether a row stays, with its columns put back: not if the event alone has made it."""
+    return _existed() | F.col(IS_SHARED)
+
+
+def _lives(name: str) -> Column:
+    return _is_kept() & F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0)
 
 
 def _needs(decided: DataFrame, touched: Sequence[str]) -> dict[str, int]:
     """Return how many rows there are for each kind of write, in one pass."""
-    existed = F.col(IMAGE_COLUMN)["existed"]
     kinds = {
-        "rows": existed,
-        "made": ~existed,
-        "shared": ~existed & F.col(IS_SHARED),
-        **{fate(name, "clears"): existed & F.col(fate(name, "clears")) for name in touched},
-        **{
-            fate(name, "lives"): F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0)
-            for name in touched
-        },
+        "rows": _is_kept(),
+        "made": ~_is_kept(),
+        "shared": ~_existed() & F.col(IS_SHARED),
+        **{fate(name, "clears"): _is_kept() & F.col(fate(name, "clears")) for name in touched},
+        **{fate(name, "lives"): _lives(name) for name in touched},
     }
     counted = [F.count_if(kind).alias(name) for name, kind in kinds.items()]
     [found] = decided.agg(*counted).collect()
     return {name: int(found[name]) for name in kinds}
-
-
-def _remove_shared(shared: DataFrame, target: Target, touched: Sequence[str], at: int) -> None:
-    """Delete of rows that the event has made what nobody else has written into them."""
-    target.remove(shared.where(F.col(MARKER_AT).isNotNull()), (), F.col(MARKER_AT))
-    for name in touched:
-        target.remove(shared.where(F.col(fate(name, "clears"))), (name,), F.lit(at))

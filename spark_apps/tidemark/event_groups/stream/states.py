@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
+from tidemark.cassandra.serialized import Serialized
 from tidemark.event_groups.definition.file import Definition
 
 
@@ -76,6 +77,20 @@ class StoredEvent:
     reason: str = ""
 
 
+class Cell(NamedTuple):
+    """A value before an event: its bytes, write time in microseconds, end in milliseconds.
+
+    A null has neither; what stays for ever has no end.
+    """
+
+    value: Serialized | None
+    written: int | None
+    expires: int | None
+
+
+NOTHING = Cell(None, None, None)
+
+
 @dataclass(frozen=True)
 class Image:
     """A row before an event.
@@ -83,15 +98,14 @@ class Image:
     Attributes:
         statement: the number of the event's parameters that name it, from 0 on.
         existed: whether there was one.
-        key: its primary key as JSON values by column; empty if it is that of the statement.
-        cells: by column the JSON of the value, its write time in microseconds and when it expires,
-            in milliseconds; null values have neither.
+        key: its primary key by column; empty if there was no row: it is that of the statement.
+        cells: by column.
     """
 
     statement: int
     existed: bool
-    key: Mapping[str, str]
-    cells: Mapping[str, tuple[str, int | None, int | None]]
+    key: Mapping[str, Serialized]
+    cells: Mapping[str, Cell]
 
 
 def as_json(text: str) -> Any:

@@ -10,11 +10,13 @@ from tidemark import clock
 from tidemark.cassandra import conditional
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
+from tidemark.cassandra.serialized import Serialized
 from tidemark.context import RunContext
-from tidemark.errors import InvalidInput
+from tidemark.errors import InvalidInput, WrongData
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.stream.states import (
+    Cell,
     EventState,
     GroupState,
     Image,
@@ -24,6 +26,7 @@ from tidemark.event_groups.stream.states import (
 )
 
 _PAGE = 200
+_HEXADECIMAL = "0x"
 
 
 class Stream:
@@ -228,7 +231,13 @@ class Stream:
             [
                 (
                     *(self.name, group, event, number, one.statement, one.existed),
-                    *(json.dumps(one.key), json.dumps(one.cells)),
+                    json.dumps({name: _digits(part) for name, part in one.key.items()}),
+                    json.dumps(
+                        {
+                            name: (_digits(cell.value), cell.written, cell.expires)
+                            for name, cell in one.cells.items()
+                        }
+                    ),
                 )
                 for number, one in enumerate(images)
             ],
@@ -245,11 +254,32 @@ class Stream:
             Image(
                 row["statement"],
                 row["existed"],
-                json.loads(row["row_key"]),
-                {name: tuple(cell) for name, cell in json.loads(row["cells"]).items()},
+                {
+                    name: _bytes(part) or Serialized()
+                    for name, part in json.loads(row["row_key"]).items()
+                },
+                {
+                    name: Cell(_bytes(value), written, expires)
+                    for name, (value, written, expires) in json.loads(row["cells"]).items()
+                },
             )
             for row in found
         ]
+
+
+def _digits(value: Serialized | None) -> str | None:
+    return None if value is None else _HEXADECIMAL + value.hex()
+
+
+def _bytes(digits: str | None) -> Serialized | None:
+    if digits is None:
+        return None
+    if not digits.startswith(_HEXADECIMAL):
+        raise WrongData(
+            "rows before its events were kept by an older version, as JSON",
+            do="put them back by hand, see the table before_image, and settle the group",
+        )
+    return Serialized.fromhex(digits.removeprefix(_HEXADECIMAL))
 
 
 def _stored(row: Row) -> StoredGroup:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemark import clock
 from tidemark.cassandra.conditional import compare_and_set
-from tidemark.cassandra.ddl import create_table_like
-from tidemark.cassandra.schema import table
+from tidemark.cassandra.schema import create_table_like, table
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError, WrongData
 from tidemark.ledger import audit

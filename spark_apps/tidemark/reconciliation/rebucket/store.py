@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
-from tidemark.cassandra.ddl import create_table_like
-from tidemark.cassandra.schema import table
+from tidemark.cassandra.schema import create_table_like, table
 from tidemark.journal import bucket_size, tag_view_rows
 from tidemark.settings import Settings
 

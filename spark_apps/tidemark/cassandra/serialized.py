@@ -1,0 +1,65 @@
+"""Cells as the bytes that Cassandra stores.
+
+The driver's values are not always what was stored: Python has no time after the year 9999, and
+JSON has no NaN. Bytes come back as they were, whatever the type of the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from cassandra.protocol import ResultMessage, _ProtocolHandler, read_int
+from cassandra.query import BoundStatement, PreparedStatement
+
+
+class Serialized(bytes):
+    """The bytes of a cell."""
+
+    @property
+    def whole_number(self) -> int:
+        """Return the value of an int, a bigint or a varint."""
+        return int.from_bytes(self, "big", signed=True)
+
+
+class _SerializedRows(ResultMessage):  # type: ignore[misc]
+    """An answer whose rows are not decoded."""
+
+    def recv_results_rows(
+        self, f: Any, protocol_version: int, user_type_map: Any, result_metadata: Any, policy: Any
+    ) -> None:
+        self.recv_results_metadata(f, user_type_map)
+        metadata = self.column_metadata or result_metadata
+        self.column_names = [column[2] for column in metadata]
+        self.column_types = [column[3] for column in metadata]
+        self.parsed_rows = [
+            tuple(
+                None if cell is None else Serialized(cell)
+                for cell in self.recv_row(f, len(metadata))
+            )
+            for _ in range(read_int(f))
+        ]
+
+
+class SerializedRows(_ProtocolHandler):  # type: ignore[misc]
+    """The protocol handler of a session that returns all values as `Serialized`.
+
+    The driver documents message types as the place where results are decoded in another way.
+    """
+
+    message_types_by_opcode: ClassVar = {
+        **_ProtocolHandler.message_types_by_opcode,
+        ResultMessage.opcode: _SerializedRows,
+    }
+
+
+def bound(prepared: PreparedStatement, values: Mapping[str, object]) -> BoundStatement:
+    """Bind values by name; those that are `Serialized` stay as they are."""
+    statement = prepared.bind(
+        {name: None if isinstance(value, Serialized) else value for name, value in values.items()}
+    )
+    for place, column in enumerate(prepared.column_metadata):
+        value = values.get(column.name)
+        if isinstance(value, Serialized):
+            statement.values[place] = bytes(value)
+    return statement
