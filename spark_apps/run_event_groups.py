@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.operating.status import run_status
 from tidemark.event_groups.playback.run import run_playback
 from tidemark.event_groups.playback.selection import Part
+from tidemark.event_groups.stream.states import GroupState
 from tidemark.ledger.applications import RUN_EVENT_GROUPS as APPLICATION
 
 StreamName = Annotated[
@@ -81,8 +83,36 @@ def retry(group: GroupName, stream: StreamName = "default", apply: cli.Apply = F
 
 
 def cancel(group: GroupName, stream: StreamName = "default", apply: cli.Apply = False) -> Job:
-    """Take a group that has not begun out of its stream."""
+    """Take a group out of its stream, or let one that has begun go back.
+
+    A run that executes the group notices it between two events, and rolls the group back; else the
+    next run does.
+    """
     return Job(lambda run: commands.run_cancel(run, stream, group, apply=apply), dry_run=not apply)
+
+
+class SettledAs(StrEnum):
+    """How a group that could not be rolled back counts from now on."""
+
+    ROLLED_BACK = "rolled-back"
+    DONE = "done"
+
+
+def settle(
+    group: GroupName,
+    settled_as: Annotated[SettledAs, typer.Option("--as", help="What you have made of it.")],
+    stream: StreamName = "default",
+    apply: cli.Apply = False,
+) -> Job:
+    """End a group whose rollback has failed and cannot succeed; its rows stay as they are.
+
+    Groups that have waited for it are executed from then on. Put its rows right before: status and
+    the plan name the events that were not taken back.
+    """
+    state = GroupState(settled_as)
+    return Job(
+        lambda run: commands.run_settle(run, stream, group, state, apply=apply), dry_run=not apply
+    )
 
 
 def playback(
@@ -129,7 +159,7 @@ if __name__ == "__main__":
         APPLICATION,
         {
             **{"submit": submit, "status": status, "retry": retry, "cancel": cancel},
-            "playback": playback,
+            **{"settle": settle, "playback": playback},
         },
         examples={
             "": ["", "--dry-run", "submit correct-order-17.yaml", "status"],
@@ -137,6 +167,7 @@ if __name__ == "__main__":
             "status": ["", "correct-order-17", "correct-order-17 --json"],
             "retry": ["correct-order-17 --apply"],
             "cancel": ["correct-order-17 --apply"],
+            "settle": ["correct-order-17 --as rolled-back --apply"],
             "playback": [
                 "--into shop=shop_copy --group correct-order-17",
                 "--into shop=shop_copy --from 1 --to 200 --apply",

@@ -35,6 +35,11 @@ class WriteTimes:
             self._last = max(self._last + 1, present)
             return self._last
 
+    def pass_by(self, write_time: int) -> None:
+        """Return only later ones than this from now on."""
+        with self._guard:
+            self._last = max(self._last, write_time)
+
     def bound(self, holder: Hashable, seconds: float) -> None:
         """Return none of later than `seconds` from now, until the holder says otherwise."""
         with self._guard:

@@ -95,6 +95,7 @@ class Seam(Enum):
     TOPIC_TAKEN = "tidemark.event_groups.topic.store:Source.move"
     GROUP_STATE_SET = "tidemark.event_groups.stream.store:Stream.set_state"
     IMAGES_KEPT = "tidemark.event_groups.stream.store:Stream.keep_images"
+    IMAGES_FORGOTTEN = "tidemark.event_groups.stream.store:Stream.forget_images"
     EVENT_BEGUN = "tidemark.event_groups.stream.store:Stream.begin"
     EVENT_ENDED = "tidemark.event_groups.stream.store:Stream.end"
     STATEMENT_SENT = "tidemark.event_groups.execution.few_rows:send"

@@ -6,7 +6,6 @@ undisturbed run. Each event waits for the one before it, so that a write is the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +71,7 @@ WRITES = {
         Seam.EVENT_BEGUN: 5,
         Seam.STATEMENT_SENT: 5,
         Seam.EVENT_ENDED: 5,
+        Seam.IMAGES_FORGOTTEN: 1,
         Seam.OPERATION_AUDITED: 1,
         Seam.OPEN_FROM_MOVED: 1,
     },
@@ -83,6 +83,7 @@ WRITES = {
         Seam.COMPENSATION_SENT: 1,
         Seam.EVENT_ENDED: 10,
         Seam.RESTORED_PART_WRITTEN: 7,
+        Seam.IMAGES_FORGOTTEN: 1,
         Seam.OPERATION_AUDITED: 1,
         Seam.OPEN_FROM_MOVED: 1,
     },
@@ -93,7 +94,10 @@ SAMPLE = {
     ("back 2", Seam.RESTORED_PART_WRITTEN),
     ("back 3", Seam.GROUP_STATE_SET),
 }
-LEFT_OUT = {"run_id", "updated_at", "submitted_at", "ended_at", "write_time", "owner", "at", "day"}
+LEFT_OUT = {
+    *("run_id", "updated_at", "submitted_at", "ended_at", "owner", "at", "day"),
+    *("write_time", "last_write_time"),
+}
 """Columns that are of a run and its time."""
 
 
@@ -121,11 +125,6 @@ def state(journal: Journal) -> dict[str, Any]:
         )
         for name in ("event_group", "event_group_order", "group_event", "before_image")
     }
-    for image in own["before_image"]:
-        cells = json.loads(image["cells"])
-        image["cells"] = {
-            name: (value, bool(expires)) for name, (value, _, expires) in cells.items()
-        }
     # A group may be audited twice, rather than never.
     audited = {(row["operation"], row["subject"], row["plan"]) for row in journal.own_rows("audit")}
     seen = f"SELECT id, ttl(seen) AS ttl FROM {table(journal.keyspace, 'account')}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidemark.event_groups.definition import dag
-from tidemark.event_groups.stream.chunks import Extent, RowKey, chunks, collides
+from tidemark.event_groups.definition.row_keys import RowKey
+from tidemark.event_groups.stream.chunks import Extent, chunks, collides
 
 ORDER: dict[str, tuple[dict[str, list[str]], list[list[str]]]] = {
     "A→D, B→{A,C}, C→A gives B,C,A,D": (

@@ -287,6 +287,8 @@ def _plain(value: object, where: str) -> Any:
         DefinitionError: there is no such text.
     """
     match value:
+        case None:
+            return None
         case EventGroup():
             return value.keys()
         case Mapping():

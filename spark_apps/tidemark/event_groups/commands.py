@@ -1,9 +1,9 @@
-"""What people do with event groups: submit, plan, try again, cancel."""
+"""What people do with event groups: submit, plan, try again, cancel, settle."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
@@ -13,10 +13,10 @@ from tidemark.errors import InvalidInput
 from tidemark.event_groups.checks import Checks
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import load
-from tidemark.event_groups.execution.run import lock_of
+from tidemark.event_groups.definition.tables import with_comparable_keys
 from tidemark.event_groups.operating import preview
 from tidemark.event_groups.stream.history import existing
-from tidemark.event_groups.stream.states import GroupState
+from tidemark.event_groups.stream.states import EventState, GroupState
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
 from tidemark.event_groups.topic.run import run_submit_topic
@@ -55,7 +55,8 @@ def _submit_files(run: RunContext, stream: str, files: Sequence[Path], *, dry_ru
     lines, counts = [], {"groups": len(checked), "groups_submitted": 0}
     submitted = Stream(run, stream)
     if dry_run:
-        lines = preview.shown(run.control, [one for one, _ in checked], submitted.open())
+        groups = [with_comparable_keys(run.control, one) for one, _ in checked]
+        lines = preview.shown(run.control, groups, submitted.open())
         return Outcome(RunState.PLANNED, PieceCounts(len(checked)), counts, lines)
     for definition, _ in checked:
         told, is_new = submit(run, submitted, definition)
@@ -71,54 +72,95 @@ def run_retry(run: RunContext, stream: str, name: str, *, apply: bool) -> Outcom
     Raises:
         InvalidInput: there is no such group, or its rollback has not failed.
     """
-    return _change(
-        run, stream, name, (GroupState.ROLLBACK_FAILED, GroupState.ROLLING_BACK), apply=apply
-    )
+    then = {GroupState.ROLLBACK_FAILED: GroupState.ROLLING_BACK}
+    return _change(run, stream, name, then, "rolling-back", apply=apply)
 
 
 def run_cancel(run: RunContext, stream: str, name: str, *, apply: bool) -> Outcome:
-    """Take a group out of the stream that has not begun.
+    """Take a group out of the stream that has not begun, or let one that runs go back.
+
+    A run that executes the group notices it. So no lock of the stream is needed: the state changes
+    in one transaction.
 
     Raises:
-        InvalidInput: there is no such group, or it has begun.
+        InvalidInput: there is no such group, or it has ended, or goes back already.
     """
-    return _change(run, stream, name, (GroupState.SUBMITTED, GroupState.CANCELLED), apply=apply)
+    then = {
+        GroupState.SUBMITTED: GroupState.CANCELLED,
+        GroupState.RUNNING: GroupState.ROLLING_BACK,
+    }
+    return _change(run, stream, name, then, "cancelled", apply=apply, is_cancelled=True)
+
+
+def run_settle(
+    run: RunContext, stream: str, name: str, settled_as: GroupState, *, apply: bool
+) -> Outcome:
+    """End a group that cannot be rolled back, and leave its rows as they are.
+
+    Raises:
+        InvalidInput: there is no such group, or its rollback has not failed.
+    """
+    then = {GroupState.ROLLBACK_FAILED: settled_as}
+    return _change(run, stream, name, then, "settled", apply=apply)
 
 
 def _change(
     run: RunContext,
     stream: str,
     name: str,
-    states: tuple[GroupState, GroupState],
+    states: Mapping[GroupState, GroupState],
+    operation: str,
     *,
     apply: bool,
+    is_cancelled: bool = False,
 ) -> Outcome:
     create_own_tables(run.control, run.settings)
     stored = Stream(run, stream)
-    before, then = states
 
     def plan() -> Plan:
         group = existing(stored, name)
-        if group.state is not before:
+        if group.state not in states:
             raise InvalidInput(
-                f"the group {name} is {group.state}, and not {before}", where=f"stream {stream}"
+                f"the group {name} is {group.state}, and not {' or '.join(states)}",
+                where=f"stream {stream}",
             )
+        then = states[group.state]
+        reason = f"cancelled by {run.owner}" if is_cancelled else group.reason
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()
-            stored.set_state(name, then, group.reason)
+            if not stored.set_state(name, group.state, then, reason, is_cancelled=is_cancelled):
+                raise InvalidInput(
+                    f"the group {name} is {stored.state_of(name)[0]} meanwhile",
+                    where=f"stream {stream}",
+                    do="look at its status, and decide once more",
+                )
             return {"groups": 1}
 
-        return Plan({"groups": 1}, [f"{name}: {before} becomes {then}"], change)
+        lines = [f"{name}: {group.state} becomes {then}"]
+        if then.has_ended and group.state is GroupState.ROLLBACK_FAILED:
+            lines += _left(stored, name)
+        return Plan({"groups": 1}, lines, change)
 
     return guarded_change(
         run,
-        f"event group {then}",
+        f"event group {operation}",
         name,
         plan,
-        lock=lambda: Locks.of(run, [lock_of(stream)]),
+        # Not that of the stream, which a run holds: what it must know of the change it finds.
+        lock=lambda: Locks.of(run, [f"event-group/{stream}/{name}"]),
         apply=apply,
     )
+
+
+def _left(stream: Stream, name: str) -> list[str]:
+    """Return the events of a group that nobody takes back, for people."""
+    taken_back = (EventState.ROLLED_BACK, EventState.SKIPPED, EventState.PENDING)
+    return [
+        f"  {event}: {stored.state}, left as it is"
+        for event, stored in stream.events(name).items()
+        if stored.state not in taken_back
+    ]
 
 
 def drawn(file: Path, *, as_mermaid: bool, as_json: bool) -> str:

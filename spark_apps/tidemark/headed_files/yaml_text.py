@@ -24,8 +24,13 @@ from tidemark.headed_files.header import Header, Node, Place, error_in, utf8_tex
 
 _DEPTH = 24
 """Levels of lists and mappings: a header has five, a group in the hook of another one more."""
+_NULLS = ("null", "Null", "NULL", "~", "")
 _NO_CHARACTER = re.compile(r"\\U(?!00(?:0|10))[0-9a-fA-F]{8}")
 """The number of a character behind the last one."""
+
+
+class WrittenNull(str):
+    """A text that is a null in YAML or JSON: without quotes. Keys that have nulls look for it."""
 
 
 def mapping_of(file: Path, text: str, empty: tuple[str, str]) -> Node:
@@ -113,7 +118,9 @@ class _Yaml:
         place = _place(event.start_mark)
         if isinstance(event, ScalarEvent):
             event.value = self._whole(event)
-            return Node(event.value, place, padded=self._padded(event))
+            is_null = event.implicit[0] and event.value in _NULLS
+            value = WrittenNull(event.value) if is_null else event.value
+            return Node(value, place, padded=self._padded(event))
         if isinstance(event, MappingStartEvent):
             return self._mapping(place, depth)
         items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]

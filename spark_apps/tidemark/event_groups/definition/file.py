@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,10 @@ from tidemark.event_groups.definition.model import (
     Library,
     Need,
 )
+from tidemark.event_groups.definition.row_keys import RowKey
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tokens import Refused
-from tidemark.event_groups.stream.chunks import RowKey
+from tidemark.event_groups.stream.chunks import Extent, Item
 from tidemark.headed_files.header import Header, utf8_text
 from tidemark.headed_files.yaml_text import mapping_of
 
@@ -91,12 +92,39 @@ class Definition:
         }
 
     @property
-    def extent(self) -> frozenset[RowKey] | None:
-        """Return the rows by which others may run beside it; None if none may.
+    def reads(self) -> frozenset[RowKey]:
+        """Return the rows that it only reads, as they are declared."""
+        return frozenset(map(_row, self.group.reads))
 
-        None runs beside a group that loads a library: it would use the old or the new version.
+    def extent_as(self, item: Item, *, reads: bool = True) -> Extent[Item]:
+        """Return the rows by which others may run at the same time.
+
+        None runs at the same time as a group that loads a library, since it would use the old or
+        the new version; nor as one that reads rows which it does not name.
+
+        Args:
+            item: names the group.
+            reads: whether it still reads.
         """
-        return None if self.loads else self.rows
+        is_alone = bool(self.loads) or (reads and bool(self.undeclared_reads))
+        rows = None if is_alone else self.rows
+        return Extent(item, len(self.events), rows, self.reads if reads else frozenset())
+
+    @cached_property
+    def undeclared_reads(self) -> Sequence[str]:
+        """Return the selects whose conditions tie no columns by which rows are declared."""
+        return [
+            name
+            for name, parsed in self.statements.items()
+            if not parsed.writes and not self.is_tied(parsed)
+        ]
+
+    def is_tied(self, parsed: Statement) -> bool:
+        """Tell whether a statement ties the columns of a declared row of its table to values."""
+        return any(
+            table == parsed.name and parsed.key.keys() >= {name for name, _ in key}
+            for table, key in (*(self.rows or ()), *(self.reads if not parsed.writes else ()))
+        )
 
     def says(self) -> dict[str, str]:
         """Return what each event does, in a few words."""
@@ -119,6 +147,13 @@ def hooks_of(group: Group) -> Iterator[tuple[str, Hook, Place]]:
         for moment in ("before", "after"):
             for number, hook in enumerate(getattr(hooks, moment)):
                 yield moment, hook, (*at, moment, number)
+
+
+def declared(group: Group) -> Iterator[tuple[Place, DeclaredRow]]:
+    """Yield the rows that a group declares, with their places."""
+    for key, rows in (("rows", group.rows), ("reads", group.reads)):
+        for number, row in enumerate(rows):
+            yield (key, number), row
 
 
 def within(fault: Fault, outer: Place) -> Fault:
@@ -169,10 +204,12 @@ def _check(group: Group, fault: Fault) -> None:
         raise fault(what, "leave out one of these", "events", first, "after")
     for number, event in enumerate(group.events):
         _check_event(event, known, fault, ("events", number))
-    for number, row in enumerate(group.rows):
+    for place, row in declared(group):
         if row.table.count(".") != 1:
             what = f"{row.table} is no table with its keyspace"
-            raise fault(what, "write keyspace.table", "rows", number, "table")
+            raise fault(what, "write keyspace.table", *place, "table")
+    if group.reads and not group.rows:
+        raise fault("it declares what it reads, and no rows", "declare all that it writes", "reads")
     _check_libraries(group, known, fault)
     for _, hook, at in hooks_of(group):
         if hook.submit is not None:

@@ -1,7 +1,7 @@
 """The form of an event group: the keys that its file may have.
 
-Values stand in the file as texts, and reach Cassandra as JSON, which Cassandra converts to the type
-of the column.
+Values are texts or nulls in the file, and reach Cassandra as JSON, which Cassandra converts to the
+type of the column.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from tidemark.headed_files.form import DIFFERENT, Form, OneKey, Text, refusal
+from tidemark.headed_files.yaml_text import WrittenNull
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 Names = Annotated[tuple[Name, ...], *DIFFERENT]
@@ -33,13 +34,15 @@ MAX_EVENTS = 1000
 
 
 def _require_json(value: Any) -> Any:
-    """Accept texts, lists and mappings of them; a bare `null` is no value."""
+    """Accept texts, nulls, and lists and mappings of them."""
+    if value is None or isinstance(value, WrittenNull):
+        return None
     if isinstance(value, dict):
         return {str(key): _require_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_require_json(item) for item in value]
     if not isinstance(value, str):
-        raise refusal("write a text, a list or a mapping")
+        raise refusal("write a text, null, a list or a mapping")
     return value
 
 
@@ -240,6 +243,9 @@ class Group(Form):
     )
     rows: tuple[DeclaredRow, ...] = Field(
         (), description="all that it writes; groups without it run alone"
+    )
+    reads: tuple[DeclaredRow, ...] = Field(
+        (), description="further rows that it only reads; a select of others makes it run alone"
     )
     hooks: GroupHooks = Field(
         default_factory=lambda: GroupHooks(), description="who is told of the group as a whole"

@@ -161,7 +161,17 @@ class _Parser:
         cut = next((n for n, one in enumerate(rest) if one.is_word("LIMIT", "PER")), len(rest))
         if any(token.kind == "parameter" for token in rest[cut:]):
             raise Refused("its limit is a parameter", "write a number")
-        return self._made(Kind.SELECT, keyspace, table, (), {}, True, "", [*head, *as_sent(rest)])
+        key = self._selected_key(rest)
+        return self._made(Kind.SELECT, keyspace, table, (), key, True, "", [*head, *as_sent(rest)])
+
+    def _selected_key(self, rest: Sequence[Token]) -> dict[str, tuple[Token, ...]]:
+        """Return the columns that a select's conditions tie to one value each."""
+        if not rest or not rest[0].is_word("WHERE"):
+            return {}
+        ends = ("GROUP", "ORDER", "PER", "LIMIT", "ALLOW")
+        end = next((n for n, one in enumerate(rest) if one.is_word(*ends)), len(rest))
+        parts = split_words(rest[1:end], "AND")
+        return {one[0].name: tuple(one[2:]) for one in parts if len(one) > 2 and one[1].text == "="}
 
     def _insert(self) -> Statement:
         self._expect("INTO")

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.cassandra.control import Control
-from tidemark.event_groups.definition.file import Definition, Fault, Place
+from tidemark.errors import InvalidInput
+from tidemark.event_groups.definition.file import Definition, Fault, Place, declared
 from tidemark.event_groups.definition.model import DeclaredRow
+from tidemark.event_groups.definition.row_keys import canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.journal.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
 from tidemark.settings import Settings
@@ -125,6 +127,12 @@ class _Check:
             what = f"the key of a row of {row.table} has {', '.join(row.key)}"
             do = f"name {', '.join(table.partition_key)}, and clustering columns"
             raise self._fault(what, do, *at, "key")
+        for column, text in row.key.items():
+            try:
+                canonical(table.columns[column], text)
+            except ValueError as error:
+                what, _, do = str(error).partition("; ")
+                raise self._fault(what, do, *at, "key", column) from None
 
 
 def check(control: Control, owner: Owner, definition: Definition, fault: Fault) -> None:
@@ -144,8 +152,37 @@ def check(control: Control, owner: Owner, definition: Definition, fault: Fault) 
                 raise fault(why, _COMPENSATE, *at, "statement")
         for number, back in enumerate(definition.compensations(event.name)):
             checks.statement(back, (*at, "rollback", "statements", number, "statement"))
-    for place, row in enumerate(definition.group.rows):
-        checks.row(row, ("rows", place))
+    for at, row in declared(definition.group):
+        checks.row(row, at)
+
+
+def with_comparable_keys(control: Control, definition: Definition) -> Definition:
+    """Return a group whose declared rows have the values that `row_keys.canonical` makes of them.
+
+    Raises:
+        InvalidInput: a value is none of its column's type.
+    """
+    known: dict[str, Table | None] = {}
+
+    def row(one: DeclaredRow) -> DeclaredRow:
+        if one.table not in known:
+            known[one.table] = Table.read(control, *one.table.split("."))
+        table = known[one.table]
+        columns = table.columns if table else {}
+        try:
+            key = {name: canonical(columns.get(name, ""), text) for name, text in one.key.items()}
+        except ValueError as error:
+            what, _, do = str(error).partition("; ")
+            raise InvalidInput(what, where=f"group {definition.group.group}", do=do) from None
+        return one.model_copy(update={"key": key})
+
+    group = definition.group
+    changed = {
+        name: tuple(map(row, rows))
+        for name, rows in (("rows", group.rows), ("reads", group.reads))
+        if rows
+    }
+    return Definition(group.model_copy(update=changed)) if changed else definition
 
 
 def touched(statement: Statement, table: Table) -> tuple[str, ...]:

@@ -4,12 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidemark import termination
+from tidemark.errors import CassandraUnavailable, LockLost, StatementRefused, TidemarkError
 
 _PAUSES_S = (0.2, 1.0)
 
 
 class EventFailed(Exception):
-    """An event that did not succeed, with the reason in one line."""
+    """An event that did not succeed, with the reason in one line.
+
+    `was_refused` says that Cassandra has refused its statement at once: nothing was written.
+    """
+
+    def __init__(self, reason: str, *, was_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.was_refused = was_refused
+
+
+@contextmanager
+def failing_its_event() -> Iterator[None]:
+    """Make every error the failure of the event, but for those of the cluster and of the locks.
+
+    A group whose event raises in each run would otherwise stop its stream for good.
+    """
+    try:
+        yield
+    except (EventFailed, LockLost):
+        raise
+    except Exception as error:
+        if isinstance(error, CassandraUnavailable) and not isinstance(error, StatementRefused):
+            raise
+        termination.check()
+        said = " ".join(str(error).split())
+        is_ours = isinstance(error, TidemarkError)
+        raise EventFailed(said if is_ours else f"{type(error).__name__}: {said}") from error
 
 
 def attempts() -> Iterator[int]:

@@ -13,11 +13,11 @@ from tidemark.event_groups.definition.model import Event
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution import before_image
+from tidemark.event_groups.execution.declared_rows import require_declared, require_rows_once
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.execution.statements import Parameters, in_parallel, send
-from tidemark.event_groups.execution.written_rows import require_declared, require_rows_once
-from tidemark.event_groups.stream.states import GroupState, Image, StoredEvent, StoredGroup
+from tidemark.event_groups.execution.statements import Parameters, Prepared, in_parallel, send
+from tidemark.event_groups.stream.states import Image, StoredEvent, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 
 _MAX_RESULT_ROWS = 1000
@@ -40,51 +40,46 @@ class FewRows:
         """Bind; `table` reads the table of a statement."""
         self._control, self._stream, self._group = control, stream, group
         self._needs, self._table, self._ensure_locked = needs, table, ensure_locked
-        # A run that executes a group says so before it writes anything else of it.
-        self._is_new = group.state is GroupState.SUBMITTED
 
-    def prepare(self, event: Event) -> tuple[list[Parameters], int | None]:
-        """Keep the rows that an event will write; return its parameters and their newest time.
-
-        Returns:
-            the parameters of each statement, and the newest write time in the rows, in
-            microseconds; None if the event writes nothing.
+    def prepare(self, event: Event) -> Prepared:
+        """Keep the rows that an event will write, and fix its parameters.
 
         Raises:
             EventFailed: a value that it needs cannot be had, or it writes what it must not.
         """
         parameters = self._needs.parameters(event)
         statement = self._group.definition.statements.get(event.name)
-        if statement is None or not statement.writes:
-            return parameters, None
-        require_rows_once(statement, self._table(statement), parameters)
+        if statement is None:
+            return Prepared(parameters)
+        table = self._table(statement)
         for one in parameters:
-            require_declared(self._group.definition, statement, one)
+            require_declared(self._group.definition, statement, table, one)
+        if not statement.writes:
+            return Prepared(parameters)
+        require_rows_once(statement, table, parameters)
         if event.rollback != "restore":
-            return parameters, 0
-        return parameters, self._keep_images(event, statement, parameters)
+            return Prepared(parameters, 0)
+        images = self._images(statement, parameters)
+        self._ensure_locked()
+        self._stream.keep_images(self._group.id, event.name, images)
+        return Prepared(parameters, before_image.newest_write_time(images), len(images))
 
-    def _keep_images(
-        self, event: Event, statement: Statement, parameters: Sequence[Parameters]
-    ) -> int:
-        """Keep the rows as they are before the event; return the newest write time in them."""
+    def _images(self, statement: Statement, parameters: Sequence[Parameters]) -> list[Image]:
+        """Return the rows as they are before the event."""
         table = self._table(statement)
 
         def read(numbered: tuple[int, Parameters]) -> list[Image]:
             number, one = numbered
             return before_image.read(self._control, statement, table, one, number)
 
-        images = list(chain.from_iterable(in_parallel(read, enumerate(parameters))))
-        self._ensure_locked()
-        self._stream.keep_images(self._group.id, event.name, images, are_first=self._is_new)
-        return before_image.newest_write_time(images)
+        return list(chain.from_iterable(in_parallel(read, enumerate(parameters))))
 
     def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
         """Put back the rows that an event may have written."""
         statement = self._group.definition.statements[event.name]
         if stored.write_time is None or not statement.writes:
             return
-        for image in self._stream.images(self._group.id, event.name):
+        for image in self._stream.images(self._group.id, event.name, stored.images):
             before_image.Restoring(
                 self._control,
                 statement,

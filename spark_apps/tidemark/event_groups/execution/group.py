@@ -7,27 +7,28 @@ rows as they are. So a run after a crash sends the same statement again, which w
 from __future__ import annotations
 
 import json
-import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tidemark import clock
 from tidemark.context import RunContext
+from tidemark.errors import LockLost
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Policy
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.failure import EventFailed, failing_its_event
 from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.needs import Needs
 from tidemark.event_groups.execution.rollback import Engine, Rollback, in_order
 from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.states import (
     EventState,
     GroupState,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 EVENTS_AT_ONCE = 8
 """The most events of a group that are executed at the same time."""
+CANCEL_SEEN_S = 1
+"""Seconds after which a run that executes events notices that their group was cancelled."""
 _BEGUN = (EventState.RUNNING, EventState.DONE, EventState.FAILED, EventState.ROLLBACK_FAILED)
 
 
@@ -53,6 +56,7 @@ class Means:
         ensure_locked: called before each kind of write.
         pool: threads for events, which other groups use as well.
         tables: tables that were read already, by `keyspace.table`; others are added.
+        times: gives write times.
         functions: the users' functions.
         teller: of the group's hooks.
         loading: of the group's libraries.
@@ -61,9 +65,18 @@ class Means:
     ensure_locked: Callable[[], None]
     pool: ThreadPoolExecutor
     tables: dict[str, Table]
+    times: GroupTimes
     functions: Functions
     teller: HookTeller
     loading: Loading
+
+
+class _Overtaken(Exception):
+    """Somebody else has changed the state of the group, to this one."""
+
+    def __init__(self, state: GroupState, reason: str) -> None:
+        super().__init__(state, reason)
+        self.state, self.reason = state, reason
 
 
 class GroupExecution:
@@ -80,16 +93,15 @@ class GroupExecution:
         self._run, self._control = run, run.control
         self._stream, self._group = stream, group
         self._definition = group.definition
-        # A run that executes a group says so before it writes anything else of it.
-        self._is_new = group.state is GroupState.SUBMITTED
         self._ensure_locked = means.ensure_locked
         self._pool, self._tables = means.pool, means.tables
         self._events: dict[str, StoredEvent] = {}
-        self._mutex = threading.Lock()
-        self._last_write_time = 0
+        self._times = means.times
+        self._newest_at = 0
         self._functions, self._teller = means.functions, means.teller
         self._loading = means.loading
         self._unready = ""
+        self._state_seen_at = time.monotonic()
         self._asks = {"stream": stream.name, "group": group.id}
         self._needs = Needs(
             self._asks,
@@ -102,22 +114,44 @@ class GroupExecution:
         )
 
     def execute(self) -> tuple[GroupState, str]:
-        """Execute the group, or go on with it; return how it ended, and why if not whole.
+        """Execute the group, or continue it; return how it ended, and why if not whole.
 
         Raises:
-            CassandraUnavailable: states cannot be read or written; another run goes on.
+            CassandraUnavailable: states cannot be read or written; another run continues.
             LockLost: another run may work on the stream.
         """
+        while True:
+            try:
+                return self._executed()
+            except _Overtaken as change:
+                if change.state.has_ended:
+                    return change.state, change.reason
+                if change.state is not GroupState.ROLLING_BACK:
+                    raise LockLost(
+                        f"the group {self._group.id} has become {change.state} meanwhile",
+                        where=f"stream {self._stream.name}",
+                        do="nothing more was written; run again",
+                    ) from None
+                self._group = replace(
+                    self._group, state=change.state, reason=change.reason, is_cancelled=True
+                )
+
+    def _executed(self) -> tuple[GroupState, str]:
         name = self._group.id
-        self._events = {event: StoredEvent() for event in self._definition.events} | (
-            {} if self._is_new else self._stream.events(name)
+        self._events = {event: StoredEvent() for event in self._definition.events}
+        if self._group.state is not GroupState.SUBMITTED:
+            self._stream.win_over_earlier_runs(name)
+            self._events |= self._stream.events(name)
+        self._times.pass_by(max(self._write_times(), default=0))
+        is_alone = (
+            self._definition.group.policy is Policy.ONE_FOR_ONE and not self._group.is_cancelled
         )
-        self._last_write_time = max(self._write_times(), default=0)
-        self._start_helpers()
-        is_alone = self._definition.group.policy is Policy.ONE_FOR_ONE
         if self._group.state in (GroupState.SUBMITTED, GroupState.RUNNING):
-            self._set(GroupState.RUNNING)
+            if self._group.state is GroupState.SUBMITTED:
+                self._set(GroupState.RUNNING)
+            self._start_helpers()
             self._go_forward()
+            self._require_state()
             failed = self._failed()
             if not failed:
                 return self._set(GroupState.DONE)
@@ -125,6 +159,7 @@ class GroupExecution:
             if not is_alone:
                 self._set(GroupState.ROLLING_BACK, reason)
         else:
+            self._start_helpers()
             reason = self._group.reason
         if is_alone:
             return self._leave_out()
@@ -139,15 +174,41 @@ class GroupExecution:
 
     def _set(self, state: GroupState, reason: str = "") -> tuple[GroupState, str]:
         """Write the state; how a group ended is audited before, rather twice than never."""
+        name = self._group.id
         self._ensure_locked()
         if state.has_ended or state is GroupState.ROLLBACK_FAILED:
+            self._require_state()
             lines, counts = [reason] if reason else [], {"events": len(self._events)}
-            audit.record(self._run, f"event group {state}", self._group.id, lines, counts)
+            audit.record(self._run, f"event group {state}", name, lines, counts)
             if state is not GroupState.DONE and ENDS in self._definition.events:
                 self._teller.group_ended(self._definition.events[ENDS], str(state), reason)
             self._ensure_locked()
-        self._stream.set_state(self._group.id, state, reason)
+        newest = max(self._newest_at, *self._write_times(), 0)
+        self._times.pass_by(newest)
+        if not self._stream.set_state(
+            *(name, self._group.state, state, reason), last_write_time=newest or None
+        ):
+            raise _Overtaken(*self._stream.state_of(name))
+        self._group = replace(self._group, state=state, reason=reason)
+        if state.has_ended:
+            self._forget_images()
         return state, reason
+
+    def _forget_images(self) -> None:
+        """Delete what only a rollback needs: it may be what the group was to erase."""
+        self._ensure_locked()
+        self._stream.forget_images(self._group.id)
+        for name, stored in self._events.items():
+            event = self._definition.events[name]
+            if stored.images and self._definition.has_many(event):
+                self._many.forget(event)
+
+    def _require_state(self) -> None:
+        """Stop if somebody has cancelled the group."""
+        state, reason = self._stream.state_of(self._group.id)
+        self._state_seen_at = time.monotonic()
+        if state is not self._group.state:
+            raise _Overtaken(state, reason)
 
     def _failed(self) -> list[str]:
         """Return the events that have failed, those included whose rollback has failed as well."""
@@ -163,7 +224,7 @@ class GroupExecution:
         graph = self._definition.graph
         working: dict[Future[None], str] = {}
         while True:
-            stops = is_strict and bool(self._failed())
+            stops = (is_strict and bool(self._failed())) or self._is_overtaken()
             ready = [] if stops else self._ready(graph, set(working.values()))
             for name in ready[: EVENTS_AT_ONCE - len(working)]:
                 working[self._pool.submit(self._execute, name)] = name
@@ -173,6 +234,13 @@ class GroupExecution:
             for one in finished:
                 del working[one]
                 one.result()
+
+    def _is_overtaken(self) -> bool:
+        """Tell whether somebody has cancelled the group, as far as was read a moment ago."""
+        if time.monotonic() - self._state_seen_at < CANCEL_SEEN_S:
+            return False
+        self._state_seen_at = time.monotonic()
+        return self._stream.state_of(self._group.id)[0] is not self._group.state
 
     def _ready(self, graph: dag.Graph, working: set[str]) -> list[str]:
         return [
@@ -187,15 +255,21 @@ class GroupExecution:
         event = self._definition.events[name]
         told = self._teller.begins(event)
         state, result, reason = EventState.DONE, [], ""
+        is_new, was_refused = self._events[name].state is EventState.PENDING, False
         try:
-            if self._unready:
-                raise EventFailed(self._unready)
-            result = self._sent(event, self._begun(event))
+            with failing_its_event():
+                if self._unready:
+                    raise EventFailed(self._unready)
+                result = self._sent(event, self._begun(event))
         except EventFailed as failure:
             state, reason = EventState.FAILED, str(failure)
+            # An earlier run may have sent it, and so may the same event for other rows.
+            was_refused = is_new and failure.was_refused and len(self._events[name].parameters) == 1
         unacknowledged = self._teller.ended(event, told, state, reason)
         if unacknowledged and state is EventState.DONE:
             state, result, reason = EventState.FAILED, [], unacknowledged
+        if was_refused:
+            self._events[name] = replace(self._events[name], write_time=None)
         self._end(name, state, result=result, reason=reason)
 
     def _begun(self, event: Event) -> StoredEvent:
@@ -203,11 +277,11 @@ class GroupExecution:
         stored = self._events[event.name]
         if stored.state is EventState.RUNNING:
             return stored
-        parameters, newest = self._engine(event).prepare(event)
+        parameters, newest, images = self._engine(event).prepare(event)
         if len(json.dumps(parameters)) > MAX_BYTES:
             raise EventFailed(f"its parameters have more than {MAX_BYTES:,} bytes")
-        write_time = None if newest is None else self._next_write_time(newest)
-        begun = StoredEvent(EventState.RUNNING, parameters, write_time)
+        write_time = None if newest is None else self._times.after(newest)
+        begun = StoredEvent(EventState.RUNNING, parameters, write_time, images)
         self._ensure_locked()
         self._stream.begin(self._group.id, event.name, begun)
         self._events[event.name] = begun
@@ -227,12 +301,6 @@ class GroupExecution:
             self._loading.jar_functions,
         )
 
-    def _next_write_time(self, behind: int) -> int:
-        """Return a write time behind all of the group, and behind that of the rows."""
-        with self._mutex:
-            self._last_write_time = max(clock.now_micros(), self._last_write_time + 1, behind + 1)
-            return self._last_write_time
-
     def _sent(self, event: Event, begun: StoredEvent) -> list[str]:
         if event.library is not None:
             self._ensure_locked()
@@ -247,10 +315,10 @@ class GroupExecution:
     ) -> None:
         # Each row is JSON already.
         text = "" if not result else f"[{', '.join(result)}]"
+        ended = replace(self._events[name], state=state, result=text or "[]", reason=reason)
         self._ensure_locked()
-        self._stream.end(self._group.id, name, state, result=text, reason=reason)
-        old = self._events[name]
-        self._events[name] = replace(old, state=state, result=text or "[]", reason=reason)
+        self._stream.end(self._group.id, name, ended)
+        self._events[name] = ended
 
     def _table(self, statement: Statement) -> Table:
         if statement.name not in self._tables:
@@ -276,6 +344,7 @@ class GroupExecution:
         undone = in_order(self._definition.graph, self._events, names)
         newest = max(self._write_times(), default=0)
         times = {name: newest + place for place, name in enumerate(undone, 1)}
+        self._newest_at = max(times.values(), default=0)
         own = {*times.values()}
         own |= {time for name in undone if (time := self._events[name].write_time) is not None}
         rollback = Rollback(
@@ -284,6 +353,7 @@ class GroupExecution:
             self._asks,
             self._functions,
             self._loading,
+            self._table,
             self._engine,
             own,
             self._ensure_locked,
@@ -293,7 +363,8 @@ class GroupExecution:
             if stored.state not in _BEGUN or not rollback.is_needed(name, stored):
                 continue
             try:
-                rollback.take_back(name, stored, times[name])
+                with failing_its_event():
+                    rollback.take_back(name, stored, times[name])
             except EventFailed as failure:
                 self._end(name, EventState.ROLLBACK_FAILED, reason=stored.reason)
                 return self._set(

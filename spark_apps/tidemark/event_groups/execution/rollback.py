@@ -11,8 +11,11 @@ from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Compensation, Event
+from tidemark.event_groups.definition.statement import Statement
+from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.execution.declared_rows import require_declared
 from tidemark.event_groups.execution.loading import Loading
-from tidemark.event_groups.execution.statements import Parameters, send
+from tidemark.event_groups.execution.statements import Prepared, send
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.states import StoredEvent
 
@@ -20,12 +23,8 @@ from tidemark.event_groups.stream.states import StoredEvent
 class Engine(Protocol):
     """What executes the statements of events: the driver for few rows, Spark for many."""
 
-    def prepare(self, event: Event) -> tuple[list[Parameters], int | None]:
-        """Keep the rows that an event will write; return its parameters and their newest time.
-
-        Returns:
-            the parameters of each statement, and the newest write time in the rows, in
-            microseconds; None if the event writes nothing.
+    def prepare(self, event: Event) -> Prepared:
+        """Keep the rows that an event will write, and fix its parameters.
 
         Raises:
             EventFailed: a value that it needs cannot be had, or it writes what it must not.
@@ -78,6 +77,7 @@ class Rollback:
         asks: says to functions which group it is.
         functions: the users' functions.
         loading: of the group's libraries.
+        table: reads the table of a statement.
         engine: returns what has executed an event.
         own: write times of the events that are taken back, and of what is put back of them.
         ensure_locked: asked before each write.
@@ -88,6 +88,7 @@ class Rollback:
     asks: dict[str, str]
     functions: Functions
     loading: Loading
+    table: Callable[[Statement], Table]
     engine: Callable[[Event], Engine]
     own: Collection[int]
     ensure_locked: Callable[[], None]
@@ -123,5 +124,7 @@ class Rollback:
         backs = self.definition.compensations(name)
         for parameters in reversed(stored.parameters):
             for one, back in zip(rollback.statements, backs, strict=True):
+                values = {**parameters, **one.values}
+                require_declared(self.definition, back, self.table(back), values)
                 self.ensure_locked()
-                send(self.control, back, {**parameters, **one.values}, at, event.timeout)
+                send(self.control, back, values, at, event.timeout)

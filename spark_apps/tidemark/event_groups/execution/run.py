@@ -16,11 +16,12 @@ from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.chunks import Extent, chunks
-from tidemark.event_groups.stream.holding import extent_of, holder
+from tidemark.event_groups.stream.group_times import GroupTimes
+from tidemark.event_groups.stream.holding import Held, extent_of
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
-from tidemark.event_groups.stream.store import Stream
+from tidemark.event_groups.stream.store import EndedGroup, Stream
 from tidemark.ledger.locks import Locks
-from tidemark.text import shortened
+from tidemark.text import counted, shortened
 
 MOST_EVENTS = 200
 """The most events of groups that run at the same time."""
@@ -53,11 +54,21 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         ThreadPoolExecutor(_PARALLEL, thread_name_prefix="group") as groups_pool,
         ThreadPoolExecutor(_PARALLEL * EVENTS_AT_ONCE, thread_name_prefix="event") as events_pool,
     ):
-        together = _Together(run, stream, locks.check, groups_pool, events_pool)
-        blocking: list[Extent[StoredGroup]] = []
+        times = GroupTimes(stream.last_write_time())
+        together = _Together(run, stream, locks.check, groups_pool, events_pool, times)
+        held = Held()
         first_open = stream.next_sequence()
         first = None
-        while groups := _next(stream, blocking, first):
+
+        def pass_by(groups: Sequence[EndedGroup]) -> None:
+            for group in groups:
+                times.pass_by(group.last_write_time)
+            # A run may have died between the end of a group and this.
+            for name in stream.has_images([group.id for group in groups]):
+                locks.check()
+                stream.forget_images(name)
+
+        while groups := _next(stream, held, first, pass_by):
             for part in chunks(groups, MOST_EVENTS):
                 run.say(f"{len(part)} groups from {part[0].item.id} on")
                 done = together.execute(part)
@@ -70,26 +81,30 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
                 ]
                 first = min(stuck, default=part[-1].item.sequence + 1)
                 if stuck:
-                    # They may hold groups of the parts behind them.
+                    # They may hold groups of the parts after them.
                     break
-        first_open = min([first_open, *(one.item.sequence for one in blocking)])
+        first_open = min([first_open, *(group.sequence for group in held.groups.values())])
         locks.check()
-        stream.move_open_from(first_open)
-    return _outcome(ended, lines, blocking)
+        stream.move_open_from(first_open, times.newest)
+    unread = stream.count_after(held.last) if held.are_enough else 0
+    return _outcome(ended, lines, held, unread)
 
 
 def _next(
-    stream: Stream, blocking: list[Extent[StoredGroup]], first: int | None = None
+    stream: Stream,
+    held: Held,
+    first: int | None = None,
+    pass_by: Callable[[Sequence[EndedGroup]], None] = lambda groups: None,
 ) -> list[Extent[StoredGroup]]:
-    """Return the next groups that may run; those that may not are added to `blocking`."""
-    known = {one.item.id for one in blocking}
+    """Return the next groups that may run; those that may not are added to `held`."""
     found: list[Extent[StoredGroup]] = []
-    for group in stream.open(first):
-        if group.id in known:
-            continue
+    if held.are_enough:
+        return found
+    for group in stream.open(first, pass_by):
         extent = extent_of(group)
-        if holder(blocking, extent):
-            blocking.append(extent)
+        if group.id in held.groups or held.holder(extent):
+            if held.are_enough:
+                break
             continue
         found.append(extent)
         if len(found) == _TOGETHER:
@@ -106,6 +121,7 @@ class _Together:
     ensure_locked: Callable[[], None]
     groups: ThreadPoolExecutor
     events: ThreadPoolExecutor
+    times: GroupTimes
 
     def execute(
         self, part: Sequence[Extent[StoredGroup]]
@@ -120,30 +136,33 @@ class _Together:
                 closing(Functions(loading.places)) as functions,
                 closing(HookTeller(self.run, self.stream, group, functions)) as teller,
             ):
-                means = Means(self.ensure_locked, self.events, tables, functions, teller, loading)
+                means = Means(
+                    *(self.ensure_locked, self.events, tables, self.times),
+                    *(functions, teller, loading),
+                )
                 return group, GroupExecution(self.run, self.stream, group, means).execute()
 
         return list(self.groups.map(execute, part))
 
 
-def _outcome(
-    ended: dict[GroupState, int], lines: list[str], blocking: Sequence[Extent[StoredGroup]]
-) -> Outcome:
-    held = [one for one in blocking if one.item.state is not GroupState.ROLLBACK_FAILED]
+def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread: int) -> Outcome:
+    """Return the outcome; `unread` groups after those that are held were not looked at."""
+    stuck = held.stuck
+    waiting = len(held.groups) - len(stuck) + unread
     counts = {f"groups_{state.replace('-', '_')}": number for state, number in ended.items()}
-    counts["groups_held"] = len(held)
+    counts["groups_held"] = waiting
     total = sum(ended.values())
-    failed = total - ended.get(GroupState.DONE, 0)
-    if held:
-        stuck = [one.item.id for one in blocking if one.item.state is GroupState.ROLLBACK_FAILED]
+    failed = total - ended.get(GroupState.DONE, 0) - ended.get(GroupState.CANCELLED, 0)
+    if waiting:
         lines.append(
-            f"{len(held)} groups wait behind groups that are not rolled back, such as {stuck[0]}"
+            f"{counted(waiting, 'group')} cannot run before groups are rolled back, such as"
+            f" {stuck[0].id}: retry it, or settle it"
         )
-    pieces = PieceCounts(total, total - failed, len(held), failed)
+    pieces = PieceCounts(total, total - failed, waiting, failed)
     shown = shortened(lines, _NAMED)
-    if failed or held:
+    if failed or waiting:
         error = WrongData(
-            f"{failed} of {total} groups did not end as a whole, {len(held)} are held",
+            f"{failed} of {total} groups did not end as a whole, {waiting} are held",
             do="see the report, and submit what is still wanted as new groups",
         )
         return Outcome(RunState.FAILED, pieces, counts, shown, error)
@@ -151,11 +170,12 @@ def _outcome(
 
 
 def _shown(stream: Stream) -> Outcome:
-    blocking: list[Extent[StoredGroup]] = []
-    groups = _next(stream, blocking)
+    held = Held()
+    groups = _next(stream, held)
     lines = [
         f"together: {', '.join(one.item.id for one in part[:_NAMED])}"
         for part in chunks(groups, MOST_EVENTS)[:_NAMED]
     ]
-    counts = {"groups_open": len(groups), "groups_held": len(blocking)}
+    unread = stream.count_after(held.last) if held.are_enough else 0
+    counts = {"groups_open": len(groups), "groups_held": len(held.groups) + unread}
     return Outcome(RunState.PLANNED, PieceCounts(len(groups)), counts, lines)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.serialized import Serialized
@@ -18,6 +18,21 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 Parameters = Mapping[str, Any]
 """Values of parameters, of JSON's types."""
+
+
+class Prepared(NamedTuple):
+    """What is fixed of an event before its statements are sent.
+
+    Attributes:
+        parameters: of each statement.
+        newest: the newest write time in the rows that it writes, in microseconds, 0 without one;
+            None if it writes nothing.
+        images: how many rows were kept as they are.
+    """
+
+    parameters: Sequence[Parameters]
+    newest: int | None = None
+    images: int = 0
 
 
 def send(
@@ -65,11 +80,11 @@ def attempted_serialized(
 def _attempted(send_once: Callable[[], Found]) -> Found:
     failure = ""
     # It writes the same if it is sent twice.
-    for _ in attempts():
+    for number in attempts():
         try:
             return send_once()
         except (StatementRefused, InvalidInput) as error:
-            raise EventFailed(str(error)) from None
+            raise EventFailed(str(error), was_refused=number == 1) from None
         except CassandraUnavailable as error:
             failure = str(error)
     raise EventFailed(failure)

@@ -20,9 +20,10 @@ from tidemark.event_groups.definition.model import Event, Need
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.definition.tokens import Token
+from tidemark.event_groups.execution.declared_rows import require_declared
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.execution.statements import Parameters
+from tidemark.event_groups.execution.statements import Parameters, Prepared
 from tidemark.event_groups.many_rows import functions, images, rows, writes
 from tidemark.event_groups.many_rows.event_writes import EventWrite, Tables
 from tidemark.event_groups.many_rows.failure import failing
@@ -93,12 +94,8 @@ class ManyRows:
             with (self._jars if has_sql else IsolatedJars(self._spark)).in_use():
                 yield
 
-    def prepare(self, event: Event) -> tuple[list[Parameters], int | None]:
-        """Keep the rows that an event will write as they are.
-
-        Returns:
-            the parameters that all rows share, and the newest write time in the rows, 0 without
-            one; None of a select.
+    def prepare(self, event: Event) -> Prepared:
+        """Keep the rows that an event will write as they are, and the parameters that they share.
 
         Raises:
             EventFailed: a value cannot be made, or a row may not be written.
@@ -107,16 +104,17 @@ class ManyRows:
         others = tuple(need for need in event.needs if need not in own)
         alone = event.model_copy(update={"each": None, "needs": others})
         parameters = self._needs.parameters(alone)
-        if event.each is None:
-            return parameters, None
         statement, table = self._target(event)
+        if event.each is None:
+            require_declared(self._definition, statement, table, parameters[0])
+            return Prepared(parameters)
         with self._working(own):
             written = kept_once(self._rows(event, parameters[0]))
             try:
                 self._require_allowed(statement, table, written)
                 if event.rollback != "restore":
-                    return parameters, 0
-                return parameters, self._keep_images(event, statement, table, written)
+                    return Prepared(parameters, 0)
+                return Prepared(parameters, self._keep_images(event, statement, table, written))
             finally:
                 written.unpersist()
 
@@ -167,6 +165,10 @@ class ManyRows:
             finally:
                 decided.unpersist()
                 kept.unpersist()
+
+    def forget(self, event: Event) -> None:
+        """Delete the rows as they were before an event."""
+        self._kept.empty(event.name, BEFORE)
 
     def _write_of(self, event: Event) -> EventWrite:
         return EventWrite(self._definition, event, self._table)

@@ -17,4 +17,4 @@ IMAGE_COLUMN = "tidemark_image"
 
 def fate(column: str, word: str) -> str:
     """Return the name of what is decided of a column: `puts`, `value`, `lives` or `clears`."""
-    return f"tidemark_{word}_{column}"
+    return f"tidemark_fate_{word}_{column}"

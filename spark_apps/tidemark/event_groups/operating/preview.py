@@ -61,15 +61,19 @@ def _met(definitions: Sequence[Definition], opened: Iterable[StoredGroup]) -> li
             if is_before and collides(extent, other):
                 numbers[place] += 1
                 names[place] += [other.item] if numbers[place] <= _NAMED else []
-    return [_says(*one) for one in zip(mine, names, numbers, strict=True)]
+    return [_says(*one) for one in zip(definitions, names, numbers, strict=True)]
 
 
 def _extent(definition: Definition) -> Extent[str]:
-    return Extent(definition.group.group, len(definition.events), definition.rows)
+    return definition.extent_as(definition.group.group)
 
 
-def _says(extent: Extent[str], names: Sequence[str], number: int) -> str:
-    alone = "runs alone, since it declares no rows; " if extent.rows is None else ""
+def _says(definition: Definition, names: Sequence[str], number: int) -> str:
+    alone = ""
+    if definition.rows is None:
+        alone = "runs alone, since it declares no rows; "
+    elif names_of := definition.undeclared_reads:
+        alone = f"runs alone, since {names_of[0]} selects rows that are not declared; "
     if not number:
         return f"{alone}collides with no open group"
     more = f" and {number - len(names):,} more" if number > len(names) else ""

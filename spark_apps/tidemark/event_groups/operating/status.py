@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext, RunState
-from tidemark.event_groups.stream.chunks import Extent
 from tidemark.event_groups.stream.deliveries import Deliveries, Delivery
 from tidemark.event_groups.stream.history import History, existing
-from tidemark.event_groups.stream.holding import extent_of, holder
+from tidemark.event_groups.stream.holding import Held, extent_of
 from tidemark.event_groups.stream.states import GroupState, StoredEvent, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.text import counted
@@ -37,7 +36,7 @@ def run_status(run: RunContext, stream: str, name: str | None) -> Outcome:
 
 
 def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
-    blocking: list[Extent[StoredGroup]] = []
+    blocked = Held()
     stuck_before: dict[str, str] = {}
     held: Counter[str] = Counter()
     lines: list[str] = []
@@ -49,10 +48,8 @@ def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
             counts |= {"oldest_open_seconds": max(age, 0), "oldest_open_sequence": group.sequence}
             lines.append(f"the oldest was submitted at {iso(submitted)}")
         counts["groups_open"] += 1
-        extent = extent_of(group)
         reason = group.reason
-        if before := holder(blocking, extent):
-            blocking.append(extent)
+        if before := blocked.holder(extent_of(group)):
             stuck = stuck_before.get(before.id, before.id)
             stuck_before[group.id] = stuck
             if group.state is not GroupState.ROLLBACK_FAILED:

@@ -49,13 +49,14 @@ class EventState(StrEnum):
 
 @dataclass(frozen=True)
 class StoredGroup:
-    """A group of the stream."""
+    """A group of the stream; `is_cancelled` says that somebody wants all of it taken back."""
 
     id: str
     sequence: int
     state: GroupState
     definition: Definition
     reason: str
+    is_cancelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class StoredEvent:
         state: how far it is.
         parameters: of each statement that is sent, one unless the event has `each`.
         write_time: of all of them, in microseconds; None before it has begun, and of no write.
+        images: how many rows were kept as they were before it.
         result: the rows of a select, a JSON array of objects by column.
         reason: why it has failed.
     """
@@ -73,6 +75,7 @@ class StoredEvent:
     state: EventState = EventState.PENDING
     parameters: Sequence[Mapping[str, Any]] = ()
     write_time: int | None = None
+    images: int = 0
     result: str = "[]"
     reason: str = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.context import RunContext
 from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.tables import with_comparable_keys
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import audit
 
@@ -12,10 +13,10 @@ def submit(run: RunContext, stream: Stream, definition: Definition) -> tuple[str
     """Append a group to a stream; return a line for people, and whether it is new.
 
     Raises:
-        InvalidInput: another group of that id is there.
+        InvalidInput: another group of that id is there, or a declared key cannot be compared.
     """
     name = definition.group.group
-    sequence, is_new = stream.submit(definition)
+    sequence, is_new = stream.submit(with_comparable_keys(run.control, definition))
     if is_new:
         audit.record(run, "submit event group", name, [], {"sequence": sequence})
     told = "submitted" if is_new else "was submitted before"

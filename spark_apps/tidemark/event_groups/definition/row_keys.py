@@ -1,0 +1,114 @@
+"""Keys of rows, by which groups collide: values in one form, whoever has written them."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+RowKey = tuple[str, tuple[tuple[str, str], ...]]
+"""A table and columns of its key with their values, sorted: a row, or all rows of a partition."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?")
+
+
+def canonical(kind: str, text: str) -> str:
+    """Return the one form of a value of a key, by which rows are compared.
+
+    Values of types that it does not know stay as they are: frozen collections and tuples.
+
+    Args:
+        kind: the CQL type of the column.
+        text: the value as a statement, JSON or YAML has it, a text without its quotes.
+
+    Raises:
+        ValueError: it is no value of this type in a form that can be compared; says what is.
+    """
+    form, made = _FORMS.get(kind, ("", str))
+    try:
+        return made(text.strip() if form else text)
+    except (ValueError, InvalidOperation, OverflowError, struct.error):
+        raise ValueError(f"{text!r} is no {kind}; write {form}") from None
+
+
+def as_text(value: object) -> str:
+    """Return a value of JSON's as `canonical` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _whole(text: str) -> str:
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(text)
+    return str(int(text))
+
+
+def _decimal(text: str) -> str:
+    value = Decimal(text)
+    if not value.is_finite():
+        raise ValueError(text)
+    sign, digits, exponent = value.as_tuple()
+    shown = "".join(map(str, digits)).rstrip("0")
+    if not shown.strip("0"):
+        return "0"
+    scale = int(exponent) + len(digits) - len(shown)
+    return f"{'-' if sign else ''}{shown.lstrip('0')}E{scale}"
+
+
+def _single(text: str) -> str:
+    [value] = struct.unpack("f", struct.pack("f", float(text)))
+    return repr(value)
+
+
+def _boolean(text: str) -> str:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower()
+
+
+def _blob(text: str) -> str:
+    if not re.fullmatch(r"0[xX]([0-9a-fA-F]{2})*", text):
+        raise ValueError(text)
+    return text.lower()
+
+
+def _timestamp(text: str) -> str:
+    if re.fullmatch(r"-?[0-9]+", text):
+        return str(int(text))
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        # Cassandra would take the time zone of the node.
+        raise ValueError(text)
+    return str((moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def _time(text: str) -> str:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    hours, minutes, seconds, fraction = match.groups()
+    return f"{int(hours):02}:{minutes}:{seconds}.{fraction or '':0<9}"
+
+
+_A_WHOLE_NUMBER: tuple[str, Callable[[str], str]] = ("a whole number", _whole)
+_A_UUID: tuple[str, Callable[[str], str]] = (
+    "it as 6f9a0c4e-8d1b-4c55-9d0c-2f8f6b1f7f60",
+    lambda text: str(uuid.UUID(text)),
+)
+_FORMS: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    **dict.fromkeys(("bigint", "int", "smallint", "tinyint", "varint"), _A_WHOLE_NUMBER),
+    **dict.fromkeys(("uuid", "timeuuid"), _A_UUID),
+    "boolean": ("true or false", _boolean),
+    "blob": ("it as 0x00ff", _blob),
+    "date": ("it as 2024-03-01", lambda text: date.fromisoformat(text).isoformat()),
+    "decimal": ("a decimal number", _decimal),
+    "double": ("a number", lambda text: repr(float(text))),
+    "float": ("a number", _single),
+    "inet": ("an address such as 10.0.0.1", lambda text: str(ipaddress.ip_address(text))),
+    "time": ("it as 12:30:00.5", _time),
+    "timestamp": ("its zone too, as in 2024-03-01T12:00:00Z, or milliseconds", _timestamp),
+}

@@ -1,0 +1,75 @@
+"""Which rows the statements of an event read and write, as far as their parameters say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.row_keys import as_text, canonical
+from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.definition.tokens import Token
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.statements import Parameters
+
+
+def require_declared(
+    definition: Definition, statement: Statement, table: Table, parameters: Parameters
+) -> None:
+    """Hold a statement to the rows that its group has declared, unless the group runs alone.
+
+    Raises:
+        EventFailed: it reads or writes another row.
+    """
+    rows = definition.rows
+    if rows is None or (not statement.writes and definition.undeclared_reads):
+        return
+    named = {name: _value(name, statement, table, parameters) for name in statement.key}
+    declared = rows if statement.writes else rows | definition.reads
+    if not any(
+        name == statement.name and all(named.get(column) == value for column, value in key)
+        for name, key in declared
+    ):
+        does = "writes" if statement.writes else "reads"
+        raise EventFailed(f"it {does} a row of {statement.name} that the group has not declared")
+
+
+def require_rows_once(statement: Statement, table: Table, parameters: Sequence[Parameters]) -> None:
+    """Refuse two values for a row at the same write time: Cassandra would keep the larger one.
+
+    Raises:
+        EventFailed: two of the statement's parameters name the same row.
+    """
+    if statement.kind is Kind.DELETE or statement.is_range:
+        return
+    columns = [name for name in table.key if name in statement.key]
+    seen: set[tuple[str | None, ...]] = set()
+    for one in parameters:
+        key = tuple(_value(name, statement, table, one) for name in columns)
+        if key in seen and None not in key:
+            raise EventFailed(f"it writes the row {', '.join(map(str, key))} twice")
+        seen.add(key)
+
+
+def _value(column: str, statement: Statement, table: Table, parameters: Parameters) -> str | None:
+    """Return the value of a key column in the form that is compared; None if it is not known."""
+    text = _text(statement.key[column], parameters)
+    if text is None or column not in table.key:
+        return None
+    try:
+        return canonical(table.columns[column], text)
+    except ValueError as error:
+        raise EventFailed(f"the key column {column} of {statement.name}: {error}") from None
+
+
+def _text(tokens: tuple[Token, ...], parameters: Mapping[str, object]) -> str | None:
+    """Return a value as a text; None of a null, and of one that only Cassandra knows."""
+    if len(tokens) != 1:
+        return None
+    [token] = tokens
+    if token.kind == "parameter":
+        value = parameters[token.text[1:]]
+        return None if value is None else as_text(value)
+    if token.is_word("NULL"):
+        return None
+    return token.text[1:-1].replace("''", "'") if token.kind == "text" else token.text

@@ -1,0 +1,232 @@
+"""The states of groups: each is executed once whatever clocks say, and none is stuck for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.dying import Died, dying_after
+from tests.faults.seams import Seam
+from tests.integration.support import Journal
+from tests.integration.test_event_group_rollback import FAILS, note_of
+from tests.integration.test_event_groups import compensated, cql, executed, shop, state, submit
+from tidemark import clock
+from tidemark.event_groups.execution import before_image
+from tidemark.event_groups.execution.group import GroupExecution
+from tidemark.event_groups.stream.states import StoredEvent
+from tidemark.event_groups.stream.store import Stream
+
+__all__ = ["shop"]
+FAILING = f"""
+group: NAME
+events:
+  - {{name: w, statement: "UPDATE <account> SET note = NEW WHERE id = 'ann'"}}
+  - {FAILS}, after: [w]}}
+"""
+ADD = """
+group: add
+events:
+  - {name: read, statement: "SELECT total FROM <account> WHERE id = 'ann'", expect: one}
+  - name: add
+    statement: UPDATE <account> SET total = :sum WHERE id = 'ann'
+    needs: [{event: read, as: sum, sql: "total + 30"}]
+    after: [read]
+"""
+
+
+@pytest.fixture
+def shift_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what moves the machine's clock by seconds."""
+    moved = 0.0
+    monkeypatch.setattr(clock, "machine_micros", lambda: int((time.time() + moved) * 1e6))
+    monkeypatch.setattr(clock, "now_micros", lambda: int((time.time() + moved) * 1e6))
+
+    def shift(seconds: float) -> None:
+        nonlocal moved
+        moved = seconds
+
+    return shift
+
+
+def states(journal: Journal) -> dict[str, str]:
+    return {row["id"]: row["state"] for row in journal.own_rows("event_group")}
+
+
+def total(journal: Journal) -> str:
+    return str(cql(journal, "SELECT total FROM {account} WHERE id = 'ann'")[0]["total"])
+
+
+def test_a_group_is_executed_once_by_a_machine_whose_clock_is_slow(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    # A group that is stuck keeps the stream open, so that the next run sees what was executed.
+    stuck = compensated("stuck", "mended", "much").replace("ann", "carl")
+    rows = "rows: [{table: <account>, key: {id: ann}}]\n"
+    assert submit(shop, tmp_path, stuck, ADD.replace("events:", rows + "events:")).status == 0
+    shift_clock(-12)
+    executed(shop, 3)
+    assert states(shop) == {"stuck": "rollback-failed", "add": "done"}
+    shift_clock(0)
+    shop.run("run_event_groups")
+    assert total(shop) == "40.50"
+    assert states(shop)["add"] == "done"
+
+
+def test_a_later_group_wins_over_the_delete_of_an_earlier_one_whatever_the_clock_says(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    delete = (
+        "group: NAME\nevents: [{name: d, statement: \"DELETE FROM <account> WHERE id = 'ann'\"}]"
+    )
+    insert = (
+        "group: NAME\nevents:\n  - name: i\n"
+        "    statement: INSERT INTO <account> (id, note) VALUES ('ann', 'NAME')"
+    )
+    shift_clock(10)
+    submit(shop, tmp_path, delete.replace("NAME", "d1"))
+    executed(shop)
+    shift_clock(0)
+    submit(shop, tmp_path, insert.replace("NAME", "i1"))
+    executed(shop)
+    assert note_of(shop, "ann") == "i1"
+    # The rollback of a group is before what comes later, too.
+    shift_clock(10)
+    failing = FAILING.replace("NAME", "f").replace("NEW", "null")
+    submit(shop, tmp_path, failing)
+    executed(shop, 3)
+    shift_clock(0)
+    submit(shop, tmp_path, insert.replace("NAME", "i2"))
+    executed(shop)
+    assert note_of(shop, "ann") == "i2"
+
+
+def test_images_of_a_run_that_died_with_a_fast_clock_are_not_those_of_the_next(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    text = FAILING.replace("NAME", "g").replace("NEW", "'new'")
+    submit(shop, tmp_path, text)
+    shift_clock(10)
+    with dying_after(Seam.IMAGES_KEPT, 1), suppress(Died):
+        shop.run("run_event_groups")
+    shift_clock(0)
+    cql(shop, "UPDATE {account} SET note = 'newer' WHERE id = 'ann'")
+    executed(shop, 3)
+    assert note_of(shop, "ann") == "newer"
+
+
+def test_any_error_of_an_event_is_its_failure_and_names_its_type(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*rest: Any) -> None:
+        raise ValueError("cannot\ndecode")
+
+    before = state(shop)
+    monkeypatch.setattr(before_image, "read", fails)
+    after = "group: next\nevents: [{name: n}]\n"
+    submit(shop, tmp_path, ADD, after)
+    report = executed(shop, 3)
+    assert report["lines"][0] == "add: rolled-back: add: ValueError: cannot decode"
+    assert states(shop) == {"add": "rolled-back", "next": "done"}
+    assert state(shop) == before
+
+
+def test_any_error_of_a_rollback_ends_the_group_as_not_rolled_back(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*rest: Any) -> None:
+        raise KeyError("column")
+
+    text = FAILING.replace("NAME", "g").replace("NEW", "'new'")
+    submit(shop, tmp_path, text)
+    with monkeypatch.context() as patched:
+        patched.setattr(before_image.Restoring, "restore", fails)
+        executed(shop, 3)
+    assert states(shop) == {"g": "rollback-failed"}
+    assert shop.run("run_event_groups", "retry", "g", "--apply").status == 0
+    executed(shop, 3)
+    assert states(shop) == {"g": "rolled-back"}
+    assert note_of(shop, "ann") == "old"
+
+
+def test_a_group_that_cannot_be_rolled_back_is_settled_by_hand(
+    shop: Journal, tmp_path: Path
+) -> None:
+    broken, waits = (
+        compensated("broken", "mended", "much"),
+        ADD.replace("group: add", "group: waits"),
+    )
+    submit(shop, tmp_path, broken, waits)
+    assert executed(shop, 3)["counts"]["groups_held"] == 1
+    refused = shop.run("run_event_groups", "settle", "waits", "--as", "done", "--apply")
+    assert refused.status == 2
+    assert "the group waits is submitted, and not rollback-failed" in refused.error_lines[0]
+    planned = shop.run("run_event_groups", "settle", "broken", "--as", "rolled-back")
+    assert "  write: rollback-failed, left as it is" in planned.report["lines"]
+    assert states(shop)["broken"] == "rollback-failed"
+    settled = shop.run("run_event_groups", "settle", "broken", "--as", "rolled-back", "--apply")
+    assert settled.status == 0
+    assert {row["operation"] for row in shop.own_rows("audit")} >= {"event group settled"}
+    assert executed(shop)["counts"] == {"groups_done": 1, "groups_held": 0}
+    assert states(shop) == {"broken": "rolled-back", "waits": "done"}
+
+
+@pytest.mark.parametrize("policy", ["all-for-one", "one-for-one"])
+def test_a_group_that_runs_is_cancelled_by_going_back(
+    shop: Journal, tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(shop)
+    text = f"""
+group: g
+policy: {policy}
+events:
+  - {{name: a, statement: "UPDATE <account> SET note = 'a' WHERE id = 'ann'"}}
+  - {{name: b, statement: "UPDATE <account> SET note = 'b' WHERE id = 'ann'", after: [a]}}
+  - {{name: c, statement: "UPDATE <account> SET note = 'c' WHERE id = 'ann'", after: [b]}}
+"""
+    submit(shop, tmp_path, text)
+    end = Stream.end
+
+    def and_cancel(self: Stream, group: str, event: str, ended: StoredEvent) -> None:
+        end(self, group, event, ended)
+        if event == "a" and states(shop)["g"] == "running":
+            result = shop.run_alone("run_event_groups", "cancel", "g", "--apply")
+            assert result.status == 0, result.stderr
+
+    monkeypatch.setattr(Stream, "end", and_cancel)
+    monkeypatch.setattr("tidemark.event_groups.execution.group.CANCEL_SEEN_S", 0)
+    report = executed(shop, 3)
+    assert report["lines"][0].startswith("g: rolled-back: cancelled by ")
+    assert state(shop) == before
+    begun = {row["event"] for row in shop.own_rows("group_event")}
+    assert "c" not in begun
+    assert states(shop) == {"g": "rolled-back"}
+
+
+def test_a_group_that_is_cancelled_while_a_run_reads_it_is_not_executed(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(shop, tmp_path, ADD)
+    execute = GroupExecution.execute
+
+    def cancelled_first(self: GroupExecution) -> Any:
+        assert shop.run_alone("run_event_groups", "cancel", "add", "--apply").status == 0
+        return execute(self)
+
+    monkeypatch.setattr(GroupExecution, "execute", cancelled_first)
+    report = shop.run("run_event_groups").report
+    assert report["counts"]["groups_cancelled"] == 1
+    assert total(shop) == "10.50"
+    assert states(shop) == {"add": "cancelled"}
+
+
+def test_a_group_that_has_ended_cannot_be_cancelled(shop: Journal, tmp_path: Path) -> None:
+    submit(shop, tmp_path, ADD)
+    executed(shop)
+    refused = shop.run("run_event_groups", "cancel", "add", "--apply")
+    assert refused.status == 2
+    assert "the group add is done, and not submitted or running" in refused.error_lines[0]
