@@ -60,7 +60,7 @@ def _decimal(text: str) -> str:
 
 
 def _single(text: str) -> str:
-    [value] = struct.unpack("f", struct.pack("f", float(text)))
+    [value] = struct.unpack("<f", struct.pack("<f", float(text)))
     return repr(value)
 
 

@@ -1,0 +1,198 @@
+"""Groups that run at the same time: what they read and write, and when two keys are one row."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.support import Journal
+from tests.integration.test_event_groups import cql, executed, shop, submit
+from tidemark.cassandra.schema import table
+
+__all__ = ["shop"]
+SLOW = "import time\n\n\ndef value(asked):\n    time.sleep(3)\n    return 'x'\n"
+
+
+@pytest.fixture
+def sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a need that takes 3 s."""
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions" / "slow.py").write_text(SLOW)
+    monkeypatch.setenv("TIDEMARK_EVENT_GROUP_FUNCTIONS_DIR", str(tmp_path / "functions"))
+    (tmp_path / "groups").mkdir()
+    return '{as: slow, call: "slow:value"}'
+
+
+WRITES = """
+group: writes
+rows: [{table: <account>, key: {id: ann}}]
+events:
+  - {name: write, statement: "UPDATE <account> SET total = 999 WHERE id = 'ann'"}
+  - name: wait
+    statement: UPDATE <account> SET note = :slow WHERE id = 'ann'
+    needs: [SLEEPS]
+    after: [write]
+  - name: fail
+    statement: SELECT id FROM <account> WHERE id = 'ann'
+    expect: none
+    after: [wait]
+"""
+READS = """
+group: reads
+rows: [{table: <account>, key: {id: bob}}]
+DECLARED
+events:
+  - name: read
+    statement: SELECT total FROM <account> WHERE id = :id
+    values: {id: ann}
+    expect: one
+  - name: copy
+    statement: INSERT INTO <account> (id, total) VALUES ('bob', :total)
+    needs: [{event: read, as: total}]
+    after: [read]
+"""
+
+
+@pytest.mark.parametrize("declared", ["", "reads: [{table: <account>, key: {id: ann}}]"])
+def test_a_group_does_not_read_what_another_may_take_back(
+    shop: Journal, tmp_path: Path, sleeps: str, declared: str
+) -> None:
+    writes, reads = WRITES.replace("SLEEPS", sleeps), READS.replace("DECLARED", declared)
+    assert submit(shop, tmp_path / "groups", writes, reads).status == 0
+    counts = executed(shop, 3)["counts"]
+    assert counts == {"groups_rolled_back": 1, "groups_done": 1, "groups_held": 0}
+    [bob] = cql(shop, "SELECT total FROM {account} WHERE id = 'bob'")
+    assert str(bob["total"]) == "10.50"
+
+
+def test_what_is_read_must_be_declared_if_anything_is(shop: Journal, tmp_path: Path) -> None:
+    declared = "reads: [{table: <account>, key: {id: carl}}]"
+    submit(shop, tmp_path, READS.replace("DECLARED", declared))
+    [line] = executed(shop, 3)["lines"]
+    assert "read: it reads a row of" in line
+    assert "that the group has not declared" in line
+
+
+def test_a_dry_run_says_why_a_group_runs_alone(shop: Journal, tmp_path: Path) -> None:
+    text = (
+        READS.replace("DECLARED", "")
+        .replace("WHERE id = :id", "")
+        .replace("    values: {id: ann}\n", "")
+    )
+    assert submit(shop, tmp_path, text).status == 0
+    [file] = tmp_path.iterdir()
+    text = file.read_text().replace("group: reads", "group: more")
+    file.write_text(text)
+    lines = shop.run("run_event_groups", "submit", "--dry-run", str(file)).report["lines"]
+    assert lines[1].startswith("runs alone, since read selects rows that are not declared; ")
+
+
+def test_a_statement_that_takes_back_keeps_to_the_declared_rows(
+    shop: Journal, tmp_path: Path
+) -> None:
+    text = """
+group: g
+rows: [{table: <account>, key: {id: ann}}]
+events:
+  - name: w
+    statement: UPDATE <account> SET note = 'new' WHERE id = :id
+    values: {id: ann}
+    rollback:
+      statements:
+        - {statement: "UPDATE <account> SET note = 'x' WHERE id = :other", values: {other: bob}}
+  - {name: fail, statement: "SELECT id FROM <account> WHERE id = 'ann'", expect: none, after: [w]}
+"""
+    submit(shop, tmp_path, text)
+    [line] = executed(shop, 3)["lines"]
+    assert "w is not rolled back: it writes a row of" in line
+    assert not cql(shop, "SELECT id FROM {account} WHERE id = 'bob'")
+
+
+ADDS = """
+group: NAME
+rows: [{table: TABLE, key: {id: ID}}]
+events:
+  - {name: read, statement: "SELECT n FROM TABLE WHERE id = :id", values: {id: ID}, expect: one}
+  - name: add
+    statement: UPDATE TABLE SET n = :sum WHERE id = :id
+    values: {id: ID}
+    needs:
+      - {event: read, as: sum, sql: n + 10}
+    after: [read]
+"""
+
+
+def test_a_row_is_one_row_however_its_key_is_written(shop: Journal, tmp_path: Path) -> None:
+    name = table(shop.keyspace, "counted")
+    shop.control.execute_ddl(f"CREATE TABLE {name} (id uuid PRIMARY KEY, n int)")
+    key = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    shop.control.execute(f"INSERT INTO {name} (id, n) VALUES ({key}, 1)")
+    text = ADDS.replace("TABLE", f"{shop.keyspace}.counted")
+    one = text.replace("NAME", "one").replace("ID", key.upper())
+    two = text.replace("NAME", "two").replace("ID", key)
+    assert submit(shop, tmp_path, one, two).status == 0
+    lines = shop.run("run_event_groups", "--dry-run").report["lines"]
+    assert lines == ["together: one", "together: two"]
+    # Its own statements name the row in either form.
+    mixed = text.replace("NAME", "mixed").replace("ID", key.upper(), 1).replace("ID", key)
+    assert submit(shop, tmp_path, mixed).status == 0
+    assert executed(shop)["counts"]["groups_done"] == 3
+    assert [row["n"] for row in shop.rows("counted")] == [31]
+    again = submit(shop, tmp_path, one.replace(key.upper(), key))
+    assert "one: was submitted before as number 1" in again.report["lines"]
+
+
+def test_a_key_that_is_no_value_of_its_column_is_refused_at_its_place(
+    shop: Journal, tmp_path: Path
+) -> None:
+    text = f"""
+group: g
+rows: [{{table: {shop.keyspace}.posting, key: {{account: ann, n: many}}}}]
+events: [{{name: a}}]
+"""
+    refused = submit(shop, tmp_path, text)
+    assert refused.status == 2
+    assert "'many' is no int (" in refused.error_lines[0]
+    assert "; write a whole number" in refused.error_lines[0]
+
+
+NULLS = """
+group: NAME
+events:
+  - name: w
+    statement: UPDATE <account> SET note = :note, total = :total WHERE id = 'ann'
+    values: VALUES
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "note", "total"),
+    [
+        ("{note: null, total: ~}", None, None),
+        ('{"note": null, "total": 1.5}', None, Decimal("1.5")),
+        ('{note: "null", total: 1}', "null", Decimal(1)),
+        ("{note: , total: 1}", None, Decimal(1)),
+        ('{note: "", total: 1}', "", Decimal(1)),
+    ],
+)
+def test_a_null_is_a_null_and_a_text_in_quotes_a_text(
+    shop: Journal, tmp_path: Path, values: str, note: Any, total: Any
+) -> None:
+    submit(shop, tmp_path, NULLS.replace("NAME", "nulls").replace("VALUES", values))
+    executed(shop)
+    [ann] = cql(shop, "SELECT note, total FROM {account} WHERE id = 'ann'")
+    assert (ann["note"], ann["total"]) == (note, total)
+
+
+def test_nulls_are_rolled_back(shop: Journal, tmp_path: Path) -> None:
+    before = shop.rows("account")
+    text = NULLS.replace("NAME", "nulls").replace("VALUES", "{note: null, total: null}")
+    text += """
+  - {name: fail, statement: "SELECT id FROM <account> WHERE id = 'ann'", expect: none, after: [w]}
+"""
+    submit(shop, tmp_path, text)
+    executed(shop, 3)
+    assert shop.rows("account") == before

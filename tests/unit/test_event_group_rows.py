@@ -1,0 +1,189 @@
+"""Which groups collide, which keys are of one row, and in which order events are taken back."""
+
+from __future__ import annotations
+
+import struct
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.event_groups.definition.row_keys import RowKey, canonical
+from tidemark.event_groups.execution.rollback import in_order
+from tidemark.event_groups.execution.undo import Now
+from tidemark.event_groups.stream.chunks import Extent, Occupied, collides
+from tidemark.event_groups.stream.states import EventState, StoredEvent
+
+SAME = {
+    "uuid": ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
+    "int": ["17", "017", "+17", " 17 "],
+    "varint": ["100000000000000000000000000000", "+100000000000000000000000000000"],
+    "decimal": ["1.0", "1.00", "1", "1E0", "0.1E1"],
+    "double": ["1", "1.0", "1e0"],
+    "float": ["0.1", "0.10000000149011612"],
+    "boolean": ["true", "TRUE"],
+    "blob": ["0xAB", "0xab", "0Xab"],
+    "inet": ["FE80::1", "fe80:0:0:0:0:0:0:1"],
+    "time": ["1:00:00", "01:00:00.0", "01:00:00.000000000"],
+    "timestamp": [
+        "2024-03-01T12:00:00Z",
+        "2024-03-01 13:00:00+01:00",
+        "2024-03-01 12:00:00.000Z",
+        "1709294400000",
+    ],
+    "date": ["2024-03-01"],
+}
+OTHER = {
+    "text": ["a", "A", " a", "017", "17"],
+    "ascii": ["a", "A"],
+    "int": ["1", "-1", "10"],
+    "decimal": ["1.01", "1.0", "10", "-1", "0", "0.001"],
+    "timestamp": ["2024-03-01T12:00:00Z", "2024-03-01T12:00:00.001Z"],
+    "time": ["01:00:00", "01:00:00.000000001"],
+}
+WRONG = {
+    "uuid": "17",
+    "int": "1_7",
+    "bigint": "1.5",
+    "decimal": "NaN",
+    "boolean": "yes",
+    "blob": "0xABC",
+    "inet": "300.0.0.1",
+    "time": "noon",
+    "timestamp": "2024-03-01T12:00:00",
+    "date": "1.3.2024",
+    "float": "1e300",
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_values_that_cassandra_takes_for_the_same_have_one_form(kind: str) -> None:
+    forms = {canonical(kind, text) for text in SAME[kind]}
+    assert len(forms) == 1
+    assert {canonical(kind, form) for form in forms} == forms
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_other_values_have_other_forms(kind: str) -> None:
+    assert len({canonical(kind, text) for text in OTHER[kind]}) == len(OTHER[kind])
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_cannot_be_compared_is_refused_with_what_to_write(kind: str) -> None:
+    with pytest.raises(ValueError, match=rf" is no {kind}; write "):
+        canonical(kind, WRONG[kind])
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False), st.integers(0, 5))
+def test_decimals_are_compared_by_their_value(value: Decimal, zeros: int) -> None:
+    sign, digits, exponent = value.as_tuple()
+    longer = Decimal((sign, digits + (0,) * zeros, int(exponent) - zeros))
+    assert canonical("decimal", str(longer)) == canonical("decimal", str(value))
+    assert Decimal(canonical("decimal", str(value))) == value
+
+
+@given(st.uuids(), st.booleans())
+def test_uuids_are_compared_without_regard_to_their_letters(value: UUID, is_upper: bool) -> None:
+    text = str(value).upper() if is_upper else str(value)
+    assert canonical("uuid", text) == str(value)
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_a_float_has_the_value_that_cassandra_stores(value: float) -> None:
+    [stored] = struct.unpack("f", struct.pack("f", float(canonical("float", repr(value)))))
+    assert stored == value
+
+
+KEYS: list[RowKey] = [
+    *(("t", (("id", a), ("n", b))) for a in "12" for b in "12"),
+    *(("t", (("id", a),)) for a in "12"),
+    ("u", (("id", "1"),)),
+]
+KEY_SETS = st.frozensets(st.sampled_from(KEYS), max_size=3)
+EXTENTS = st.builds(Extent, st.just(0), st.just(1), st.none() | KEY_SETS, KEY_SETS)
+
+
+def may_be_one_row(one: RowKey, other: RowKey) -> bool:
+    mine, its = dict(one[1]), dict(other[1])
+    return one[0] == other[0] and all(mine[n] == its[n] for n in mine.keys() & its.keys())
+
+
+def model(one: Extent[int], other: Extent[int]) -> bool:
+    if one.rows is None or other.rows is None:
+        return True
+    pairs = [
+        *((a, b) for a in one.rows for b in {*other.rows, *other.reads}),
+        *((a, b) for a in one.reads for b in other.rows),
+    ]
+    return any(may_be_one_row(a, b) for a, b in pairs)
+
+
+@given(EXTENTS, EXTENTS)
+def test_two_groups_collide_if_one_writes_what_the_other_reads_or_writes(
+    one: Extent[int], other: Extent[int]
+) -> None:
+    assert collides(one, other) == model(one, other) == collides(other, one)
+
+
+@given(st.lists(EXTENTS, max_size=5), EXTENTS)
+def test_a_group_meets_many_others_as_it_meets_one_of_them(
+    others: list[Extent[int]], group: Extent[int]
+) -> None:
+    numbered = [Extent(n, one.events, one.rows, one.reads) for n, one in enumerate(others)]
+    found = Occupied(numbered).meeting(group)
+    meeting = [one.item for one in numbered if model(one, group)]
+    assert (found in meeting) if meeting else found is None
+
+
+@st.composite
+def executed(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, StoredEvent]]:
+    """Return a graph and its events as they were executed: later than those they depend on."""
+    names = [f"e{number}" for number in range(draw(st.integers(1, 8)))]
+    graph = {
+        name: draw(st.lists(st.sampled_from(names[:place]), unique=True)) if place else []
+        for place, name in enumerate(names)
+    }
+    stored: dict[str, StoredEvent] = {}
+    remaining, moment = [*names], 100
+    while remaining:
+        ready = [name for name in remaining if not {*graph[name]} & {*remaining}]
+        name = draw(st.sampled_from(ready))
+        remaining.remove(name)
+        moment += 1
+        writes = draw(st.booleans())
+        stored[name] = StoredEvent(EventState.DONE, [{}], moment if writes else None)
+    return {name: graph[name] for name in draw(st.permutations(names))}, stored
+
+
+@given(executed())
+def test_what_was_written_last_is_taken_back_first(
+    case: tuple[dict[str, list[str]], dict[str, StoredEvent]],
+) -> None:
+    graph, stored = case
+    order = in_order(graph, stored, list(graph))
+    assert sorted(order) == sorted(graph)
+    times = [time for name in order if (time := stored[name].write_time) is not None]
+    assert times == sorted(times, reverse=True)
+    for name, before in graph.items():
+        assert all(order.index(one) > order.index(name) for one in before)
+
+
+@pytest.mark.parametrize(
+    ("now", "is_written", "gets_image"),
+    [
+        # is own, is null, is older, may be cleared
+        ((True, False, False, False), True, True),
+        ((False, True, False, True), True, True),
+        ((False, True, False, False), True, False),
+        ((False, False, True, True), True, False),
+        ((False, False, False, True), False, False),
+        ((False, False, False, False), False, False),
+    ],
+)
+def test_what_is_put_back_follows_from_the_write_time(
+    now: tuple[bool, bool, bool, bool], *, is_written: bool, gets_image: bool
+) -> None:
+    found = Now(*now)
+    assert (found.is_written, found.gets_image) == (is_written, gets_image)
