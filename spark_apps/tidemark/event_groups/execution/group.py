@@ -139,6 +139,8 @@ class GroupExecution:
         """Write the state; how a group ended is audited before, rather twice than never."""
         self._ensure_locked()
         if state.has_ended or state is GroupState.ROLLBACK_FAILED:
+            self._teller.finish()
+            self._ensure_locked()
             lines, counts = [reason] if reason else [], {"events": len(self._events)}
             audit.record(self._run, f"event group {state}", self._group.id, lines, counts)
             if state is not GroupState.DONE and ENDS in self._definition.events:
@@ -184,13 +186,12 @@ class GroupExecution:
         told = self._teller.begins(event)
         state, result, reason = EventState.DONE, [], ""
         try:
-            if self._unready:
-                raise EventFailed(self._unready)
+            if why := self._unready or self._functions.helper_failure():
+                raise EventFailed(why)
             result = self._sent(event, self._begun(event))
         except EventFailed as failure:
             state, reason = EventState.FAILED, str(failure)
-        unacknowledged = self._teller.ended(event, told, state, reason)
-        if unacknowledged and state is EventState.DONE:
+        if unacknowledged := self._teller.ended(event, told, state, reason):
             state, result, reason = EventState.FAILED, [], unacknowledged
         self._end(name, state, result=result, reason=reason)
 
