@@ -36,6 +36,7 @@ events:
     statement: UPDATE <account> SET note = 'new' WHERE id = 'ann'
     hooks: {{before: [{{call: "shop_functions:told"}}], after: [{{call: "shop_functions:told"}}]}}
 """
+ACKNOWLEDGED = GROUP.replace('told"}', 'told", ack: true}')
 FAIL = """
   - name: fail
     statement: SELECT n FROM <posting> WHERE account = 'ann'
@@ -51,10 +52,10 @@ def told(functions: Path) -> list[str]:
     return [line.rsplit(" ", 1)[0] for line in file.read_text().splitlines()]
 
 
-def test_hooks_are_told_in_the_order_of_the_events(
+def test_hooks_that_acknowledge_are_told_in_the_order_of_the_events(
     shop: Journal, tmp_path: Path, functions: Path
 ) -> None:
-    text = GROUP.format(name="g", policy="all-for-one")
+    text = ACKNOWLEDGED.format(name="g", policy="all-for-one")
     assert executed(shop, tmp_path, functions, text).status == 0
     assert told(functions) == [
         "group-begins begins",
@@ -73,7 +74,7 @@ def test_hooks_are_told_in_the_order_of_the_events(
 def test_hooks_are_told_of_a_failure_too(
     shop: Journal, tmp_path: Path, functions: Path, policy: str, end: str
 ) -> None:
-    text = GROUP.format(name="g", policy=policy) + FAIL
+    text = ACKNOWLEDGED.format(name="g", policy=policy) + FAIL
     assert executed(shop, tmp_path, functions, text).status == 3
     assert told(functions)[2:] == ["write done", "fail failed", f"group-ends {end}"]
 
@@ -88,19 +89,27 @@ group: refused-{moment}
 events:
   - name: write
     statement: UPDATE <account> SET note = 'new' WHERE id = 'ann'
-    hooks: {{{moment}: [{{call: "shop_functions:refuses", ack: true}}]}}
+    hooks:
+      {moment}: [{{call: "shop_functions:refuses", ack: true}}]
+      after: [{{call: "shop_functions:told"}}, {{if: failed, call: "shop_functions:told"}}]
 """
+        if moment == "after":
+            text = text.replace("ack: true}]\n      after: [", "ack: true}, ")
         result = executed(shop, tmp_path, functions, text)
         assert result.status == 3
         [line] = result.report["lines"]
         assert "call shop_functions:refuses has not acknowledged" in line
         assert "ValueError: not today" in line
         assert state(shop) == before
+        assert told(functions) == ["write failed", "write failed"]
+        (functions / "told.txt").unlink()
     lenient = text.replace("ack: true", "ack: false").replace("refused-after", "lenient")
     assert executed(shop, tmp_path, functions, lenient).status == 0
-    [row] = [row for row in shop.own_rows("hook_delivery") if row["group_id"] == "lenient"]
-    assert (row["state"], row["attempts"]) == ("failed", 3)
+    rows = [row for row in shop.own_rows("hook_delivery") if row["group_id"] == "lenient"]
+    [row] = [row for row in rows if row["state"] == "failed"]
+    assert (row["attempts"], len(rows)) == (3, 2)
     assert "not today" in row["reason"]
+    assert told(functions) == ["write done"]
 
 
 @pytest.mark.parametrize(
@@ -331,6 +340,23 @@ def test_a_helper_ends_with_a_run_that_is_killed(
     assert shop.run("run_event_groups", **variables).status == 0
     [row] = cql(shop, "SELECT note FROM {account} WHERE id = 'ann'")
     assert row["note"] == "helped"
+
+
+def test_a_helper_that_fails_fails_the_next_event(
+    shop: Journal, tmp_path: Path, functions: Path
+) -> None:
+    text = """
+group: unhelped
+hooks: {helpers: ["shop_functions:refuses"]}
+events:
+  - {name: first, statement: "UPDATE <account> SET note = :n WHERE id = 'ann'",
+     needs: [{as: n, call: "shop_functions:noted"}]}
+  - {name: second, statement: "UPDATE <account> SET note = 'x' WHERE id = 'bob'", after: [first]}
+"""
+    before = state(shop)
+    [line] = executed(shop, tmp_path, functions, text).report["lines"]
+    assert "the helper shop_functions:refuses: ValueError: not today" in line
+    assert state(shop) == before
 
 
 def _lives(pid: int) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -122,14 +123,17 @@ class Control:
                 return str(error).rpartition("message=")[2].strip('"')
         return ""
 
-    def execute_named(self, cql: str, values: Mapping[str, object], timeout: float) -> list[Row]:
-        """Run a user's statement with its parameters by name; it may be sent twice.
+    def execute_named(
+        self, cql: str, values: Mapping[str, object], timeout: float, most: int | None = None
+    ) -> list[Row]:
+        """Run a user's statement, maybe twice; return its rows, or only the first `most`.
 
         Values that are `serialized.Serialized` are bound as they are.
         """
         with self._failures.in_one_line():
             bound = serialized.bound(self._prepare(cql), values)
-            return list(self._session.execute(bound, timeout=timeout))
+            bound.fetch_size = most or bound.fetch_size
+            return list(islice(self._session.execute(bound, timeout=timeout), most))
 
     def execute_serialized(
         self, cql: str, values: Mapping[str, object], timeout: float
@@ -338,12 +342,8 @@ class Control:
 
     def has_keyspace(self, keyspace: str) -> bool:
         """Return whether the keyspace exists."""
-        return bool(
-            self.execute(
-                "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
-                (keyspace,),
-            )
-        )
+        cql = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?"
+        return bool(self.execute(cql, (keyspace,)))
 
 
 def _batch(prepared: PreparedStatement, rows: Sequence[Sequence[object]]) -> BatchStatement:

@@ -16,11 +16,16 @@ from tidemark.event_groups.execution import before_image
 from tidemark.event_groups.execution.declared_rows import require_declared, require_rows_once
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.execution.statements import Parameters, Prepared, in_parallel, send
+from tidemark.event_groups.execution.statements import (
+    MAX_RESULT_ROWS,
+    Parameters,
+    Prepared,
+    in_parallel,
+    send,
+)
 from tidemark.event_groups.stream.states import Image, StoredEvent, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 
-_MAX_RESULT_ROWS = 1000
 MAX_BYTES = 4 * 1024 * 1024
 """The most bytes of a result, and of an event's parameters: they are one cell of Cassandra's."""
 
@@ -104,9 +109,9 @@ class FewRows:
             return send(self._control, statement, parameters, begun.write_time, event.timeout)
 
         rows = list(chain.from_iterable(in_parallel(sent, begun.parameters)))
-        if len(rows) > _MAX_RESULT_ROWS:
-            raise EventFailed(f"it has found more than {_MAX_RESULT_ROWS:,} rows")
-        if sum(map(len, rows)) > MAX_BYTES:
+        if len(rows) > MAX_RESULT_ROWS:
+            raise EventFailed(f"it has found more than {MAX_RESULT_ROWS:,} rows")
+        if sum(len(row.encode()) for row in rows) > MAX_BYTES:
             raise EventFailed(f"it has found more than {MAX_BYTES:,} bytes")
         met = {None: True, "one": len(rows) == 1, "some": bool(rows), "none": not rows}
         if not met[event.expect]:

@@ -178,6 +178,8 @@ class GroupExecution:
         self._ensure_locked()
         if state.has_ended or state is GroupState.ROLLBACK_FAILED:
             self._require_state()
+            self._teller.finish()
+            self._ensure_locked()
             lines, counts = [reason] if reason else [], {"events": len(self._events)}
             audit.record(self._run, f"event group {state}", name, lines, counts)
             if state is not GroupState.DONE and ENDS in self._definition.events:
@@ -258,15 +260,14 @@ class GroupExecution:
         is_new, was_refused = self._events[name].state is EventState.PENDING, False
         try:
             with failing_its_event():
-                if self._unready:
-                    raise EventFailed(self._unready)
+                if why := self._unready or self._functions.helper_failure():
+                    raise EventFailed(why)
                 result = self._sent(event, self._begun(event))
         except EventFailed as failure:
             state, reason = EventState.FAILED, str(failure)
             # An earlier run may have sent it, and so may the same event for other rows.
             was_refused = is_new and failure.was_refused and len(self._events[name].parameters) == 1
-        unacknowledged = self._teller.ended(event, told, state, reason)
-        if unacknowledged and state is EventState.DONE:
+        if unacknowledged := self._teller.ended(event, told, state, reason):
             state, result, reason = EventState.FAILED, [], unacknowledged
         if was_refused:
             self._events[name] = replace(self._events[name], write_time=None)

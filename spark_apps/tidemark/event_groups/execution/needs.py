@@ -90,8 +90,8 @@ class Needs:
     def _evaluated(self, need: Need, rows: Sequence[dict[str, Any]]) -> list[str | None]:
         if not rows:
             raise EventFailed(f"{need.event} has found no rows")
-        numbers = json.loads(self._result(str(need.event)), parse_float=Decimal)
         try:
+            numbers = json.loads(self._result(str(need.event)), parse_float=Decimal)
             return result_sql.evaluate(str(need.sql), numbers, need.timeout)
         except ValueError as error:
             raise EventFailed(f"`{need.sql}`: {error}") from None
@@ -103,7 +103,7 @@ class Needs:
         answer = http.post(str(need.url), asked, self._hosts, need.timeout, {})
         try:
             return as_json(answer)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise EventFailed(f"{need.url} has not answered in JSON") from None
 
 

@@ -13,6 +13,7 @@ from tidemark.errors import CassandraUnavailable, InvalidInput, StatementRefused
 from tidemark.event_groups.definition.statement import WRITE_TIME, Statement
 from tidemark.event_groups.execution.failure import EventFailed, attempts
 
+MAX_RESULT_ROWS = 1000
 _PARALLEL = 8
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -44,14 +45,18 @@ def send(
 ) -> list[str]:
     """Send the statement of an event; return the rows of a select as JSON.
 
+    Of a result with more than `MAX_RESULT_ROWS` rows, one row more than that is returned.
+
     Raises:
         EventFailed: Cassandra has refused it, or not answered three times.
     """
     wanted: dict[str, object] = bound(parameters, statement.parameters)
     if statement.writes:
         wanted[WRITE_TIME] = write_time
-    rows = attempted(control, statement.cql, wanted, timeout)
-    return [] if statement.writes else [row["[json]"] for row in rows]
+        attempted(control, statement.cql, wanted, timeout)
+        return []
+    rows = attempted(control, statement.cql, wanted, timeout, MAX_RESULT_ROWS + 1)
+    return [row["[json]"] for row in rows]
 
 
 def bound(parameters: Parameters, names: frozenset[str]) -> dict[str, object]:
@@ -60,14 +65,18 @@ def bound(parameters: Parameters, names: frozenset[str]) -> dict[str, object]:
 
 
 def attempted(
-    control: Control, cql: str, values: Mapping[str, object], timeout: float
+    control: Control,
+    cql: str,
+    values: Mapping[str, object],
+    timeout: float,
+    most: int | None = None,
 ) -> list[Row]:
-    """Send a statement until it succeeds, or is refused.
+    """Send a statement until it succeeds, or is refused; return its first `most` rows, or all.
 
     Raises:
         EventFailed: it was refused, or did not succeed three times.
     """
-    return _attempted(lambda: control.execute_named(cql, values, timeout))
+    return _attempted(lambda: control.execute_named(cql, values, timeout, most))
 
 
 def attempted_serialized(

@@ -74,7 +74,8 @@ def _of_group(run: RunContext, group: StoredGroup, stream: Stream, history: Hist
         lines.append(f"  {event} ({says}): {found.state}{reason}")
     deliveries = Deliveries(run, stream.name).of(group.id)
     for one in deliveries:
-        why = f" after {one.attempts} attempts: {one.reason}" if one.reason else ""
+        was_given_up = one.state == "failed"
+        why = f" after {one.attempts} attempts: {one.reason}" if was_given_up else ""
         notice = f"{one.notice.event} {one.notice.told}"
         lines.append(f"  told {one.target} ({notice}): {one.state}{why}")
     details = {"group": _reported(group, stream.name, events, history) | _told(deliveries)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +10,8 @@ from urllib.parse import quote
 import httpx
 
 from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.outside import http
+from tidemark.event_groups.outside.http import TimedOut
 from tidemark.settings import Settings
 from tidemark.text import one_line
 
@@ -28,54 +30,87 @@ class Airflow:
         """Start a run of a DAG, unless there is one of that id.
 
         Raises:
-            EventFailed: Airflow does not answer, or refuses it.
+            EventFailed: Airflow does not answer in time, or refuses it.
         """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
         path = f"dags/{quote(dag, safe='')}/dagRuns"
-        self._asked("POST", path, body, accepted=httpx.codes.CONFLICT)
+        self._asked("POST", path, self._deadline(), json=body, accepted=httpx.codes.CONFLICT)
 
     def create_asset_event(self, uri: str, extra: Mapping[str, object]) -> None:
         """Create an event of an asset.
 
         Raises:
-            EventFailed: there is no such asset, or Airflow does not answer or refuses it.
+            EventFailed: there is no such asset, or Airflow does not answer in time, or refuses it.
         """
         # Airflow keeps `scheme://name` as `scheme://name/`.
-        plain = uri.rstrip("/")
-        known = self._asked("GET", "assets", {"uri_pattern": plain, "limit": "100"})["assets"]
-        ids = [one["id"] for one in known if one["uri"].rstrip("/") == plain]
+        plain, deadline = uri.rstrip("/"), self._deadline()
+        asked = {"uri_pattern": plain, "limit": "100"}
+        known = _named("assets", self._asked("GET", "assets", deadline, params=asked), "assets")
+        ids = [
+            _named("id", one, "assets")
+            for one in (known if isinstance(known, list) else [None])
+            if str(_named("uri", one, "assets")).rstrip("/") == plain
+        ]
         if not ids:
             raise EventFailed(f"Airflow has no asset {uri}")
-        self._asked("POST", "assets/events", {"asset_id": ids[0], "extra": extra})
+        body = {"asset_id": ids[0], "extra": extra}
+        self._asked("POST", "assets/events", deadline, json=body)
+
+    def _deadline(self) -> float:
+        """Return the end of the time for all requests that one call sends."""
+        return time.monotonic() + self._timeout
 
     def _asked(
-        self, method: str, path: str, values: Mapping[str, Any], *, accepted: int | None = None
+        self, method: str, path: str, deadline: float, *, accepted: int | None = None, **sent: Any
     ) -> Any:
         if not self._url:
             raise EventFailed("TIDEMARK_AIRFLOW_URL does not say where Airflow is")
-        sent: dict[str, Any] = {"params" if method == "GET" else "json": values}
-        try:
-            with httpx.Client(base_url=self._url, timeout=self._timeout) as client:
-                answer = client.request(
-                    method, f"/api/v2/{path}", headers=self._headers(client), **sent
-                )
-                if answer.status_code == accepted:
-                    return None
-                answer.raise_for_status()
-                return answer.json()
-        except httpx.HTTPStatusError as error:
-            detail = one_line(error.response.text)
-            raise EventFailed(
-                f"Airflow has answered {error.response.status_code} to {path}: {detail}"
-            ) from None
-        except (httpx.HTTPError, json.JSONDecodeError) as error:
-            reason = one_line(str(error)) or type(error).__name__
-            raise EventFailed(f"Airflow at {self._url} has not answered: {reason}") from None
+        sent["headers"] = self._headers(deadline)
+        answer = self._answered(method, f"/api/v2/{path}", deadline, sent)
+        return None if answer.status_code == accepted else _json(answer, path)
 
-    def _headers(self, client: httpx.Client) -> dict[str, str]:
+    def _headers(self, deadline: float) -> dict[str, str]:
         if not self._user:
             return {}
         password = self._password.get_secret_value()
-        answer = client.post("/auth/token", json={"username": self._user, "password": password})
-        answer.raise_for_status()
-        return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        sent = {"json": {"username": self._user, "password": password}}
+        path = "/auth/token"
+        token = _json(self._answered("POST", path, deadline, sent), path)
+        return {"Authorization": f"Bearer {_named('access_token', token, path)}"}
+
+    def _answered(
+        self, method: str, path: str, deadline: float, sent: Mapping[str, Any]
+    ) -> httpx.Response:
+        left = deadline - time.monotonic()
+        try:
+            return http.answered(method, f"{self._url}{path}", max(left, 0.0), **sent)
+        except TimedOut:
+            raise EventFailed(
+                f"Airflow at {self._url} has not answered within {self._timeout:g} s"
+            ) from None
+
+
+def _json(answer: httpx.Response, path: str) -> Any:
+    """Return the body of a good answer, decoded.
+
+    Raises:
+        EventFailed: the answer is no success, or not in JSON.
+    """
+    if not answer.is_success:
+        detail = one_line(answer.text)
+        raise EventFailed(f"Airflow has answered {answer.status_code} to {path}: {detail}")
+    try:
+        return answer.json()
+    except (ValueError, RecursionError) as error:
+        raise EventFailed(f"Airflow has not answered {path} in JSON: {error}") from None
+
+
+def _named(name: str, answer: Any, path: str) -> Any:
+    """Return a value out of an answer.
+
+    Raises:
+        EventFailed: the answer does not have it.
+    """
+    if not isinstance(answer, dict) or answer.get(name) is None:
+        raise EventFailed(f"Airflow has answered {path} without `{name}`")
+    return answer[name]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any
+from typing import IO, Any
 
 from tidemark.event_groups.execution.failure import EventFailed
 
@@ -30,6 +30,7 @@ Places = Mapping[Path, str]
 """Directories of modules, each with the distribution whose modules have functions to call; with
 an empty text all of them have."""
 _GRACE_S = 5.0
+_IMPORT_S = 60.0
 
 
 class Functions:
@@ -42,6 +43,8 @@ class Functions:
         self._idle: list[subprocess.Popen[str]] = []
         self._all: list[subprocess.Popen[str]] = []
         self._renewals = 0
+        self._helpers: list[tuple[str, subprocess.Popen[str]]] = []
+        self._failure = ""
 
     def renew(self) -> None:
         """Let calls from now on use new processes, since the places have changed."""
@@ -57,7 +60,7 @@ class Functions:
         Raises:
             EventFailed: the places do not define it, or it cannot be imported.
         """
-        self._asked(name, f'{{"function": {json.dumps(name)}}}', timeout)
+        self._asked(name, _import(name), timeout)
 
     def call(self, name: str, argument: str, timeout: float) -> Any:
         """Call a function with a value in JSON; return its own, numbers in it as texts.
@@ -106,11 +109,28 @@ class Functions:
     def start_helper(self, name: str, argument: str) -> None:
         """Call a function in a process that lives until `close`, or until this process ends.
 
+        Returns when the function is imported.
+
         Raises:
-            EventFailed: a library is not there any more.
+            EventFailed: it cannot be imported, or a library is not there any more.
         """
         process = self._started()
+        answer = _answered(process, _import(name), _IMPORT_S)
+        if answer is None:
+            raise EventFailed(
+                f"the helper {name} ends at its import, or takes over {_IMPORT_S:g} s"
+            )
+        if "error" in answer:
+            raise EventFailed(f"the helper {name}: {answer['error']}")
         _write(process, _call(name, argument))
+        self._helpers.append((name, process))
+
+    def helper_failure(self) -> str:
+        """Return why a helper has failed; empty if all of them run, or have returned."""
+        with self._mutex:
+            for name, process in () if self._failure else self._helpers:
+                self._failure = self._failure or _helper_failure(name, process)
+            return self._failure
 
     def close(self) -> None:
         """End all processes."""
@@ -167,12 +187,26 @@ def _answered(process: subprocess.Popen[str], call: str, timeout: float) -> Any:
     """Return the answer to a call; None if there is none in time, or the process has ended."""
     if not _write(process, call) or process.stdout is None:
         return None
+    return _line(process.stdout, timeout) or None
+
+
+def _line(answers: IO[str], timeout: float) -> Any:
+    """Return the next answer; None if there is none in time, {} if the process has ended."""
     with DefaultSelector() as selector:
-        selector.register(process.stdout, EVENT_READ)
+        selector.register(answers, EVENT_READ)
         if not selector.select(timeout):
             return None
-    line = process.stdout.readline()
-    return json.loads(line, parse_int=str, parse_float=str) if line else None
+    line = answers.readline()
+    return json.loads(line, parse_int=str, parse_float=str) if line else {}
+
+
+def _helper_failure(name: str, process: subprocess.Popen[str]) -> str:
+    answer = _line(process.stdout, 0) if process.stdout is not None else None
+    if answer and "error" in answer:
+        return f"the helper {name}: {answer['error']}"
+    if answer == {} or process.poll() is not None:
+        return f"the process of the helper {name} has ended"
+    return ""
 
 
 def _write(process: subprocess.Popen[str], text: str) -> bool:
@@ -184,6 +218,10 @@ def _write(process: subprocess.Popen[str], text: str) -> bool:
     except BrokenPipeError:
         return False
     return True
+
+
+def _import(name: str) -> str:
+    return f'{{"function": {json.dumps(name)}}}'
 
 
 def _call(name: str, argument: str) -> str:

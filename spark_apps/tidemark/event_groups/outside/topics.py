@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidemark.event_groups.execution.failure import EventFailed
@@ -15,6 +17,7 @@ def append(settings: Settings, topic: str, key: str, value: str, timeout: float)
     Raises:
         EventFailed: there is no such topic, or Kafka does not take it within `timeout` seconds.
     """
+    deadline = time.monotonic() + timeout
     errors: list[KafkaError | None] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -26,7 +29,7 @@ def append(settings: Settings, topic: str, key: str, value: str, timeout: float)
         if producer.list_topics(topic, timeout).topics[topic].error is not None:
             raise EventFailed(f"Kafka has no topic {topic}")
         producer.produce(topic, value.encode(), key.encode(), on_delivery=delivered)
-        producer.flush(timeout + 1)
+        producer.flush(max(deadline - time.monotonic(), 0.0))
     except KafkaException as error:
         raise EventFailed(f"the topic {topic} has not taken it: {error.args[0].str()}") from None
     if not errors or errors[0] is not None:

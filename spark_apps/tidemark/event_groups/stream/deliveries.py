@@ -31,10 +31,18 @@ class Notice:
 
 @dataclass(frozen=True)
 class Delivery:
-    """How a notice was delivered; `target` says to whom, `reason` why not."""
+    """How a notice was delivered.
+
+    Attributes:
+        notice: the notice.
+        state: `pending` until it was delivered, or given up as failed.
+        target: who is told.
+        attempts: how often it was sent.
+        reason: why it was given up; while it is pending, the reason in the notice.
+    """
 
     notice: Notice
-    state: Literal["delivered", "failed"]
+    state: Literal["pending", "delivered", "failed"]
     target: str
     attempts: int
     reason: str = ""
