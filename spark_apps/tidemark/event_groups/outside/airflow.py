@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.outside.targets import as_stored
 from tidemark.settings import Settings
 from tidemark.text import one_line
 
@@ -40,10 +41,9 @@ class Airflow:
         Raises:
             EventFailed: there is no such asset, or Airflow does not answer or refuses it.
         """
-        # Airflow keeps `scheme://name` as `scheme://name/`.
-        plain = uri.rstrip("/")
+        plain = as_stored(uri)
         known = self._asked("GET", "assets", {"uri_pattern": plain, "limit": "100"})["assets"]
-        ids = [one["id"] for one in known if one["uri"].rstrip("/") == plain]
+        ids = [one["id"] for one in known if as_stored(one["uri"]) == plain]
         if not ids:
             raise EventFailed(f"Airflow has no asset {uri}")
         self._asked("POST", "assets/events", {"asset_id": ids[0], "extra": extra})
