@@ -148,6 +148,17 @@ def test_a_group_may_be_json_as_programs_write_it(tmp_path: Path) -> None:
     assert (found.statement, found.values) == (statement, {"n": "12.5"})
 
 
+def test_an_event_that_waits_for_none_may_say_so(tmp_path: Path) -> None:
+    file = tmp_path / "group.yaml"
+    groups = []
+    for after in (", after: []", ""):
+        file.write_text(f"group: g\nevents: [{{name: a{after}}}]")
+        groups.append(load(file)[0].group)
+    assert groups[0] == groups[1]
+    twice = refusal(tmp_path, "{name: a}", "{name: b, after: [a, a]}")
+    assert "a is there twice" in twice
+
+
 def test_a_declared_row_names_its_table_with_the_keyspace(tmp_path: Path) -> None:
     head = "group: g\nrows: [{table: t, key: {id: 1}}]"
     assert "t is no table with its keyspace" in refusal(tmp_path, "{name: a}", head=head)
