@@ -71,10 +71,11 @@ class Functions:
 
     def _asked(self, name: str, call: str, timeout: float) -> Any:
         process, renewals = self._taken()
-        answer = _answered(process, call, timeout)
-        if answer is None:
+        try:
+            answer = _answered(process, call, timeout)
+        except EventFailed as failure:
             self._end(process)
-            raise EventFailed(f"{name} has not answered within {timeout:g} s")
+            raise EventFailed(f"{name} {failure}") from None
         with self._mutex:
             is_of_use = renewals == self._renewals
             if is_of_use:
@@ -164,15 +165,36 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def _answered(process: subprocess.Popen[str], call: str, timeout: float) -> Any:
-    """Return the answer to a call; None if there is none in time, or the process has ended."""
-    if not _write(process, call) or process.stdout is None:
-        return None
-    with DefaultSelector() as selector:
-        selector.register(process.stdout, EVENT_READ)
-        if not selector.select(timeout):
-            return None
-    line = process.stdout.readline()
-    return json.loads(line, parse_int=str, parse_float=str) if line else None
+    """Return the answer to a call.
+
+    Raises:
+        EventFailed: there is none in time, or the process has ended; the message has no subject.
+    """
+    line = ""
+    if _write(process, call) and process.stdout is not None:
+        with DefaultSelector() as selector:
+            selector.register(process.stdout, EVENT_READ)
+            if not selector.select(timeout):
+                raise EventFailed(f"has not answered within {timeout:g} s")
+        line = process.stdout.readline()
+    if not line:
+        raise EventFailed(_end_of(process))
+    return json.loads(line, parse_int=str, parse_float=str)
+
+
+def _end_of(process: subprocess.Popen[str]) -> str:
+    """Return how a process has ended that answers no more."""
+    try:
+        status = process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        return "has not answered: it has closed the files of its process"
+    if status < 0:
+        name = signal.strsignal(-status) or "unknown"
+        return f"has not answered: signal {-status} ({name}) has ended its process"
+    return (
+        f"has ended its process with exit status {status}, as sys.exit() does; a function must"
+        " return a value"
+    )
 
 
 def _write(process: subprocess.Popen[str], text: str) -> bool:
