@@ -50,6 +50,21 @@ class EventGroupSettings(KafkaSettings):
         description="Hosts that event groups may ask and tell by HTTP, `host,host:port`; empty:"
         " none.",
     )
+    event_group_dags: str = Field(
+        "",
+        description="DAGs that hooks of event groups may start, by their ids, separated by commas;"
+        " empty: none.",
+    )
+    event_group_assets: str = Field(
+        "",
+        description="Assets of which hooks of event groups may create events, by their URIs,"
+        " separated by commas; empty: none.",
+    )
+    event_group_topics: str = Field(
+        "",
+        description="Kafka topics to which hooks of event groups may write, separated by commas;"
+        " empty: none.",
+    )
     event_group_libraries: str = Field(
         "",
         description="Python libraries that event groups may load, separated by commas: `name`,"
@@ -101,6 +116,21 @@ class EventGroupSettings(KafkaSettings):
     def event_group_host_names(self) -> frozenset[str]:
         """Return the hosts that may be asked."""
         return frozenset(_listed(self.event_group_hosts))
+
+    @property
+    def event_group_dag_ids(self) -> frozenset[str]:
+        """Return the DAGs that hooks may start."""
+        return frozenset(_listed(self.event_group_dags))
+
+    @property
+    def event_group_asset_uris(self) -> frozenset[str]:
+        """Return the assets of which hooks may create events."""
+        return frozenset(_listed(self.event_group_assets))
+
+    @property
+    def event_group_topic_names(self) -> frozenset[str]:
+        """Return the topics to which hooks may write."""
+        return frozenset(_listed(self.event_group_topics))
 
     @property
     def event_group_allowed_jars(self) -> list[Allowed]:

@@ -154,7 +154,7 @@ events:
     [
         ('call: "shop_functions:broken"', "IndexError: list index out of range (shop_functions.py"),
         ('call: "shop_functions:sleeps", timeout: 1', "sleeps has not answered within 1 s"),
-        ('call: "shop_functions:dies"', "dies has not answered"),
+        ('call: "shop_functions:dies"', "dies has ended its process with exit status 1"),
         ('sql: "n + none"', "Binder Error"),
         ("sql: n", "`n` has 3 values, and one is needed"),
         ("take: total", "read has found 3 rows, and one is needed"),

@@ -195,7 +195,10 @@ events:
         - {{kafka: {topic}-not}}
         - {{kafka: {topic}-narrow, timeout: 30}}
 """
+    allowed = ",".join([topic, f"{topic}-not", f"{topic}-narrow"])
     variables = {"EVENT_GROUP_HOSTS": address, "KAFKA_BOOTSTRAP_SERVERS": kafka}
+    assert "EVENT_GROUP_TOPICS" in submit(shop, tmp_path, text, **variables).error_lines[0]
+    variables["EVENT_GROUP_TOPICS"] = allowed
     result = executed(shop, tmp_path, functions, text, **variables)
     assert result.status == 0, result.report["lines"]
     rows = [row for row in shop.own_rows("hook_delivery") if row["state"] == "failed"]
@@ -249,7 +252,12 @@ events:
     statement: UPDATE <account> SET note = 'new' WHERE id = 'ann'
     hooks: {before: [{dag: "page/somebody", ack: true}], after: [{asset: "x://a", ack: true}]}
 """
-    result = executed(shop, tmp_path, functions, text, AIRFLOW_URL=address)
+    variables = {
+        "AIRFLOW_URL": address,
+        "EVENT_GROUP_DAGS": "another, page/somebody",
+        "EVENT_GROUP_ASSETS": "x://a/",
+    }
+    result = executed(shop, tmp_path, functions, text, **variables)
     assert result.status == 0, result.report["lines"]
     told = dict(got)
     run = told["dags/page%2Fsomebody/dagRuns"]

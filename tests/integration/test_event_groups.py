@@ -487,7 +487,9 @@ def test_a_run_that_dies_anywhere_is_ended_by_the_next(
         ("UPDATE <posting> SET amount = 1 WHERE account = 'a' AND n IN (1, 2)", "whole key"),
         ("SELECT n FROM <posting> WHERE amount = 1", "Cassandra refuses it: Cannot execute"),
         ("UPDATE OWN.lock SET owner = 'x' WHERE resource = 'y'", "belongs to Tidemark"),
-        ("DELETE FROM JOURNAL.tag_views WHERE tag_name = 'x'", "belongs to Tidemark"),
+        ("SELECT owner FROM OWN.lock WHERE resource = 'y'", "belongs to Tidemark"),
+        ("SELECT role FROM system_auth.roles", "belongs to Cassandra"),
+        ("DELETE FROM JOURNAL.tag_views WHERE tag_name = 'x'", "belongs to Pekko"),
     ],
 )
 def test_what_cassandra_knows_to_be_wrong_is_refused_before_anything_is_submitted(

@@ -178,7 +178,7 @@ def test_purge_keeps_what_a_projection_that_has_not_begun_needs(
     def plan() -> list[str]:
         result = projections.journal.run("purge", PROJECTIONS_DIR=str(projections.directory))
         assert result.status == 0, result.stderr
-        return list(result.report["lines"])
+        return [line.strip() for line in result.report["lines"]]
 
     assert "keep 6 time buckets: needed by totals" in plan()
     projections.define(TOTALS.replace("mode: bucket", "mode: bucket\nfrom: 2024-03-01T04:00Z"))

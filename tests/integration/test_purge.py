@@ -82,6 +82,7 @@ def test_apply_deletes_exactly_the_planned_partitions(tagged: Journal) -> None:
         "buckets_purged": 2,
         "partitions_deleted": 4,
         "buckets_kept": 0,
+        "event_groups_deleted": 0,
     }
     assert numbers(tagged) == {3}
     assert tagged.rows("tag_write_progress") == progress
@@ -232,6 +233,7 @@ def test_projection_whose_file_is_absent_holds_back_until_it_is_given_up(tagged:
         "buckets_purged": 1,
         "partitions_deleted": 2,
         "buckets_kept": 2,
+        "event_groups_deleted": 0,
     }
     assert "gone holds back what it is not done with: it has run, but has no file" in held.stdout
     assert "`purge.py --give-up gone --apply`" in held.stdout
@@ -242,7 +244,9 @@ def test_projection_whose_file_is_absent_holds_back_until_it_is_given_up(tagged:
     assert tagged.run("purge", "--apply").report["state"] == "nothing-to-do"
     given_up = tagged.run("purge", "--give-up", "gone", "--apply")
     assert given_up.report["counts"]["buckets_purged"] == 2
-    assert "gives up the projection gone" in max(
-        row["plan"] for row in tagged.own_rows("audit") if row["operation"] == "purge started"
+    assert any(
+        "gives up the projection gone" in row["plan"]
+        for row in tagged.own_rows("audit")
+        if row["operation"] == "purge started"
     )
     assert "gone" not in tagged.run("purge").stdout

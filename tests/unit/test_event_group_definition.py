@@ -148,6 +148,17 @@ def test_a_group_may_be_json_as_programs_write_it(tmp_path: Path) -> None:
     assert (found.statement, found.values) == (statement, {"n": "12.5"})
 
 
+def test_an_event_that_waits_for_none_may_say_so(tmp_path: Path) -> None:
+    file = tmp_path / "group.yaml"
+    groups = []
+    for after in (", after: []", ""):
+        file.write_text(f"group: g\nevents: [{{name: a{after}}}]")
+        groups.append(load(file)[0].group)
+    assert groups[0] == groups[1]
+    twice = refusal(tmp_path, "{name: a}", "{name: b, after: [a, a]}")
+    assert "a is there twice" in twice
+
+
 def test_a_declared_row_names_its_table_with_the_keyspace(tmp_path: Path) -> None:
     head = "group: g\nrows: [{table: t, key: {id: 1}}]"
     assert "t is no table with its keyspace" in refusal(tmp_path, "{name: a}", head=head)
@@ -166,7 +177,20 @@ def test_a_declared_row_names_its_table_with_the_keyspace(tmp_path: Path) -> Non
         ("UPDATE k.t SET n = 1 WHERE id = 1 IF n = 2", "it has a condition IF"),
         ("INSERT INTO k.t (id) VALUES (1) IF NOT EXISTS", "it has a condition IF"),
         ("DELETE FROM k.t USING TIMESTAMP 1 WHERE id = 1", "it has a TIMESTAMP"),
-        ("INSERT INTO k.t (id, at) VALUES (1, now())", "now() is another value each time"),
+        *(
+            (f"INSERT INTO k.t (id, at) VALUES (1, {call})", f"{call} is no function")
+            for call in (
+                *("now()", "uuid()", "currentTimestamp()", "currentDate()", "currentTime()"),
+                *("currentTimeUUID()", "current_timestamp()", "current_date()", "current_time()"),
+                *("current_timeuuid()", '"now"()', '"current_date"()', "mine()", '"MAX"()'),
+                *("k.mine()", "k.max()", '"k"."max"()', "key()", "values()", '"IN"()'),
+            )
+        ),
+        ("INSERT INTO k.t (id, at) VALUES (1, (uuid) values())", "values() is no function"),
+        ("UPDATE k.t SET at = to_date(now()) WHERE id = 1", "now() is no function"),
+        ("SELECT n FROM k.t WHERE id = mine(1)", "mine() is no function"),
+        ("SELECT mine(n) FROM k.t WHERE id = 1", "mine() is no function"),
+        ("DELETE FROM k.t WHERE id = now()", "now() is no function"),
         ("INSERT INTO k.t (id, n) VALUES (1)", "it has 2 columns and 1 values"),
         ("INSERT INTO k.t JSON '{}'", "it has JSON"),
         ("SELECT n FROM k.t; DROP TABLE k.t", "there is a `;` in it"),
@@ -182,6 +206,35 @@ def test_statements_that_are_not_an_events_are_refused(text: str, says: str) -> 
     with pytest.raises(Refused) as raised:
         statement.parse(text)
     assert says in raised.value.what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*), max(n), MIN(n), sum(n), avg(n), ttl(n), writetime(n) FROM k.t",
+        "SELECT cast(n AS text), (int) n, token(id), to_json(m), map_keys(m) FROM k.t",
+        "SELECT (text) n FROM k.t WHERE token(id) > token(:id) AND (c, d) > (1, 2)",
+        "SELECT n FROM k.t WHERE id IN (1, 2) AND (c, d) IN ((1, 2), (3, 4)) LIMIT 1",
+        "SELECT n FROM k.t WHERE (c, d) > (1, 2)",
+        "INSERT INTO k.t(id, at) VALUES(1, to_timestamp(mintimeuuid('2024-01-01 00:00+0000')))",
+        "INSERT INTO k.\"T\" (id, b) VALUES (1, textAsBlob((text) 'x'))",
+        "INSERT INTO k.t (id, m) VALUES (1, {'a': (1, 'x'), 'b': (2, [3])})",
+        "UPDATE k.t SET b = int_as_blob(1), n = (int) 5, u = (bigint) :n, t = (1, 2) WHERE id = 1",
+        "UPDATE k.t SET l = (frozen<list<int>>) [1, 2] WHERE id = 1",
+        "DELETE FROM k.t WHERE id = blob_as_int(0x00000001)",
+    ],
+)
+def test_functions_that_give_the_same_value_each_time_and_conversions_are_accepted(
+    text: str,
+) -> None:
+    statement.parse(text)
+
+
+@pytest.mark.parametrize("value", ["(int) n", "(int) 5 + n", "(a) - (b)"])
+def test_a_conversion_hides_no_column(value: str) -> None:
+    with pytest.raises(Refused) as raised:
+        statement.parse(f"UPDATE k.t SET n = {value} WHERE id = 1")
+    assert "is not the same if it is sent twice" in raised.value.what
 
 
 def test_a_statement_is_sent_with_its_write_time_and_its_parameters_as_json() -> None:

@@ -27,11 +27,13 @@ def loaded(directory: Path, *policies: str) -> PolicyFile:
     return load(file)
 
 
-def test_shipped_file_purges_tag_views_as_the_setting_says_and_nothing_else() -> None:
-    [value] = effective(load(SHIPPED), Settings())
-    assert isinstance(value.policy, TagViews)
-    assert (value.policy.keep_days, value.policy.tags) == (30, ())
-    assert value.sources["keep-days"] == "by default"
+def test_shipped_file_purges_tag_views_as_the_setting_says_and_old_event_groups() -> None:
+    views, groups = effective(load(SHIPPED), Settings())
+    assert isinstance(views.policy, TagViews)
+    assert (views.policy.keep_days, views.policy.tags) == (30, ())
+    assert views.sources["keep-days"] == "by default"
+    assert isinstance(groups.policy, OwnTable)
+    assert (groups.policy.target, groups.policy.keep_days) == ("event-groups", 90)
 
 
 def test_values_are_of_their_types(tmp_path: Path) -> None:

@@ -67,8 +67,10 @@ def _require_different(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+EACH_ONCE = AfterValidator(_require_different)
+"""The annotation of a tuple of texts that must not repeat a text, and may be empty."""
 DIFFERENT = (
-    AfterValidator(_require_different),
+    EACH_ONCE,
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
 )
 """The annotations of a tuple of texts that must not be empty and must not repeat a text."""

@@ -1,7 +1,7 @@
 """The statements of events: which table and rows they are about, and how they are sent.
 
 Only statements that write the same if they are sent twice are accepted, since a run after a crash
-sends them again: no conditions, counters, appends to lists, or functions of the time.
+sends them again: no conditions, counters, appends to lists, or functions that give another value.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
 
 from tidemark.cassandra.schema import table as quoted
 from tidemark.errors import InvalidInput
+from tidemark.event_groups.definition import functions
 from tidemark.event_groups.definition.tokens import (
     Refused,
     Token,
@@ -25,9 +25,6 @@ from tidemark.event_groups.definition.tokens import (
 
 WRITE_TIME = "tidemark_write_time"
 """The parameter that a write gets: its timestamp in microseconds."""
-_NEVER_TWICE = frozenset(
-    {"now", "uuid", "currenttimestamp", "currentdate", "currenttime", "currenttimeuuid"}
-)
 
 
 class Kind(StrEnum):
@@ -123,11 +120,9 @@ class _Parser:
         self._tokens, self._at = tokens, 1
         self._elsewhere = elsewhere
         self._ttl: int | None = None
-        for token, behind in pairwise(tokens):
-            if token.kind == "word" and behind.text == "(" and token.name in _NEVER_TWICE:
-                raise Refused(
-                    f"{token.text}() is another value each time", "give the value as a parameter"
-                )
+        if call := functions.first_other(tokens):
+            what = f"{call} is no function of Cassandra that gives the same value each time"
+            raise Refused(what, "give the value as a parameter")
 
     def statement(self, kind: Kind) -> Statement:
         if kind is not Kind.SELECT:

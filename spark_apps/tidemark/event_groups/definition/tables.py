@@ -18,7 +18,10 @@ from tidemark.journal.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
 from tidemark.settings import Settings
 
 Owner = Callable[[Statement], str]
-"""Tells to whom the table of a statement belongs; empty if to nobody here."""
+"""Tells whose table a statement must not use; empty if it may."""
+_MANAGEMENT_OF_PEKKO_PROJECTIONS = "projection_management"
+_OTHERS_OF_KAFKA_JOURNAL = ("setting", "locks")
+"""The default names of tables that have no setting."""
 _NATIVE = frozenset(
     {
         *("ascii", "bigint", "blob", "boolean", "counter", "date", "decimal", "double"),
@@ -104,8 +107,8 @@ class _Check:
 
     def statement(self, parsed: Statement, at: Place) -> Table:
         """Check one statement; return its table."""
-        if parsed.writes and (owner := self._owner(parsed)):
-            do = "leave it to its owner"
+        if owner := self._owner(parsed):
+            do = "leave it to its owner" if parsed.writes else "select from another table"
             raise self._fault(f"{parsed.name} belongs to {owner}", do, *at)
         table = self.table(parsed.name, at)
         for column in sorted({*parsed.columns, *parsed.key} - table.columns.keys()):
@@ -139,8 +142,8 @@ def check(control: Control, owner: Owner, definition: Definition, fault: Fault) 
     """Check a group against the tables of the cluster.
 
     Raises:
-        DefinitionError: a table or column is not there, belongs to Tidemark or to a projection, or
-            what an event does cannot be restored.
+        DefinitionError: a table or column is not there, a table belongs to somebody else, or what
+            an event does cannot be restored.
     """
     checks = _Check(control, owner, fault)
     for place, event in enumerate(definition.group.events):
@@ -223,9 +226,11 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
 
 
 def owners(settings: Settings) -> Owner:
-    """Return what tells to whom tables belong: to Cassandra, to Tidemark, or to a projection.
+    """Return what tells whose table a statement must not use.
 
-    Every table whose name is a word of a projection file that cannot be used counts as its own.
+    Nobody writes or selects from the tables of Cassandra and Tidemark. Nobody writes the tables of
+    journals and projections, which anybody may select from. Every table whose name is a word of a
+    projection file that cannot be used counts as its own.
 
     Raises:
         InvalidInput: there is no directory of projection files.
@@ -233,17 +238,7 @@ def owners(settings: Settings) -> Owner:
     # A run only executes what was checked, and projections are a tenth of what it would load.
     from tidemark.projection.definition import catalog
 
-    own = {
-        f"{settings.journal_keyspace}.{name}"
-        for name in (settings.events_by_tag_table, TAG_WRITE_PROGRESS, TAG_SCANNING)
-    } | {
-        f"{settings.kafka_journal_keyspace}.{name}"
-        for name in (
-            settings.kafka_journal_table,
-            settings.kafka_metajournal_table,
-            settings.kafka_pointer_table,
-        )
-    }
+    journals = _tables_of_journals(settings)
     everything = catalog.read_all(settings.projections_dir)
     definitions = [*everything.definitions, *(rollup.definition for rollup in everything.rollups)]
     projected = {one.target: one.name for one in definitions if one.table}
@@ -252,15 +247,42 @@ def owners(settings: Settings) -> Owner:
     def owner(parsed: Statement) -> str:
         if parsed.keyspace == "system" or parsed.keyspace.startswith("system_"):
             return "Cassandra"
-        if parsed.keyspace == settings.keyspace or parsed.name in own:
+        if parsed.keyspace == settings.keyspace:
             return "Tidemark"
+        if not parsed.writes:
+            return ""
+        if name := journals.get(parsed.name):
+            return name
         if name := projected.get(parsed.name):
             return f"the projection {name}"
-        table_name = parsed.name.rpartition(".")[2]
-        broken = next((name for name, words in named.items() if table_name in words), None)
+        broken = next((name for name, words in named.items() if parsed.table in words), None)
         return f"the projection {broken}, as long as its file cannot be used" if broken else ""
 
     return owner
+
+
+def _tables_of_journals(settings: Settings) -> dict[str, str]:
+    """Return the owners of the tables that Pekko's plugins and kafka-journal create."""
+    of_pekko = {
+        settings.journal_keyspace: (
+            *(settings.journal_table, settings.metadata_table, settings.events_by_tag_table),
+            *(settings.all_persistence_ids_table, TAG_WRITE_PROGRESS, TAG_SCANNING),
+        ),
+        settings.snapshot_keyspace: (settings.snapshot_table,),
+        settings.pekko_projection_keyspace: (
+            settings.pekko_projection_table,
+            _MANAGEMENT_OF_PEKKO_PROJECTIONS,
+        ),
+    }
+    of_kafka_journal = (
+        *(settings.kafka_journal_table, settings.kafka_metajournal_table),
+        *(settings.kafka_pointer_table, *_OTHERS_OF_KAFKA_JOURNAL),
+    )
+    owned = [
+        *((keyspace, name, "Pekko") for keyspace, names in of_pekko.items() for name in names),
+        *((settings.kafka_journal_keyspace, name, "kafka-journal") for name in of_kafka_journal),
+    ]
+    return {f"{keyspace}.{name}": owner for keyspace, name, owner in owned}
 
 
 def _words(file: Path) -> set[str]:

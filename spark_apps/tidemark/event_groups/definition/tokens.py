@@ -67,23 +67,29 @@ def as_sent(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def is_value(tokens: Sequence[Token]) -> bool:
-    """Tell whether tokens are one literal, parameter or call, so that they name no column."""
+    """Tell whether tokens are one literal, parameter or call, so that they name no column.
+
+    A type in brackets may be before it, which converts it.
+    """
+    while tokens[0].text == "(" and (end := _end(tokens, 0)) < len(tokens):
+        tokens = tokens[end:]
     first = tokens[0]
     if len(tokens) == 1:
         is_constant = first.is_word("NULL", "TRUE", "FALSE")
         return first.kind in ("text", "number", "parameter") or is_constant
     is_call = first.kind == "word" and tokens[1].text == "("
     is_collection = first.text in ("{", "[", "(")
-    return (is_call or is_collection) and _closes_at_end(tokens, 1 if is_call else 0)
+    return (is_call or is_collection) and _end(tokens, 1 if is_call else 0) == len(tokens)
 
 
-def _closes_at_end(tokens: Sequence[Token], first: int) -> bool:
+def _end(tokens: Sequence[Token], first: int) -> int:
+    """Return the place after the bracket that closes the first one; one too many if none does."""
     depth = 0
     for place in range(first, len(tokens)):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[place].text, 0)
         if not depth:
-            return place == len(tokens) - 1
-    return False
+            return place + 1
+    return len(tokens) + 1
 
 
 def split(tokens: Sequence[Token], sign: str) -> list[list[Token]]:

@@ -23,7 +23,7 @@ from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Hook
 from tidemark.event_groups.execution.failure import EventFailed, attempts
-from tidemark.event_groups.outside import http, topics
+from tidemark.event_groups.outside import http, targets, topics
 from tidemark.event_groups.outside.airflow import Airflow
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.deliveries import BEGINS, Deliveries, Delivery, Notice
@@ -161,7 +161,9 @@ class HookTeller:
             "sent_at": clock.now().isoformat(),
         }
         target = _target(hook)
-        tries, failure = _attempted(self._sent(hook, body))
+        tries, (failure, _) = 0, targets.refusal(self._run.settings, hook)
+        if not failure:
+            tries, failure = _attempted(self._sent(hook, body))
         state: Literal["delivered", "failed"] = "failed" if failure else "delivered"
         delivery = Delivery(notice, state, target, tries, failure)
         self._deliveries.record(self._group.id, own, delivery)

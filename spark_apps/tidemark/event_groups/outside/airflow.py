@@ -12,6 +12,7 @@ import httpx
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.outside import http
 from tidemark.event_groups.outside.http import TimedOut
+from tidemark.event_groups.outside.targets import as_stored
 from tidemark.settings import Settings
 from tidemark.text import one_line
 
@@ -42,14 +43,13 @@ class Airflow:
         Raises:
             EventFailed: there is no such asset, or Airflow does not answer in time, or refuses it.
         """
-        # Airflow keeps `scheme://name` as `scheme://name/`.
-        plain, deadline = uri.rstrip("/"), self._deadline()
+        plain, deadline = as_stored(uri), self._deadline()
         asked = {"uri_pattern": plain, "limit": "100"}
         known = _named("assets", self._asked("GET", "assets", deadline, params=asked), "assets")
         ids = [
             _named("id", one, "assets")
             for one in (known if isinstance(known, list) else [None])
-            if str(_named("uri", one, "assets")).rstrip("/") == plain
+            if as_stored(str(_named("uri", one, "assets"))) == plain
         ]
         if not ids:
             raise EventFailed(f"Airflow has no asset {uri}")

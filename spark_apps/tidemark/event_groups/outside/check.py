@@ -9,7 +9,7 @@ from tidemark.event_groups.definition import model
 from tidemark.event_groups.definition.file import Definition, Fault, Place, hooks_of
 from tidemark.event_groups.definition.model import Compensation, Group
 from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside import http
+from tidemark.event_groups.outside import http, targets
 from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded, refuse_clash
 from tidemark.event_groups.outside.libraries import Libraries, places
 from tidemark.event_groups.outside.processes import Functions
@@ -21,7 +21,7 @@ _IMPORT_S = 30
 def check(
     settings: Settings, definition: Definition, fault: Fault, loaded: Sequence[Loaded]
 ) -> list[Loaded]:
-    """Check the functions, libraries and addresses of a group.
+    """Check the functions, libraries, addresses and targets of hooks of a group.
 
     Args:
         settings: say what is allowed, and where it is.
@@ -33,8 +33,8 @@ def check(
         the libraries that are loaded behind it.
 
     Raises:
-        DefinitionError: a function is not defined, a library cannot be loaded, or an address is
-            not allowed.
+        DefinitionError: a function is not defined, a library cannot be loaded, or an address or
+            the target of a hook is not allowed.
     """
     hosts = settings.event_group_host_names
     known = {one.name: one for one in loaded}
@@ -54,6 +54,10 @@ def check(
     for url, place in _urls(definition.group):
         if why := http.refusal(url, hosts):
             raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *place)
+    for _, hook, place in hooks_of(definition.group):
+        why, do = targets.refusal(settings, hook)
+        if why:
+            raise fault(why, do, *place, hook.target)
     return list(known.values())
 
 
@@ -97,6 +101,3 @@ def _urls(group: Group) -> Iterator[tuple[str, Place]]:
         for number, need in enumerate(event.needs):
             if need.url is not None:
                 yield need.url, ("events", place, "needs", number, "url")
-    for _, hook, at in hooks_of(group):
-        if hook.http is not None:
-            yield hook.http, (*at, "http")

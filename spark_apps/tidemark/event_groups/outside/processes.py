@@ -74,10 +74,11 @@ class Functions:
 
     def _asked(self, name: str, call: str, timeout: float) -> Any:
         process, renewals = self._taken()
-        answer = _answered(process, call, timeout)
-        if answer is None:
+        try:
+            answer = _answered(process, call, timeout)
+        except EventFailed as failure:
             self._end(process)
-            raise EventFailed(f"{name} has not answered within {timeout:g} s")
+            raise EventFailed(f"{name} {failure}") from None
         with self._mutex:
             is_of_use = renewals == self._renewals
             if is_of_use:
@@ -115,11 +116,10 @@ class Functions:
             EventFailed: it cannot be imported, or a library is not there any more.
         """
         process = self._started()
-        answer = _answered(process, _import(name), _IMPORT_S)
-        if answer is None:
-            raise EventFailed(
-                f"the helper {name} ends at its import, or takes over {_IMPORT_S:g} s"
-            )
+        try:
+            answer = _answered(process, _import(name), _IMPORT_S)
+        except EventFailed as failure:
+            raise EventFailed(f"the import of the helper {name} {failure}") from None
         if "error" in answer:
             raise EventFailed(f"the helper {name}: {answer['error']}")
         _write(process, _call(name, argument))
@@ -184,10 +184,19 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def _answered(process: subprocess.Popen[str], call: str, timeout: float) -> Any:
-    """Return the answer to a call; None if there is none in time, or the process has ended."""
-    if not _write(process, call) or process.stdout is None:
-        return None
-    return _line(process.stdout, timeout) or None
+    """Return the answer to a call.
+
+    Raises:
+        EventFailed: there is none in time, or the process has ended; the message has no subject.
+    """
+    answer: Any = {}
+    if _write(process, call) and process.stdout is not None:
+        answer = _line(process.stdout, timeout)
+    if answer is None:
+        raise EventFailed(f"has not answered within {timeout:g} s")
+    if not answer:
+        raise EventFailed(_end_of(process))
+    return answer
 
 
 def _line(answers: IO[str], timeout: float) -> Any:
@@ -207,6 +216,21 @@ def _helper_failure(name: str, process: subprocess.Popen[str]) -> str:
     if answer == {} or process.poll() is not None:
         return f"the process of the helper {name} has ended"
     return ""
+
+
+def _end_of(process: subprocess.Popen[str]) -> str:
+    """Return how a process has ended that answers no more."""
+    try:
+        status = process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        return "has not answered: it has closed the files of its process"
+    if status < 0:
+        name = signal.strsignal(-status) or "unknown"
+        return f"has not answered: signal {-status} ({name}) has ended its process"
+    return (
+        f"has ended its process with exit status {status}, as sys.exit() does; a function must"
+        " return a value"
+    )
 
 
 def _write(process: subprocess.Popen[str], text: str) -> bool:
