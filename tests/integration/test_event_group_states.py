@@ -16,6 +16,7 @@ from tests.integration.support import Journal
 from tests.integration.test_event_group_rollback import FAILS, note_of
 from tests.integration.test_event_groups import compensated, cql, executed, shop, state, submit
 from tidemark import clock
+from tidemark.cassandra.schema import table
 from tidemark.event_groups.execution import before_image
 from tidemark.event_groups.execution.group import GroupExecution
 from tidemark.event_groups.stream.states import StoredEvent
@@ -230,3 +231,28 @@ def test_a_group_that_has_ended_cannot_be_cancelled(shop: Journal, tmp_path: Pat
     refused = shop.run("run_event_groups", "cancel", "add", "--apply")
     assert refused.status == 2
     assert "the group add is done, and not submitted or running" in refused.error_lines[0]
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_group_that_an_earlier_version_took_stops_only_itself(
+    shop: Journal, tmp_path: Path, *, has_begun: bool
+) -> None:
+    submit(shop, tmp_path, FAILING.replace("NAME", "old").replace("NEW", "'new'"))
+    if has_begun:
+        with dying_after(Seam.EVENT_BEGUN, 1), suppress(Died):
+            shop.run("run_event_groups")
+    groups = table(shop.own_keyspace, "event_group")
+    key = "WHERE stream = 'default' AND id = 'old'"
+    [row] = shop.control.execute(f"SELECT definition FROM {groups} {key}")
+    older = row["definition"].replace("'new'", "now()")
+    shop.control.execute(f"UPDATE {groups} SET definition = ? {key} IF EXISTS", (older,))
+    submit(shop, tmp_path, "group: next\nevents: [{name: n}]\n")
+    [line, *_] = executed(shop, 3)["lines"]
+    assert ": this version does not take a statement: now() " in line
+    if has_begun:
+        assert states(shop)["old"] == "rollback-failed"
+        settled = shop.run("run_event_groups", "settle", "old", "--as", "done", "--apply")
+        assert settled.status == 0
+        executed(shop)
+    assert states(shop) == {"old": "done" if has_begun else "rolled-back", "next": "done"}
+    assert shop.run("run_event_groups", "status", "old").status == 0

@@ -60,6 +60,18 @@ class Definition:
             if one.statement is not None
         }
 
+    def refusal(self) -> str:
+        """Return why this version does not take a statement of a group; empty if it takes all.
+
+        What was submitted to an earlier version was checked by that version's rules.
+        """
+        try:
+            for name in self.statements:
+                self.compensations(name)
+        except Refused as error:
+            return f"this version does not take a statement: {error.what}; {error.do}"
+        return ""
+
     def has_many(self, event: Event) -> bool:
         """Tell whether an event reads many rows, or writes for each of them."""
         return event.many or (event.each is not None and self.events[event.each].many)
@@ -131,7 +143,9 @@ class Definition:
         return {name: self._says(one) for name, one in self.events.items()}
 
     def _says(self, event: Event) -> str:
-        if event.name in self.statements:
+        if event.statement is not None:
+            if self.refusal():
+                return "statement"
             parsed = self.statements[event.name]
             return f"{parsed.kind} {parsed.name}"
         if event.library is not None:

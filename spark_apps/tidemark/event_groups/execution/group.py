@@ -143,6 +143,11 @@ class GroupExecution:
             self._stream.win_over_earlier_runs(name)
             self._events |= self._stream.events(name)
         self._times.pass_by(max(self._write_times(), default=0))
+        if refusal := self._definition.refusal():
+            is_new = self._group.state is GroupState.SUBMITTED
+            return self._set(
+                GroupState.ROLLED_BACK if is_new else GroupState.ROLLBACK_FAILED, refusal
+            )
         is_alone = (
             self._definition.group.policy is Policy.ONE_FOR_ONE and not self._group.is_cancelled
         )

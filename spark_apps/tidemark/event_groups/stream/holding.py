@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidemark.event_groups.definition.tokens import Refused
 from tidemark.event_groups.stream.chunks import Extent, Occupied
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
 
@@ -12,7 +13,11 @@ MOST_HELD = 1000
 def extent_of(group: StoredGroup) -> Extent[StoredGroup]:
     """Return a group with its size and rows; one that only goes back does not read any more."""
     has_read = group.state is GroupState.ROLLBACK_FAILED
-    return group.definition.extent_as(group, reads=not has_read)
+    try:
+        return group.definition.extent_as(group, reads=not has_read)
+    except Refused:
+        # Submitted to an earlier version; its execution says what is wrong.
+        return Extent(group, len(group.definition.events), None)
 
 
 class Held:
