@@ -56,11 +56,20 @@ events:
 """
 
 
-@pytest.mark.parametrize("declared", ["", "reads: [{table: <account>, key: {id: ann}}]"])
+def of_all_rows(text: str) -> str:
+    """Return a group whose select does not say which row it reads."""
+    text = text.replace("DECLARED", "").replace(" WHERE id = :id\n    values: {id: ann}", "")
+    assert "SELECT total FROM <account>\n" in text
+    return text
+
+
+@pytest.mark.parametrize("names_its_row", [True, False])
 def test_a_group_does_not_read_what_another_may_take_back(
-    shop: Journal, tmp_path: Path, sleeps: str, declared: str
+    shop: Journal, tmp_path: Path, sleeps: str, *, names_its_row: bool
 ) -> None:
-    writes, reads = WRITES.replace("SLEEPS", sleeps), READS.replace("DECLARED", declared)
+    writes, reads = WRITES.replace("SLEEPS", sleeps), of_all_rows(READS)
+    if names_its_row:
+        reads = READS.replace("DECLARED", "reads: [{table: <account>, key: {id: ann}}]")
     assert submit(shop, tmp_path / "groups", writes, reads).status == 0
     counts = executed(shop, 3)["counts"]
     assert counts == {"groups_rolled_back": 1, "groups_done": 1, "groups_held": 0}
@@ -70,18 +79,14 @@ def test_a_group_does_not_read_what_another_may_take_back(
 
 def test_what_is_read_must_be_declared_if_anything_is(shop: Journal, tmp_path: Path) -> None:
     declared = "reads: [{table: <account>, key: {id: carl}}]"
-    submit(shop, tmp_path, READS.replace("DECLARED", declared))
-    [line] = executed(shop, 3)["lines"]
-    assert "read: it reads a row of" in line
-    assert "that the group has not declared" in line
+    refused = submit(shop, tmp_path, READS.replace("DECLARED", declared))
+    assert refused.status == 2
+    assert "it reads a row of" in refused.error_lines[0]
+    assert "; add it to `reads`" in refused.error_lines[0]
 
 
 def test_a_dry_run_says_why_a_group_runs_alone(shop: Journal, tmp_path: Path) -> None:
-    text = (
-        READS.replace("DECLARED", "")
-        .replace("WHERE id = :id", "")
-        .replace("    values: {id: ann}\n", "")
-    )
+    text = of_all_rows(READS)
     assert submit(shop, tmp_path, text).status == 0
     [file] = tmp_path.iterdir()
     text = file.read_text().replace("group: reads", "group: more")
@@ -141,7 +146,7 @@ def test_a_row_is_one_row_however_its_key_is_written(shop: Journal, tmp_path: Pa
     assert submit(shop, tmp_path, mixed).status == 0
     assert executed(shop)["counts"]["groups_done"] == 3
     assert [row["n"] for row in shop.rows("counted")] == [31]
-    again = submit(shop, tmp_path, one.replace(key.upper(), key))
+    again = submit(shop, tmp_path, one.replace(key.upper(), key, 1))
     assert "one: was submitted before as number 1" in again.report["lines"]
 
 

@@ -31,7 +31,7 @@ def test_status_shows_how_far_a_stream_lags_and_who_holds_it(shop: Journal, tmp_
     # The last one only meets the one before it.
     row = "{table: <account>, key: {id: ann}}"
     zoe = row.replace("ann", "zoe")
-    texts = [broken, behind.replace(row, f"{row}, {zoe}"), last.replace(row, zoe)]
+    texts = [broken, behind.replace(row, f"{row}, {zoe}"), last.replace("ann", "zoe")]
     assert submit(shop, tmp_path, *texts).status == 0
     executed(shop, 3)
     assert submit(shop, tmp_path, free).status == 0
@@ -137,7 +137,9 @@ def test_a_dry_run_of_submit_shows_collisions_and_how_many_rows_are_touched(
 ) -> None:
     shop.insert("posting", [{"account": "big", "n": n} for n in range(1001)])
     submit(shop, tmp_path, CORRECTION, compensated("behind", "x", "1"))
-    rows = "rows: [{table: <account>, key: {id: bob}}]"
+    posting = "{table: <posting>, key: {account: ann}}"
+    big = posting.replace("ann", "big")
+    rows = f"rows: [{{table: <account>, key: {{id: y}}}}, {posting}, {big}]"
     files = [
         PREVIEWED.replace("ROWS", ""),
         PREVIEWED.replace("previewed", "declared").replace("ROWS", rows),

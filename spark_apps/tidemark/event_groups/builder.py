@@ -105,6 +105,7 @@ class EventGroup:
         name: str,
         *,
         rows: Iterable[Mapping[str, object]] = (),
+        reads: Iterable[Mapping[str, object]] = (),
         policy: Literal["all-for-one", "one-for-one"] | None = None,
         hooks: Mapping[str, object] | None = None,
     ) -> None:
@@ -116,8 +117,9 @@ class EventGroup:
         self._header: dict[str, Any] = {"group": name}
         if policy is not None:
             self._header["policy"] = str(policy)
-        if declared := [_plain(one, f"rows of group {name}") for one in rows]:
-            self._header["rows"] = declared
+        for key, declared in (("rows", rows), ("reads", reads)):
+            if plain := [_plain(one, f"{key} of group {name}") for one in declared]:
+                self._header[key] = plain
         if hooks:
             self._header["hooks"] = _plain(hooks, f"hooks of group {name}")
         self._events: list[dict[str, Any]] = []

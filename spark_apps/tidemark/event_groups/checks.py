@@ -8,6 +8,7 @@ from functools import partial
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import tables
 from tidemark.event_groups.definition.file import Definition, Fault, hooks_of, within
+from tidemark.event_groups.execution import declared_rows
 from tidemark.event_groups.outside import check as outside
 from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
@@ -36,6 +37,7 @@ class Checks:
 
     def _check(self, definition: Definition, fault: Fault, loaded: Sequence[Loaded]) -> None:
         tables.check(self._run.control, self._owner, definition, fault)
+        declared_rows.check(self._run.control, definition, fault)
         known = outside.check(self._run.settings, definition, fault, loaded)
         if definition.functions or any(map(definition.has_many, definition.group.events)):
             # Imported here, so that other groups do not wait for Spark.

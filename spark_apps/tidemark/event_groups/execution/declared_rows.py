@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidemark.event_groups.definition.file import Definition
+from tidemark.cassandra.control import Control
+from tidemark.event_groups.definition.file import Definition, Fault
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
-from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.definition.tables import Table, with_comparable_keys
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters
@@ -32,6 +33,38 @@ def require_declared(
     ):
         does = "writes" if statement.writes else "reads"
         raise EventFailed(f"it {does} a row of {statement.name} that the group has not declared")
+
+
+def check(control: Control, definition: Definition, fault: Fault) -> None:
+    """Hold statements to the declared rows whose keys do not depend on other events.
+
+    Raises:
+        DefinitionError: one reads or writes another row.
+    """
+    comparable = with_comparable_keys(control, definition)
+    if comparable.rows is None:
+        return
+    for place, event in enumerate(definition.group.events):
+        statement = comparable.statements.get(event.name)
+        if statement is None or not _parameters(statement) <= event.values.keys():
+            continue
+        table = Table.read(control, statement.keyspace, statement.table)
+        try:
+            if table is not None:
+                require_declared(comparable, statement, table, event.values)
+        except EventFailed as failure:
+            do = f"add it to `{'rows' if statement.writes else 'reads'}`"
+            raise fault(str(failure), do, "events", place, "statement") from None
+
+
+def _parameters(statement: Statement) -> set[str]:
+    """Return the parameters by which a statement names its rows."""
+    return {
+        token.text[1:]
+        for tokens in statement.key.values()
+        for token in tokens
+        if token.kind == "parameter"
+    }
 
 
 def require_rows_once(statement: Statement, table: Table, parameters: Sequence[Parameters]) -> None:

@@ -114,7 +114,8 @@ class ManyRows:
                 self._require_allowed(statement, table, written)
                 if event.rollback != "restore":
                     return Prepared(parameters, 0)
-                return Prepared(parameters, self._keep_images(event, statement, table, written))
+                newest, count = self._keep_images(event, statement, table, written)
+                return Prepared(parameters, newest, count)
             finally:
                 written.unpersist()
 
@@ -234,8 +235,8 @@ class ManyRows:
 
     def _keep_images(
         self, event: Event, statement: Statement, table: Table, written: DataFrame
-    ) -> int:
-        """Keep the rows that an event will write; return the newest write time in them."""
+    ) -> tuple[int, int]:
+        """Keep the rows that an event will write; return their newest write time and number."""
         names = touched(statement, table)
         kinds = {name: table.columns[name] for name in (*table.key, *names)}
         now_ms = clock.now_micros() // 1000
@@ -250,10 +251,10 @@ class ManyRows:
                 raise EventFailed(f"it writes the row {key} of another text, which is not restored")
             makes_rows = statement.kind is not Kind.DELETE
             kept = images.images(written, found, table.key, names, now_ms, makes_rows=makes_rows)
-            self._kept.keep(event.name, BEFORE, kept, self._ensure_locked)
+            count = self._kept.keep(event.name, BEFORE, kept, self._ensure_locked)
             times = [F.max(cells.written_at(name)) for name in names]
             newest = found.agg(F.greatest(F.lit(0), *times)) if times else None
-            return int(newest.collect()[0][0]) if newest else 0
+            return (int(newest.collect()[0][0]) if newest else 0), count
         finally:
             found.unpersist()
 

@@ -88,7 +88,7 @@ def _reported(
 ) -> dict[str, object]:
     """Return a group for programs: whatever is stored of it, but for values."""
     times = history.times(group.id)
-    kept, of_events = history.rows_kept(group.id), history.times_of_events(group.id)
+    of_events = history.times_of_events(group.id)
     reported = []
     for name, does in group.definition.says().items():
         event, row = events.get(name, StoredEvent()), of_events.get(name, {})
@@ -102,7 +102,7 @@ def _reported(
                 "statements": len(event.parameters),
                 "parameters": len(event.parameters[0]) if event.parameters else 0,
                 "write_time": event.write_time,
-                "rows_kept": kept[name],
+                "rows_kept": event.images,
                 "updated_at": _at(row.get("updated_at")),
                 "run_id": row.get("run_id"),
             }

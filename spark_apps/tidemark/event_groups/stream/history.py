@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from tidemark.cassandra.control import Row
@@ -35,9 +34,9 @@ class History:
     def __init__(self, run: RunContext, stream: str) -> None:
         """Bind to a run and the name of the stream."""
         self._control, self._stream = run.control, stream
-        self._groups, self._order, self._events, self._images = (
-            table(run.settings.keyspace, one)
-            for one in ("event_group", "event_group_order", "group_event", "before_image")
+        self._groups, self._order, self._events = (
+            table(run.settings.keyspace, name)
+            for name in ("event_group", "event_group_order", "group_event")
         )
 
     def places(self, first: int, last: int) -> Iterator[tuple[int, str]]:
@@ -70,12 +69,3 @@ class History:
             (self._stream, name),
         )
         return {row["event"]: row for row in found}
-
-    def rows_kept(self, name: str) -> Counter[str]:
-        """Count the rows that were kept as they were before events of a group, by event."""
-        rows = self._control.stream(
-            f"SELECT event FROM {self._images} WHERE stream = ? AND group_id = ?",
-            (self._stream, name),
-            page=_PAGE,
-        )
-        return Counter(row["event"] for row in rows)
