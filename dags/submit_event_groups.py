@@ -1,9 +1,9 @@
 """Submits an event group that is typed into the form, or those of a Kafka topic.
 
 Only by hand: with the form, REST or the command line. They are checked and appended to their
-stream; the DAG `event_groups` executes them. A text that is refused is refused with its line and
-column, and nothing is submitted. Of a topic, a record that is refused goes into quarantine, and the
-run fails after it has submitted the others.
+stream; the DAG `event_groups` executes them, or this run if `Execute` is set. A text that is
+refused is refused with its line and column, and nothing is submitted. Of a topic, a record that is
+refused goes into quarantine, and the run fails after it has submitted the others.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.environment.connections import kafka_environment
-from tidemark_airflow.form import dry_run_param, lines_param, text_param
+from tidemark_airflow.environment.connections import airflow_environment, kafka_environment
+from tidemark_airflow.form import dry_run_param, flag_param, lines_param, text_param
 from tidemark_airflow.operators import TidemarkOperator
 
 with DAG(
@@ -26,6 +26,7 @@ with DAG(
         "group": lines_param("Group", "A group in YAML or JSON. Empty: those of a topic."),
         "topic": text_param("Topic", "Take the records of this Kafka topic, a group each."),
         "stream": text_param("Stream", "Empty: the stream `default`."),
+        "execute": flag_param("Execute", "Also execute the open groups of the stream."),
         "dry_run": dry_run_param(False),
     },
     tags=["tidemark", "by hand", "event groups"],
@@ -37,6 +38,9 @@ with DAG(
         application_name="run_event_groups",
         command="submit",
         params_as_files={"group": "group.yaml"},
-        params_as_options={"--topic": "topic", "--stream": "stream"},
-        more_connections={"kafka_default": kafka_environment},
+        params_as_options={"--topic": "topic", "--stream": "stream", "--execute": "execute"},
+        more_connections={
+            "kafka_default": kafka_environment,
+            "airflow_default": airflow_environment,
+        },
     )

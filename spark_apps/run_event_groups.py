@@ -50,6 +50,9 @@ def submit(
         typer.Option(metavar="NAME", help="Take the records of a Kafka topic, a group each."),
     ] = None,
     stream: StreamName = "default",
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Also execute the open groups of the stream.")
+    ] = False,
     dry_run: cli.DryRun = False,
 ) -> Job:
     """Check groups, and append them to a stream in the order of the files, or of a topic.
@@ -59,7 +62,9 @@ def submit(
     which open groups each collides with, and how many rows its writes would touch now.
     """
     return Job(
-        lambda run: commands.run_submit(run, stream, files or [], topic, dry_run=dry_run),
+        lambda run: commands.run_submit(
+            run, stream, files or [], topic, execute=execute, dry_run=dry_run
+        ),
         dry_run=dry_run,
     )
 
@@ -163,7 +168,10 @@ if __name__ == "__main__":
         },
         examples={
             "": ["", "--dry-run", "submit correct-order-17.yaml", "status"],
-            "submit": ["--dry-run correct-order-17.yaml", "*.yaml", "--topic corrections"],
+            "submit": [
+                *("--dry-run correct-order-17.yaml", "--execute correct-order-17.yaml"),
+                *("*.yaml", "--topic corrections"),
+            ],
             "status": ["", "correct-order-17", "correct-order-17 --json"],
             "retry": ["correct-order-17 --apply"],
             "cancel": ["correct-order-17 --apply"],

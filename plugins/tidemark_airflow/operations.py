@@ -139,11 +139,25 @@ MANAGE_REPLICATION = {
 }
 """The operations of the DAG `manage_replication`."""
 
+MANAGE_EVENT_GROUPS = {
+    "status": Operation(("groups", "stream")),
+    "retry": Operation(("groups", "stream", "dry_run"), ("groups",), ("groups",)),
+    "cancel": Operation(("groups", "stream", "dry_run"), ("groups",), ("groups",)),
+    "settle": Operation(
+        ("groups", "settled_as", "stream", "dry_run"), ("groups", "settled_as"), ("groups",)
+    ),
+    "playback": Operation(
+        ("into", "played_group", "first", "last", "stream", "dry_run"), needs=("into",)
+    ),
+}
+"""The operations of the DAG `manage_event_groups`."""
+
 BY_DAG = {
     "reconcile": RECONCILE,
     "cleanup": CLEANUP,
     "manage_projections": MANAGE_PROJECTIONS,
     "manage_replication": MANAGE_REPLICATION,
+    "manage_event_groups": MANAGE_EVENT_GROUPS,
 }
 """The operations of each DAG that has several."""
 
@@ -276,6 +290,28 @@ MANAGE_REPLICATION_FORM = with_owners(
     MANAGE_REPLICATION,
 )
 """The form of the DAG `manage_replication`."""
+
+
+MANAGE_EVENT_GROUPS_FORM = with_owners(
+    {
+        "dry_run": dry_run_param(True),
+        "groups": names_param("Groups", "all open ones (status)"),
+        "stream": text_param("Stream", "Empty: the stream `default`."),
+        "settled_as": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, "rolled-back", "done"],
+            title="Settled as",
+            description="What you have made of its rows by hand.",
+        ),
+        "into": names_param("Into", "none; written as keyspace=keyspace"),
+        "played_group": text_param("Only this group", "Empty: all that ended."),
+        "first": number_param("First group", 1, description="Its number in the stream."),
+        "last": number_param("Last group", 1, description="Its number in the stream."),
+    },
+    MANAGE_EVENT_GROUPS,
+)
+"""The form of the DAG `manage_event_groups`."""
 
 
 def filled_in(values: Mapping[str, Any], form: ParamsDict) -> dict[str, Any]:

@@ -31,6 +31,7 @@ DAG_IDS = (
     "cleanup",
     "manage_projections",
     "manage_replication",
+    "manage_event_groups",
     "replicate",
     "event_groups",
     "submit_event_groups",

@@ -15,7 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 POOLS = {"project": "tidemark_pekko_projections"}
 WINDOWED = ["project", "purge", "tag_write", "validate"]
 BY_THEMSELVES = [
-    *("cleanup", "event_groups", "manage_projections", "manage_replication", "reconcile"),
+    *(
+        "cleanup",
+        "event_groups",
+        "manage_event_groups",
+        "manage_projections",
+        "manage_replication",
+        "reconcile",
+    ),
     *("replicate", "submit_event_groups"),
 ]
 DAG_IDS = sorted([*WINDOWED, *BY_THEMSELVES])
@@ -105,6 +112,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "purge": (["read_models"], []),
         "manage_projections": ([], []),
         "manage_replication": ([], []),
+        "manage_event_groups": ([], []),
         "reconcile": ([], []),
         "cleanup": ([], []),
         "replicate": ([], []),
@@ -286,11 +294,23 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "skip": [[], ["null", "array"]],
             "records": [None, ["null", "string"]],
         },
+        "manage_event_groups": {
+            "operation": ["status", "string"],
+            "dry_run": [True, "boolean"],
+            "groups": [[], ["null", "array"]],
+            "stream": [None, ["null", "string"]],
+            "settled_as": [None, ["null", "string"]],
+            "into": [[], ["null", "array"]],
+            "played_group": [None, ["null", "string"]],
+            "first": [None, ["null", "integer"]],
+            "last": [None, ["null", "integer"]],
+        },
         "event_groups": {"stream": [None, ["null", "string"]], "dry_run": [False, "boolean"]},
         "submit_event_groups": {
             "group": [None, ["null", "string"]],
             "topic": [None, ["null", "string"]],
             "stream": [None, ["null", "string"]],
+            "execute": [False, "boolean"],
             "dry_run": [False, "boolean"],
         },
     }

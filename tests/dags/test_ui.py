@@ -36,10 +36,11 @@ HELP = {
     "submit_event_groups": ("Group", "A group in YAML or JSON."),
     "manage_projections": ("Projections", "One a line. Empty: all of them"),
     "manage_replication": ("Keys", "One a line. Empty: all of them."),
+    "manage_event_groups": ("Groups", "One a line. Empty: all open ones"),
 }
 """A field of each form, with its text for the user."""
 FORMS_IN_MAKE_TEST = ("tag_write", "reconcile")
-DRY_BY_DEFAULT = ("cleanup", "manage_replication", "purge", "reconcile")
+DRY_BY_DEFAULT = ("cleanup", "manage_event_groups", "manage_replication", "purge", "reconcile")
 
 
 def open_form(page: Page, address: str, dag_id: str) -> Locator:

@@ -181,3 +181,18 @@ def test_a_dry_run_of_submit_shows_collisions_and_how_many_rows_are_touched(
     assert lines[lines.index("correction") + 1] == again
     assert cql(shop, "SELECT account, n FROM {posting}") == before
     assert shop.run("run_event_groups", "status").report["counts"]["groups_open"] == 2
+
+
+def test_a_group_is_submitted_and_executed_in_one_run(shop: Journal, tmp_path: Path) -> None:
+    file = tmp_path / "group.yaml"
+    text = CORRECTION
+    for name in ("account", "posting"):
+        text = text.replace(f"<{name}>", f"{shop.keyspace}.{name}")
+    file.write_text(text)
+    result = shop.run("run_event_groups", "submit", "--execute", str(file))
+    assert result.status == 0, result.stderr
+    counts = {"groups": 1, "groups_submitted": 1, "groups_done": 1, "groups_held": 0}
+    assert result.report["counts"] == counts
+    assert "correction: submitted as number 1" in result.report["lines"]
+    [group] = shop.own_rows("event_group")
+    assert group["state"] == "done"

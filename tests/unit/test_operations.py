@@ -21,6 +21,7 @@ from tidemark.projection.versions import commands as versions
 from tidemark.reconciliation import commands as reconciliation
 from tidemark_airflow.operations import (
     CLEANUP,
+    MANAGE_EVENT_GROUPS,
     MANAGE_PROJECTIONS,
     MANAGE_REPLICATION,
     RECONCILE,
@@ -43,6 +44,8 @@ FIELDS = {
 """Fields of the forms whose parameter of a command has another name."""
 OF_REPLICATE = {"topic": "topics", "key": "keys", "file": "records"}
 """The same of `replicate`, whose commands have files and keys."""
+OF_EVENT_GROUPS = {"group": "groups"}
+"""The same of `run_event_groups`; a playback has the group as an option."""
 NOT_IN_FORM = {"save"}
 """A file on the worker that ran the task is of no use to a reader of the UI."""
 
@@ -64,6 +67,14 @@ def test_form_of_manage_replication_has_every_option_of_the_command(name: str) -
     of_application = runpy.run_path(str(ROOT / "spark_apps" / "replicate.py"))
     taken = fields_of(of_application[name], series=False)
     assert {*MANAGE_REPLICATION[name].takes} == {OF_REPLICATE.get(one, one) for one in taken}
+
+
+@pytest.mark.parametrize("name", MANAGE_EVENT_GROUPS)
+def test_form_of_manage_event_groups_has_every_option_of_the_command(name: str) -> None:
+    of_application = runpy.run_path(str(ROOT / "spark_apps" / "run_event_groups.py"))
+    names = {"group": "played_group"} if name == "playback" else OF_EVENT_GROUPS
+    taken = fields_of(of_application[name], series=False)
+    assert {*MANAGE_EVENT_GROUPS[name].takes} == {names.get(one, one) for one in taken}
 
 
 @pytest.mark.parametrize("name", cleanup.COMMANDS)

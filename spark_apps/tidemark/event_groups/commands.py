@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
@@ -14,6 +15,7 @@ from tidemark.event_groups.checks import Checks
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import load
 from tidemark.event_groups.definition.tables import with_comparable_keys
+from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.operating import preview
 from tidemark.event_groups.stream.history import existing
 from tidemark.event_groups.stream.states import EventState, GroupState
@@ -24,9 +26,15 @@ from tidemark.ledger.locks import Locks
 
 
 def run_submit(
-    run: RunContext, stream: str, files: Sequence[Path], topic: str | None, *, dry_run: bool
+    run: RunContext,
+    stream: str,
+    files: Sequence[Path],
+    topic: str | None,
+    *,
+    execute: bool,
+    dry_run: bool,
 ) -> Outcome:
-    """Submit the groups of files, or those of a topic.
+    """Submit the groups of files, or those of a topic, and execute their stream if that is asked.
 
     Raises:
         InvalidInput: there are neither files nor a topic, or both; or what `_submit_files` and
@@ -36,8 +44,19 @@ def run_submit(
         what = "there are files and a topic" if files else "there is neither a file nor a topic"
         raise InvalidInput(what, where="FILE, --topic", do="name files, or a topic")
     if topic is not None:
-        return run_submit_topic(run, stream, topic, dry_run=dry_run)
-    return _submit_files(run, stream, files, dry_run=dry_run)
+        submitted = run_submit_topic(run, stream, topic, dry_run=dry_run)
+    else:
+        submitted = _submit_files(run, stream, files, dry_run=dry_run)
+    if dry_run or not execute:
+        return submitted
+    executed = run_event_groups(run, stream)
+    return replace(
+        executed,
+        state=RunState.FAILED if submitted.error else executed.state,
+        counts={**submitted.counts, **executed.counts},
+        lines=[*submitted.lines, *executed.lines],
+        error=submitted.error or executed.error,
+    )
 
 
 def _submit_files(run: RunContext, stream: str, files: Sequence[Path], *, dry_run: bool) -> Outcome:
