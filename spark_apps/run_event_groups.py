@@ -21,6 +21,9 @@ from tidemark.ledger.applications import RUN_EVENT_GROUPS as APPLICATION
 StreamName = Annotated[
     str, typer.Option("--stream", metavar="NAME", help="The stream of the groups.")
 ]
+Values = Annotated[
+    bool, typer.Option("--values", help="Show each row before and after the writes of a group.")
+]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.", show_default=False)]
 
 
@@ -53,17 +56,22 @@ def submit(
     execute: Annotated[
         bool, typer.Option("--execute", help="Also execute the open groups of the stream.")
     ] = False,
+    values: Values = False,
     dry_run: cli.DryRun = False,
 ) -> Job:
     """Check groups, and append them to a stream in the order of the files, or of a topic.
 
     A group that was submitted before is not submitted again. Of a topic, records are taken that no
     run has taken yet; one that is refused goes into the table quarantined_group. With --dry-run:
-    which open groups each collides with, and how many rows its writes would touch now.
+    which open groups each collides with, and how many rows its writes would touch now; with
+    --values also each row before and after.
     """
     return Job(
         lambda run: commands.run_submit(
-            run, stream, files or [], topic, execute=execute, dry_run=dry_run
+            *(run, stream, files or [], topic),
+            execute=execute,
+            shows_values=values,
+            dry_run=dry_run,
         ),
         dry_run=dry_run,
     )
@@ -74,12 +82,13 @@ def status(
         str | None, typer.Argument(metavar="GROUP", help="Its id.", show_default="all open ones")
     ] = None,
     stream: StreamName = "default",
+    values: Values = False,
 ) -> Job:
     """Show the groups that have not ended and how far they lag, or the events of one group.
 
     With --json, the details of a group have all that is stored of it, but for values.
     """
-    return Job(lambda run: run_status(run, stream, group), dry_run=True)
+    return Job(lambda run: run_status(run, stream, group, shows_values=values), dry_run=True)
 
 
 def retry(group: GroupName, stream: StreamName = "default", apply: cli.Apply = False) -> Job:
@@ -169,10 +178,15 @@ if __name__ == "__main__":
         examples={
             "": ["", "--dry-run", "submit correct-order-17.yaml", "status"],
             "submit": [
-                *("--dry-run correct-order-17.yaml", "--execute correct-order-17.yaml"),
+                *("--dry-run --values correct-order-17.yaml", "--execute correct-order-17.yaml"),
                 *("*.yaml", "--topic corrections"),
             ],
-            "status": ["", "correct-order-17", "correct-order-17 --json"],
+            "status": [
+                "",
+                "correct-order-17",
+                "correct-order-17 --values",
+                "correct-order-17 --json",
+            ],
             "retry": ["correct-order-17 --apply"],
             "cancel": ["correct-order-17 --apply"],
             "settle": ["correct-order-17 --as rolled-back --apply"],

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.faults.dying import Died, dying_after
+from tests.faults.seams import Seam
 from tests.integration.support import Journal
 from tests.integration.test_event_groups import (
     CORRECTION,
@@ -196,3 +199,38 @@ def test_a_group_is_submitted_and_executed_in_one_run(shop: Journal, tmp_path: P
     assert "correction: submitted as number 1" in result.report["lines"]
     [group] = shop.own_rows("event_group")
     assert group["state"] == "done"
+
+
+def test_values_are_shown_before_and_after_where_they_are_asked_for(
+    shop: Journal, tmp_path: Path
+) -> None:
+    account, posting = (f"{shop.keyspace}.{name}" for name in ("account", "posting"))
+    text = CORRECTION.replace("<account>", account).replace("<posting>", posting)
+    file = tmp_path / "group.yaml"
+    file.write_text(text)
+    planned = shop.run("run_event_groups", "submit", "--dry-run", "--values", str(file))
+    assert planned.status == 0, planned.stderr
+    lines = planned.report["lines"]
+    assert lines[lines.index("rows before and after") :] == [
+        "rows before and after",
+        f"  correct: {account} id=ann: note old -> new, "
+        "seen 1970-01-01 00:00:01 -> 2024-03-01 12:00:00Z",
+        "  copy: known when it runs",
+        f"  clear: {posting} account=ann n=2: amount 3.5 -> null",
+        f"  clear: {posting} account=ann n=3: amount 3.5 -> null",
+    ]
+    assert "rows before and after" not in str(
+        shop.run("run_event_groups", "submit", "--dry-run", str(file)).report
+    )
+    refused = shop.run("run_event_groups", "submit", "--values", str(file))
+    assert refused.status == 2
+    assert shop.run("run_event_groups", "submit", str(file)).status == 0
+    with dying_after(Seam.EVENT_ENDED, 4), suppress(Died):
+        shop.run("run_event_groups")
+    shown = shop.run("run_event_groups", "status", "correction", "--values").report["lines"]
+    assert f"  copy: {account} id=bob: total null -> 10.50, note null -> old" in shown
+    executed(shop)
+    shown = shop.run("run_event_groups", "status", "correction", "--values").report["lines"]
+    assert f"  copy: {account} id=bob: total ? -> 10.50, note ? -> old" in shown
+    assert f"  clear: {posting} account=ann: the rows are deleted" in shown
+    assert shop.run("run_event_groups", "status", "--values").status == 2

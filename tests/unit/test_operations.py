@@ -46,8 +46,9 @@ OF_REPLICATE = {"topic": "topics", "key": "keys", "file": "records"}
 """The same of `replicate`, whose commands have files and keys."""
 OF_EVENT_GROUPS = {"group": "groups"}
 """The same of `run_event_groups`; a playback has the group as an option."""
-NOT_IN_FORM = {"save"}
-"""A file on the worker that ran the task is of no use to a reader of the UI."""
+NOT_IN_FORM = {"save", "values"}
+"""A file on the worker that ran the task is of no use to a reader of the UI, and logs are read by
+many, who need not see the values of rows."""
 
 
 def fields_of(command: Command, *, series: bool) -> set[str]:

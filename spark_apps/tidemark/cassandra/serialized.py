@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from cassandra import cqltypes
 from cassandra.protocol import ResultMessage, _ProtocolHandler, read_int
 from cassandra.query import BoundStatement, PreparedStatement
 
@@ -20,6 +21,31 @@ class Serialized(bytes):
     def whole_number(self) -> int:
         """Return the value of an int, a bigint or a varint."""
         return int.from_bytes(self, "big", signed=True)
+
+
+_PROTOCOL = 4
+"""The version of the protocol by whose rules values are decoded."""
+_KINDS: Mapping[str, Any] = {
+    name: kind
+    for kind in vars(cqltypes).values()
+    if (name := getattr(kind, "typename", None)) and kind.num_subtypes == 0
+}
+"""The driver's types by the name that CQL has for them."""
+
+
+def readable(kind: str, cell: Serialized | None) -> str:
+    """Return a value for people; of a type with parts, its bytes in hexadecimal digits.
+
+    Args:
+        kind: the CQL type of the column.
+        cell: the value.
+    """
+    if cell is None:
+        return "null"
+    if kind not in _KINDS:
+        return f"0x{cell.hex()}"
+    value = _KINDS[kind].from_binary(cell, _PROTOCOL)
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
 class _SerializedRows(ResultMessage):  # type: ignore[misc]

@@ -32,6 +32,7 @@ def run_submit(
     topic: str | None,
     *,
     execute: bool,
+    shows_values: bool,
     dry_run: bool,
 ) -> Outcome:
     """Submit the groups of files, or those of a topic, and execute their stream if that is asked.
@@ -43,10 +44,13 @@ def run_submit(
     if bool(files) is (topic is not None):
         what = "there are files and a topic" if files else "there is neither a file nor a topic"
         raise InvalidInput(what, where="FILE, --topic", do="name files, or a topic")
+    if shows_values and (topic is not None or not dry_run):
+        what = "values are shown in a dry run over files"
+        raise InvalidInput(what, where="--values", do="add --dry-run, or leave it out")
     if topic is not None:
         submitted = run_submit_topic(run, stream, topic, dry_run=dry_run)
     else:
-        submitted = _submit_files(run, stream, files, dry_run=dry_run)
+        submitted = _submit_files(run, stream, files, shows_values=shows_values, dry_run=dry_run)
     if dry_run or not execute:
         return submitted
     executed = run_event_groups(run, stream)
@@ -59,7 +63,9 @@ def run_submit(
     )
 
 
-def _submit_files(run: RunContext, stream: str, files: Sequence[Path], *, dry_run: bool) -> Outcome:
+def _submit_files(
+    run: RunContext, stream: str, files: Sequence[Path], *, shows_values: bool, dry_run: bool
+) -> Outcome:
     """Check groups and append them to a stream, in the order of the files.
 
     Raises:
@@ -75,7 +81,7 @@ def _submit_files(run: RunContext, stream: str, files: Sequence[Path], *, dry_ru
     submitted = Stream(run, stream)
     if dry_run:
         groups = [with_comparable_keys(run.control, one) for one, _ in checked]
-        lines = preview.shown(run.control, groups, submitted.open())
+        lines = preview.shown(run.control, groups, submitted.open(), shows_values=shows_values)
         return Outcome(RunState.PLANNED, PieceCounts(len(checked)), counts, lines)
     for definition, _ in checked:
         told, is_new = submit(run, submitted, definition)

@@ -47,6 +47,7 @@ class Statement:
         columns: the columns that an insert or update writes, or that a delete names.
         key: the columns that conditions tie to one value each, with the tokens of the value; of an
             insert all its columns.
+        assigned: the columns that an insert or update writes, with the tokens of the value.
         is_range: whether it has conditions other than `column = value`.
         where: its conditions as they are sent; empty of an insert.
         may_leave_null: whether a column may be null behind it.
@@ -60,6 +61,7 @@ class Statement:
     table: str
     columns: tuple[str, ...]
     key: Mapping[str, tuple[Token, ...]]
+    assigned: Mapping[str, tuple[Token, ...]]
     is_range: bool
     where: str
     may_leave_null: bool
@@ -184,14 +186,14 @@ class _Parser:
             *("USING TIMESTAMP", f":{WRITE_TIME}", *(["AND", *ttl] if ttl else [])),
         ]
         key = dict(zip(names, map(tuple, values), strict=True))
-        return self._made(Kind.INSERT, keyspace, table, tuple(names), key, False, "", sent)
+        return self._made(Kind.INSERT, keyspace, table, tuple(names), key, False, "", sent, key)
 
     def _update(self) -> Statement:
         keyspace, table = self._table()
         ttl = self._using_ttl()
         self._expect("SET")
         where = self._find("WHERE")
-        names = []
+        assigned: dict[str, tuple[Token, ...]] = {}
         sets = []
         for part in split(self._tokens[self._at : where], ","):
             if len(part) < 3 or part[1].text != "=" or not is_value(part[2:]):
@@ -199,7 +201,7 @@ class _Parser:
                     f"`{' '.join(one.text for one in part)}` is not the same if it is sent twice",
                     "write `column = value`",
                 )
-            names.append(part[0].name)
+            assigned[part[0].name] = tuple(part[2:])
             sets.append(f"{_column(part[0].name)} = {' '.join(as_sent(part[2:]))}")
         self._at = where + 1
         key, is_range, conditions = self._conditions()
@@ -208,8 +210,9 @@ class _Parser:
             *(["AND", *ttl] if ttl else []),
             *("SET", ", ".join(sets), "WHERE", conditions),
         ]
+        columns = tuple(assigned)
         return self._made(
-            Kind.UPDATE, keyspace, table, tuple(names), key, is_range, conditions, sent
+            Kind.UPDATE, keyspace, table, columns, key, is_range, conditions, sent, assigned
         )
 
     def _delete(self) -> Statement:
@@ -238,6 +241,7 @@ class _Parser:
         is_range: bool,
         where: str,
         sent: Sequence[str],
+        assigned: Mapping[str, tuple[Token, ...]] | None = None,
     ) -> Statement:
         named = frozenset(token.text[1:] for token in self._tokens if token.kind == "parameter")
         if WRITE_TIME in named:
@@ -245,7 +249,7 @@ class _Parser:
         leaves_null = any(token.is_word("DELETE", "NULL", "TTL") for token in self._tokens)
         text = " ".join(part for part in sent if part)
         return Statement(
-            *(kind, keyspace, table, columns, key, is_range, where, leaves_null),
+            *(kind, keyspace, table, columns, key, assigned or {}, is_range, where, leaves_null),
             *(self._ttl, named, text),
         )
 

@@ -25,7 +25,11 @@ def require_declared(
     rows = definition.rows
     if rows is None or (not statement.writes and definition.undeclared_reads):
         return
-    named = {name: _value(name, statement, table, parameters) for name in statement.key}
+    named = {
+        name: _value(name, statement, table, parameters)
+        for name in table.key
+        if name in statement.key
+    }
     declared = rows if statement.writes else rows | definition.reads
     if not any(
         name == statement.name and all(named.get(column) == value for column, value in key)
@@ -46,23 +50,22 @@ def check(control: Control, definition: Definition, fault: Fault) -> None:
         return
     for place, event in enumerate(definition.group.events):
         statement = comparable.statements.get(event.name)
-        if statement is None or not _parameters(statement) <= event.values.keys():
+        table = statement and Table.read(control, statement.keyspace, statement.table)
+        if not statement or not table or not _parameters(statement, table) <= event.values.keys():
             continue
-        table = Table.read(control, statement.keyspace, statement.table)
         try:
-            if table is not None:
-                require_declared(comparable, statement, table, event.values)
+            require_declared(comparable, statement, table, event.values)
         except EventFailed as failure:
             do = f"add it to `{'rows' if statement.writes else 'reads'}`"
             raise fault(str(failure), do, "events", place, "statement") from None
 
 
-def _parameters(statement: Statement) -> set[str]:
+def _parameters(statement: Statement, table: Table) -> set[str]:
     """Return the parameters by which a statement names its rows."""
     return {
         token.text[1:]
-        for tokens in statement.key.values()
-        for token in tokens
+        for column in table.key
+        for token in statement.key.get(column, ())
         if token.kind == "parameter"
     }
 
@@ -87,7 +90,7 @@ def require_rows_once(statement: Statement, table: Table, parameters: Sequence[P
 def _value(column: str, statement: Statement, table: Table, parameters: Parameters) -> str | None:
     """Return the value of a key column in the form that is compared; None if it is not known."""
     text = _text(statement.key[column], parameters)
-    if text is None or column not in table.key:
+    if text is None:
         return None
     try:
         return canonical(table.columns[column], text)

@@ -157,7 +157,8 @@ class ManyRows:
                 {name: table.columns[name] for name in read},
                 *(plain, names),
             )
-            decided = rule.decided(kept.join(now, on=list(table.key), how="left"))
+            there = now.withColumn(images.IS_THERE, F.lit(True))
+            decided = rule.decided(kept.join(there, on=list(table.key), how="left"))
             decided = kept_once(decided)
             try:
                 is_whole = statement.kind is Kind.DELETE

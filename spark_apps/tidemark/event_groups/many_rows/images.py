@@ -123,9 +123,9 @@ class Rule:
         null is.
 
         Args:
-            rows: images with what is there now: the write time of each plain column, null if there
-                is none; the value and the seconds to live of each touched one; and the columns of
-                many cells as texts.
+            rows: images with what is there now: `IS_THERE`, null if there is no row; the write time
+                of each plain column, null if there is none; the value and the seconds to live of
+                each touched one; and the columns of many cells as texts.
         """
         foreign = F.array_min(F.array(*(self._foreign(name) for name in self.plain)))
         has_many_cells = F.lit(False)

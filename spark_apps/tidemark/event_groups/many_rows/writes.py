@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.many_rows.images import IS_SHARED, MARKER_AT
+from tidemark.event_groups.many_rows.images import IS_SHARED, IS_THERE, MARKER_AT
 from tidemark.event_groups.many_rows.shapes import IMAGE_COLUMN, fate
 from tidemark.event_groups.many_rows.texts import storable
 
@@ -128,18 +128,18 @@ def put_back(
         target.store(decided.where(wanted), values, F.lit(at), keep_nulls=False)
     for name in touched:
         if needs[fate(name, "clears")]:
-            cleared = decided.where(_is_kept() & F.col(fate(name, "clears")))
             null = {name: F.lit(None).cast("string")}
-            target.store(cleared.where(_existed()), null, F.lit(at))
-            if needs["shared"]:
-                target.remove(cleared.where(~_existed()), (name,), F.lit(at))
+            target.store(decided.where(_clears(name) & _is_there()), null, F.lit(at))
+        if needs[_absent(name)]:
+            # An insert of a null would make a row where there is none.
+            target.remove(decided.where(_clears(name) & ~_is_there()), (name,), F.lit(at))
         if needs[fate(name, "lives")]:
             mortal = decided.where(_lives(name))
             lives, value = F.col(fate(name, "lives")), F.col(fate(name, "value"))
             target.store(mortal, {name: value}, F.lit(at), lives=lives)
             # Else the row would end with the value.
             target.store(mortal, {}, F.lit(at + 1))
-    if needs["made"] or needs["shared"]:
+    if needs["made"] or needs["shared"] or any(needs[_absent(name)] for name in touched):
         await_gone()
 
 
@@ -152,6 +152,19 @@ def _is_kept() -> Column:
     return _existed() | F.col(IS_SHARED)
 
 
+def _is_there() -> Column:
+    """Return whether an insert makes no row that was not there."""
+    return _existed() & F.col(IS_THERE).isNotNull()
+
+
+def _clears(name: str) -> Column:
+    return _is_kept() & F.col(fate(name, "clears"))
+
+
+def _absent(name: str) -> str:
+    return fate(name, "absent")
+
+
 def _lives(name: str) -> Column:
     return _is_kept() & F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0)
 
@@ -162,7 +175,8 @@ def _needs(decided: DataFrame, touched: Sequence[str]) -> dict[str, int]:
         "rows": _is_kept(),
         "made": ~_is_kept(),
         "shared": ~_existed() & F.col(IS_SHARED),
-        **{fate(name, "clears"): _is_kept() & F.col(fate(name, "clears")) for name in touched},
+        **{fate(name, "clears"): _clears(name) & _is_there() for name in touched},
+        **{_absent(name): _clears(name) & ~_is_there() for name in touched},
         **{fate(name, "lives"): _lives(name) for name in touched},
     }
     counted = [F.count_if(kind).alias(name) for name, kind in kinds.items()]

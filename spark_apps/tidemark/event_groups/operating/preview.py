@@ -16,6 +16,7 @@ from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.before_image import named_in
 from tidemark.event_groups.execution.statements import bound, in_parallel
+from tidemark.event_groups.operating import values
 from tidemark.event_groups.stream.chunks import Extent, collides
 from tidemark.event_groups.stream.states import StoredGroup
 from tidemark.text import counted
@@ -27,7 +28,11 @@ _UNKNOWN = "rows unknown until it runs"
 
 
 def shown(
-    control: Control, definitions: Sequence[Definition], opened: Iterable[StoredGroup]
+    control: Control,
+    definitions: Sequence[Definition],
+    opened: Iterable[StoredGroup],
+    *,
+    shows_values: bool,
 ) -> list[str]:
     """Say of each group what it collides with, and its waves with the rows that writes touch.
 
@@ -35,11 +40,14 @@ def shown(
         control: the session.
         definitions: groups that were checked against Cassandra, in the order of submission.
         opened: the open groups of the stream, in their order.
+        shows_values: whether each row is shown before and after.
     """
     lines = []
     for definition, met in zip(definitions, _met(definitions, opened), strict=True):
         lines += [definition.group.group, met]
         lines += dag.as_text(definition.graph, _does(control, definition))
+        if shows_values:
+            lines += ["rows before and after", *values.before_submission(control, definition)]
     return lines
 
 

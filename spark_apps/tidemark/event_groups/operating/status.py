@@ -1,6 +1,6 @@
 """How far a stream is, and what a group has done so far.
 
-Values are not shown: they may be personal data.
+Values are shown only if they are asked for: they may be personal data.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import InvalidInput
+from tidemark.event_groups.operating import values
 from tidemark.event_groups.stream.deliveries import Deliveries, Delivery
 from tidemark.event_groups.stream.history import History, existing
 from tidemark.event_groups.stream.holding import Held, extent_of
@@ -22,17 +24,30 @@ from tidemark.window import iso
 _NAMED = 50
 
 
-def run_status(run: RunContext, stream: str, name: str | None) -> Outcome:
+def run_status(
+    run: RunContext, stream: str, name: str | None, *, shows_values: bool = False
+) -> Outcome:
     """Show the open groups of a stream and how far it lags, or the events of one group.
 
     Raises:
-        InvalidInput: there is no such group.
+        InvalidInput: there is no such group, or values are asked of a whole stream.
     """
     create_own_tables(run.control, run.settings)
     stored, history = Stream(run, stream), History(run, stream)
     if name is None:
+        if shows_values:
+            raise InvalidInput("values are shown of one group", where="--values", do="name it")
         return _of_stream(run, stored, history)
-    return _of_group(run, existing(stored, name), stored, history)
+    group = existing(stored, name)
+    outcome = _of_group(run, group, stored, history)
+    if shows_values:
+        events = stored.events(name)
+        images = {
+            event: stored.images(name, event, found.images) for event, found in events.items()
+        }
+        lines = values.of_events(run.control, group.definition, events, images)
+        outcome.lines += ["rows before and after", *lines]
+    return outcome
 
 
 def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:

@@ -1,0 +1,138 @@
+"""Rows before and after the writes of a group, for people who ask for values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.serialized import readable
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.tables import Table, touched
+from tidemark.event_groups.definition.tokens import Token
+from tidemark.event_groups.execution import before_image
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.statements import Parameters
+from tidemark.event_groups.stream.states import NOTHING, Image, StoredEvent
+
+_MOST_ROWS = 10
+"""The most rows that are shown of one event."""
+
+
+def before_submission(control: Control, definition: Definition) -> list[str]:
+    """Return what each write would change now; nothing is known of what needs other events."""
+    lines = []
+    for name, statement in definition.statements.items():
+        event = definition.events[name]
+        if not statement.writes:
+            continue
+        if event.needs or event.each is not None:
+            lines.append(f"  {name}: known when it runs")
+            continue
+        table = Table.read(control, statement.keyspace, statement.table)
+        if table is None or not _names_its_rows(statement, table):
+            lines.append(f"  {name}: its conditions do not name its rows")
+            continue
+        try:
+            images = before_image.read(control, statement, table, event.values, 0)
+        except EventFailed as failure:
+            lines.append(f"  {name}: not known: {failure}")
+            continue
+        lines += _lines(name, statement, table, [event.values], images)
+    return lines
+
+
+def of_events(
+    control: Control,
+    definition: Definition,
+    stored: Mapping[str, StoredEvent],
+    images: Mapping[str, Sequence[Image]],
+) -> list[str]:
+    """Return what the writes of a group have changed, as far as they have begun.
+
+    Args:
+        control: the session.
+        definition: of the group.
+        stored: its events that have begun.
+        images: the rows before each of them that are still kept.
+    """
+    lines = []
+    for name, statement in definition.statements.items():
+        event = definition.events[name]
+        if not statement.writes or name not in stored:
+            continue
+        table = Table.read(control, statement.keyspace, statement.table)
+        if table is None or definition.has_many(event):
+            lines.append(f"  {name}: not shown")
+            continue
+        parameters = stored[name].parameters
+        known = images.get(name) or [
+            Image(number, False, {}, {}) for number in range(len(parameters))
+        ]
+        is_kept = bool(images.get(name))
+        lines += _lines(name, statement, table, parameters, known, is_kept=is_kept)
+    return lines
+
+
+def _lines(
+    name: str,
+    statement: Statement,
+    table: Table,
+    parameters: Sequence[Parameters],
+    images: Sequence[Image],
+    *,
+    is_kept: bool = True,
+) -> list[str]:
+    shown = [
+        f"  {name}: {statement.name} {_key(statement, table, parameters, image)}: "
+        + ", ".join(_changes(statement, table, parameters[image.statement], image, is_kept))
+        for image in islice(images, _MOST_ROWS)
+    ]
+    if not images:
+        shown = [f"  {name}: {statement.name}: no rows"]
+    if len(images) > _MOST_ROWS:
+        shown.append(f"  {name}: and {len(images) - _MOST_ROWS:,} more rows")
+    return shown
+
+
+def _key(statement: Statement, table: Table, parameters: Sequence[Parameters], image: Image) -> str:
+    of_statement = {
+        column: _text(statement.key[column], parameters[image.statement])
+        for column in table.key
+        if column in statement.key
+    }
+    stored = {column: readable(table.columns[column], part) for column, part in image.key.items()}
+    return " ".join(f"{column}={text}" for column, text in (stored or of_statement).items())
+
+
+def _changes(
+    statement: Statement, table: Table, parameters: Parameters, image: Image, is_kept: bool
+) -> Iterator[str]:
+    if statement.kind is Kind.DELETE and not statement.columns and not is_kept:
+        yield "the rows are deleted"
+        return
+    for column in touched(statement, table):
+        after = "null"
+        if column in statement.assigned:
+            after = _text(statement.assigned[column], parameters)
+        cell = image.cells.get(column, NOTHING)
+        if cell is NOTHING and statement.kind is Kind.DELETE:
+            continue
+        before = readable(table.columns[column], cell.value) if is_kept else "?"
+        yield f"{column} {before} -> {after}"
+
+
+def _text(tokens: Sequence[Token], parameters: Parameters) -> str:
+    [first, *others] = tokens
+    if first.kind == "parameter" and not others:
+        value = parameters[first.text[1:]]
+        return "null" if value is None else str(value)
+    if first.kind == "text" and not others:
+        return first.text[1:-1].replace("''", "'")
+    return " ".join(token.text for token in tokens)
+
+
+def _names_its_rows(statement: Statement, table: Table) -> bool:
+    wanted = table.partition_key if statement.kind is Kind.DELETE else table.key
+    return statement.key.keys() >= {*wanted}
