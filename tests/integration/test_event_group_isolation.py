@@ -201,3 +201,49 @@ def test_nulls_are_rolled_back(shop: Journal, tmp_path: Path) -> None:
     submit(shop, tmp_path, text)
     executed(shop, 3)
     assert shop.rows("account") == before
+
+
+MEETS = """
+import pathlib
+import time
+
+
+def value(asked):
+    here = pathlib.Path(__file__).parent / "met"
+    here.mkdir(exist_ok=True)
+    (here / f"{asked['group']}-{asked['event']}").touch()
+    end = time.monotonic() + 60
+    while len(list(here.iterdir())) < 2:
+        if time.monotonic() > end:
+            raise ValueError("alone")
+        time.sleep(0.05)
+    return "met"
+"""
+MEETING = """
+  - name: NAME
+    statement: UPDATE <account> SET note = :n WHERE id = 'NAME'
+    timeout: 60
+    needs: [{as: n, call: "meets:value", timeout: 90}]
+"""
+
+
+@pytest.mark.parametrize("are_groups", [False, True])
+def test_what_does_not_depend_overlaps(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, are_groups: bool
+) -> None:
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions" / "meets.py").write_text(MEETS)
+    monkeypatch.setenv("TIDEMARK_EVENT_GROUP_FUNCTIONS_DIR", str(tmp_path / "functions"))
+    (tmp_path / "groups").mkdir()
+    one, two = MEETING.replace("NAME", "one"), MEETING.replace("NAME", "two")
+    texts = [f"group: both\nevents:{one}{two}"]
+    if are_groups:
+        rows = "rows: [{table: <account>, key: {id: NAME}}]"
+        texts = [
+            f"group: g-{name}\n{rows.replace('NAME', name)}\nevents:{event}"
+            for name, event in (("one", one), ("two", two))
+        ]
+    assert submit(shop, tmp_path / "groups", *texts).status == 0
+    assert executed(shop)["counts"]["groups_done"] == len(texts)
+    notes = {row["id"]: row["note"] for row in shop.rows("account")}
+    assert notes == {"ann": "old", "one": "met", "two": "met"}

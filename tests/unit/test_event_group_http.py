@@ -111,7 +111,7 @@ class Echoes(Listening):
 
 def test_a_good_answer_is_returned_and_no_redirect_is_followed() -> None:
     with served(Echoes) as host:
-        answer = http.post(f"http://{host}/", '{"ä": 1}', {host}, 10, {"X-Own": "7"})
+        answer = http.post(f"http://{host}/", '{"ä": 1}', {host}, 10, {"X-Own": "7"}).text
         assert answer == 'application/json 7 {"ä": 1}'
         for path, status in (("moved", 302), ("broken", 500)):
             with pytest.raises(EventFailed, match=f"has answered {status}"):

@@ -268,7 +268,7 @@ def _check_event(event: Event, known: Mapping[str, Event], fault: Fault, at: Pla
         what, do, place = found
         raise fault(what, do, *at, *place)
     if isinstance(event.rollback, Compensation):
-        if not writes and event.rollback.call is None:
+        if not writes and not (event.rollback.call or event.rollback.ask):
             raise fault("there is nothing to take back", "leave it out", *at, "rollback")
         _check_compensation(event.rollback, given, fault, (*at, "rollback", "statements"))
 

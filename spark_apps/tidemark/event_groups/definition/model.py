@@ -79,13 +79,24 @@ class Compensating(Form):
     values: dict[str, Value] = Field({}, description="further parameters")
 
 
+class Asked(Form):
+    """Somebody who takes back what an event has done, in their own time."""
+
+    http: Text = Field(description="an address, which gets a POST until it has taken it back")
+    within: Annotated[int, Field(ge=1, le=30 * 86400)] = Field(
+        3600, description="seconds after which the rollback has failed"
+    )
+    timeout: Seconds = Field(10, description="seconds that one answer may take")
+
+
 class Compensation(OneKey):
-    """The user's own way back: statements in their order, or a function."""
+    """The user's own way back: statements in their order, a function, or somebody who is asked."""
 
     statements: tuple[Compensating, ...] = Field(
         (), min_length=1, description="with the parameters of the event"
     )
     call: Function | None = Field(None, description="a Python function, which is told the event")
+    ask: Asked | None = Field(None, description="who answers now that it is done, or later")
 
 
 Rollback = Annotated[

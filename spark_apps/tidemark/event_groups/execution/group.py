@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.errors import LockLost
 from tidemark.event_groups.definition import dag
@@ -45,7 +46,10 @@ EVENTS_AT_ONCE = 8
 """The most events of a group that are executed at the same time."""
 CANCEL_SEEN_S = 1
 """Seconds after which a run that executes events notices that their group was cancelled."""
-_BEGUN = (EventState.RUNNING, EventState.DONE, EventState.FAILED, EventState.ROLLBACK_FAILED)
+_BEGUN = (
+    *(EventState.RUNNING, EventState.DONE, EventState.FAILED),
+    *(EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED),
+)
 
 
 @dataclass(frozen=True)
@@ -217,9 +221,20 @@ class GroupExecution:
         if state is not self._group.state:
             raise _Overtaken(state, reason)
 
+    def _wait_for(self, name: str, reason: str) -> tuple[GroupState, str]:
+        """Leave the group to a later run, which asks once more for the way back of an event."""
+        stored = self._events[name]
+        self._ensure_locked()
+        asked_at = stored.asked_at or clock.now().replace(tzinfo=None)
+        asked = replace(stored, state=EventState.ROLLBACK_ASKED, asked_at=asked_at)
+        self._stream.end(self._group.id, name, asked)
+        if self._group.state is not GroupState.ROLLING_BACK:
+            self._set(GroupState.ROLLING_BACK, reason)
+        return GroupState.ROLLING_BACK, f"{reason}; {name} is being taken back by who was asked"
+
     def _failed(self) -> list[str]:
-        """Return the events that have failed, those included whose rollback has failed as well."""
-        failed = (EventState.FAILED, EventState.ROLLBACK_FAILED)
+        """Return the events that have failed, those included whose rollback has not ended."""
+        failed = (EventState.FAILED, EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED)
         return [name for name, stored in self._events.items() if stored.state in failed]
 
     def _write_times(self) -> list[int]:
@@ -362,6 +377,7 @@ class GroupExecution:
             self._table,
             self._engine,
             own,
+            self._run.settings.event_group_host_names,
             self._ensure_locked,
         )
         for name in undone:
@@ -370,12 +386,16 @@ class GroupExecution:
                 continue
             try:
                 with failing_its_event():
-                    rollback.take_back(name, stored, times[name])
+                    is_done = rollback.take_back(name, stored, times[name])
             except EventFailed as failure:
+                # A retry begins to wait anew.
+                self._events[name] = replace(stored, asked_at=None)
                 self._end(name, EventState.ROLLBACK_FAILED, reason=stored.reason)
                 return self._set(
                     GroupState.ROLLBACK_FAILED, f"{reason}; {name} is not rolled back: {failure}"
                 )
+            if not is_done:
+                return self._wait_for(name, reason)
             state = EventState.FAILED if then is GroupState.PARTLY_DONE else EventState.ROLLED_BACK
             self._end(name, state, reason=stored.reason)
         return self._set(then, reason)

@@ -100,7 +100,7 @@ class Needs:
         asked = json.dumps(self._asks | {"event": event.name, "parameter": need.as_})
         if need.call is not None:
             return self._functions.call(need.call, asked, need.timeout)
-        answer = http.post(str(need.url), asked, self._hosts, need.timeout, {})
+        answer = http.post(str(need.url), asked, self._hosts, need.timeout, {}).text
         try:
             return as_json(answer)
         except (ValueError, RecursionError):

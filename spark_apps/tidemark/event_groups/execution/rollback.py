@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import Definition
-from tidemark.event_groups.definition.model import Compensation, Event
+from tidemark.event_groups.definition.model import Asked, Compensation, Event
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.declared_rows import require_declared
+from tidemark.event_groups.execution.failure import EventFailed, attempts
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.statements import Prepared, send
+from tidemark.event_groups.outside import http
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.states import StoredEvent
 
@@ -67,6 +71,10 @@ def in_order(
     return sorted(names, key=lambda name: moments[name], reverse=True)
 
 
+def _seconds_since(moment: datetime) -> float:
+    return (clock.now() - moment.replace(tzinfo=UTC)).total_seconds()
+
+
 @dataclass(frozen=True)
 class Rollback:
     """What the events of a group are taken back with.
@@ -80,6 +88,7 @@ class Rollback:
         table: reads the table of a statement.
         engine: returns what has executed an event.
         own: write times of the events that are taken back, and of what is put back of them.
+        hosts: that may be asked.
         ensure_locked: asked before each write.
     """
 
@@ -91,6 +100,7 @@ class Rollback:
     table: Callable[[Statement], Table]
     engine: Callable[[Event], Engine]
     own: Collection[int]
+    hosts: Collection[str]
     ensure_locked: Callable[[], None]
 
     def is_needed(self, name: str, stored: StoredEvent) -> bool:
@@ -99,21 +109,49 @@ class Rollback:
         has_own = isinstance(event.rollback, Compensation) or event.library is not None
         return has_own or stored.write_time is not None
 
-    def take_back(self, name: str, stored: StoredEvent, at: int) -> None:
+    def take_back(self, name: str, stored: StoredEvent, at: int) -> bool:
         """Take back what an event may have written, at a write time.
 
+        Returns:
+            whether it is done; else somebody is asked who has not done it yet.
+
         Raises:
-            EventFailed: Cassandra does not take it, or the user's function fails.
+            EventFailed: Cassandra does not take it, the user's function fails, or who is asked
+                has not done it in time.
         """
         event = self.definition.events[name]
         if event.library is not None:
             self.ensure_locked()
             self.loading.take_back(event.library)
             self.functions.renew()
+        elif isinstance(event.rollback, Compensation) and event.rollback.ask is not None:
+            return self._is_done_by(name, event.rollback.ask, stored)
         elif isinstance(event.rollback, Compensation):
             self._compensate(name, event.rollback, stored, at)
         elif event.rollback == "restore":
             self.engine(event).undo(event, stored, at, self.own)
+        return True
+
+    def _is_done_by(self, name: str, asked: Asked, stored: StoredEvent) -> bool:
+        """Ask somebody to take back an event, and tell whether they have."""
+        body = {**self.asks, "event": name, "parameters": stored.parameters}
+        key = {"Idempotency-Key": "/".join([*self.asks.values(), name])}
+        self.ensure_locked()
+        reason = ""
+        for _ in attempts():
+            try:
+                answer = http.post(
+                    asked.http, json.dumps(body), self.hosts, asked.timeout, headers=key
+                )
+            except EventFailed as failure:
+                reason = str(failure)
+                continue
+            if answer.status_code != http.ACCEPTED:
+                return True
+            if stored.asked_at is None or _seconds_since(stored.asked_at) < asked.within:
+                return False
+            raise EventFailed(f"{asked.http} has not taken it back within {asked.within:,} s")
+        raise EventFailed(reason)
 
     def _compensate(self, name: str, rollback: Compensation, stored: StoredEvent, at: int) -> None:
         event = self.definition.events[name]

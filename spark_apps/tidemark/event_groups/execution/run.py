@@ -59,15 +59,7 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         held = Held()
         first_open = stream.next_sequence()
         first = None
-
-        def pass_by(groups: Sequence[EndedGroup]) -> None:
-            for group in groups:
-                times.pass_by(group.last_write_time)
-            # A run may have died between the end of a group and this.
-            for name in stream.has_images([group.id for group in groups]):
-                locks.check()
-                stream.forget_images(name)
-
+        pass_by = _passing(stream, times, locks.check)
         while groups := _next(stream, held, first, pass_by):
             for part in chunks(groups, MOST_EVENTS):
                 run.say(f"{len(part)} groups from {part[0].item.id} on")
@@ -76,9 +68,9 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
                     ended[state] = ended.get(state, 0) + 1
                     if reason:
                         lines.append(f"{group.id}: {state}: {reason}")
-                stuck = [
-                    one.sequence for one, (state, _) in done if state is GroupState.ROLLBACK_FAILED
-                ]
+                    if state is GroupState.ROLLING_BACK:
+                        held.leave(group)
+                stuck = [group.sequence for group, (state, _) in done if not state.has_ended]
                 first = min(stuck, default=part[-1].item.sequence + 1)
                 if stuck:
                     # They may hold groups of the parts after them.
@@ -88,6 +80,22 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         stream.move_open_from(first_open, times.newest)
     unread = stream.count_after(held.last) if held.are_enough else 0
     return _outcome(ended, lines, held, unread)
+
+
+def _passing(
+    stream: Stream, times: GroupTimes, ensure_locked: Callable[[], None]
+) -> Callable[[Sequence[EndedGroup]], None]:
+    """Return what is to be done with groups that have ended, between those that are open."""
+
+    def pass_by(groups: Sequence[EndedGroup]) -> None:
+        for group in groups:
+            times.pass_by(group.last_write_time)
+        # A run may have died between the end of a group and this.
+        for name in stream.has_images([group.id for group in groups]):
+            ensure_locked()
+            stream.forget_images(name)
+
+    return pass_by
 
 
 def _next(
@@ -156,7 +164,7 @@ def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread:
     if waiting:
         lines.append(
             f"{counted(waiting, 'group')} cannot run before groups are rolled back, such as"
-            f" {stuck[0].id}: retry it, or settle it"
+            f" {stuck[0].id}: see its status; if its rollback has failed, retry or settle it"
         )
     pieces = PieceCounts(total, total - failed, waiting, failed)
     shown = shortened(lines, _NAMED)

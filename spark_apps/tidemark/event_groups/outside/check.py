@@ -101,3 +101,5 @@ def _urls(group: Group) -> Iterator[tuple[str, Place]]:
         for number, need in enumerate(event.needs):
             if need.url is not None:
                 yield need.url, ("events", place, "needs", number, "url")
+        if isinstance(event.rollback, Compensation) and event.rollback.ask is not None:
+            yield event.rollback.ask.http, ("events", place, "rollback", "ask", "http")

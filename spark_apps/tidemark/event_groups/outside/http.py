@@ -35,10 +35,14 @@ def refusal(url: str, hosts: Collection[str]) -> str:
     return "" if host in hosts else f"the host {host} is not allowed"
 
 
+ACCEPTED = 202
+"""The status of an answer that says: it is under way."""
+
+
 def post(
     url: str, body: str, hosts: Collection[str], timeout: float, headers: dict[str, str]
-) -> str:
-    """Post JSON, follow no redirect, and return the body of a good answer.
+) -> httpx.Response:
+    """Post JSON, follow no redirect, and return a good answer.
 
     Raises:
         EventFailed: the address is not allowed, or answers with another status than 2xx;
@@ -50,7 +54,7 @@ def post(
     answer = answered("POST", url, timeout, content=body, headers=content | headers)
     if not answer.is_success:
         raise EventFailed(f"{url} has answered {answer.status_code}")
-    return answer.text
+    return answer
 
 
 def answered(method: str, url: str, timeout: float, **sent: Any) -> httpx.Response:

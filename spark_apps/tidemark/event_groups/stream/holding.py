@@ -26,6 +26,7 @@ class Held:
     def __init__(self) -> None:
         """Begin without any."""
         self.groups: dict[str, StoredGroup] = {}
+        self._waiting: set[str] = set()
         self._occupied: Occupied[StoredGroup] = Occupied()
 
     @property
@@ -33,12 +34,16 @@ class Held:
         """Return whether no group after them is executed, so that none need be read."""
         return self._occupied.is_everything or len(self.groups) >= MOST_HELD
 
+    def leave(self, group: StoredGroup) -> None:
+        """Leave a group to a later run, since somebody else must take something back first."""
+        self._waiting.add(group.id)
+
     def holder(self, group: Extent[StoredGroup]) -> StoredGroup | None:
         """Return why a group cannot be executed: itself if it is not rolled back, or another one.
 
         One that is held is held from then on. Groups are given in the order of the stream.
         """
-        is_stuck = group.item.state is GroupState.ROLLBACK_FAILED
+        is_stuck = group.item.state is GroupState.ROLLBACK_FAILED or group.item.id in self._waiting
         found = group.item if is_stuck else self._occupied.meeting(group)
         if found is not None:
             self.groups[group.item.id] = group.item
@@ -52,5 +57,9 @@ class Held:
 
     @property
     def stuck(self) -> list[StoredGroup]:
-        """Return those that are not rolled back."""
-        return [one for one in self.groups.values() if one.state is GroupState.ROLLBACK_FAILED]
+        """Return those for which the others wait."""
+        return [
+            group
+            for group in self.groups.values()
+            if group.state is GroupState.ROLLBACK_FAILED or group.id in self._waiting
+        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class EventState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
+    ROLLBACK_ASKED = "rollback-asked"
     ROLLED_BACK = "rolled-back"
     ROLLBACK_FAILED = "rollback-failed"
 
@@ -70,6 +72,7 @@ class StoredEvent:
         images: how many rows were kept as they were before it.
         result: the rows of a select, a JSON array of objects by column.
         reason: why it has failed.
+        asked_at: since when somebody is asked to take it back, in UTC without a zone.
     """
 
     state: EventState = EventState.PENDING
@@ -78,6 +81,7 @@ class StoredEvent:
     images: int = 0
     result: str = "[]"
     reason: str = ""
+    asked_at: datetime | None = None
 
 
 class Cell(NamedTuple):

@@ -275,7 +275,7 @@ class Stream:
     def events(self, name: str) -> dict[str, StoredEvent]:
         """Return the events of a group that have begun, by name."""
         found = self._control.execute(
-            "SELECT event, state, parameters, write_time, images, result, reason"
+            "SELECT event, state, parameters, write_time, images, result, reason, asked_at"
             f" FROM {self._events} WHERE stream = ? AND group_id = ?",
             (self.name, name),
         )
@@ -287,6 +287,7 @@ class Stream:
                 row["images"] or 0,
                 row["result"] or "[]",
                 row["reason"] or "",
+                row["asked_at"],
             )
             for row in found
         }
@@ -310,6 +311,7 @@ class Stream:
             "state": ended.state,
             "write_time": ended.write_time,
             "reason": ended.reason or None,
+            "asked_at": ended.asked_at,
             **({"result": ended.result} if ended.result != "[]" else {}),
         }
         self._write(group, event, values)
