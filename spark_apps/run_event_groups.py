@@ -118,7 +118,7 @@ def settle(
     stream: StreamName = "default",
     apply: cli.Apply = False,
 ) -> Job:
-    """End a group whose rollback has failed and cannot succeed; its rows stay as they are.
+    """End a group whose rollback has failed, or does not end; its rows stay as they are.
 
     Groups that have waited for it are executed from then on. Put its rows right before: status and
     the plan name the events that were not taken back.

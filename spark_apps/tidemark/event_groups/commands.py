@@ -123,9 +123,9 @@ def run_settle(
     """End a group that cannot be rolled back, and leave its rows as they are.
 
     Raises:
-        InvalidInput: there is no such group, or its rollback has not failed.
+        InvalidInput: there is no such group, or it is not being rolled back.
     """
-    then = {GroupState.ROLLBACK_FAILED: settled_as}
+    then = {GroupState.ROLLBACK_FAILED: settled_as, GroupState.ROLLING_BACK: settled_as}
     return _change(run, stream, name, then, "settled", apply=apply)
 
 
@@ -163,7 +163,7 @@ def _change(
             return {"groups": 1}
 
         lines = [f"{name}: {group.state} becomes {then}"]
-        if then.has_ended and group.state is GroupState.ROLLBACK_FAILED:
+        if then.has_ended and group.state is not GroupState.SUBMITTED:
             lines += _left(stored, name)
         return Plan({"groups": 1}, lines, change)
 

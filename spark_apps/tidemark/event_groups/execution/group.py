@@ -160,10 +160,10 @@ class GroupExecution:
                 self._set(GroupState.RUNNING)
             self._start_helpers()
             self._go_forward()
-            self._require_state()
             failed = self._failed()
             if not failed:
                 return self._set(GroupState.DONE)
+            self._require_state()
             reason = f"{failed[0]}: {self._events[failed[0]].reason}"
             if not is_alone:
                 self._set(GroupState.ROLLING_BACK, reason)
@@ -207,6 +207,8 @@ class GroupExecution:
 
     def _forget_images(self) -> None:
         """Delete what only a rollback needs: it may be what the group was to erase."""
+        if not any(stored.images for stored in self._events.values()):
+            return
         self._ensure_locked()
         self._stream.forget_images(self._group.id)
         for name, stored in self._events.items():
