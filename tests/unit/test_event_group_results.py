@@ -114,6 +114,6 @@ def test_a_result_that_sql_cannot_have_is_the_failure_of_the_event(result: str, 
 def test_an_answer_too_deep_for_json_is_the_failure_of_the_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http, "post", lambda *_: "[" * 500_000)
+    monkeypatch.setattr(http, "post", lambda *_: SimpleNamespace(text="[" * 500_000))
     with pytest.raises(EventFailed, match="has not answered in JSON"):
         need("[]", url="https://a/")
