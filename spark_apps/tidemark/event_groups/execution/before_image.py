@@ -112,6 +112,17 @@ def newest_write_time(images: Sequence[Image]) -> int:
     return max((time for time in times if time is not None), default=0)
 
 
+RowBytes = tuple[bytes, ...]
+Place = tuple[str, RowBytes, str]
+"""A cell: its table, the key of its row and its column."""
+Origins = dict[Place, tuple[int, int]]
+"""By cell, at which write time its value was put back, and which one it had before.
+
+What was put back first need not be of the events that are taken back: another event of the group,
+whose writes stay, may have written it between two of them.
+"""
+
+
 @dataclass(frozen=True)
 class Restoring:
     """The way back of one statement.
@@ -124,6 +135,7 @@ class Restoring:
         written_at: its write time.
         at: the write time of what is put back.
         own: the write times of the events that are taken back, and of what is put back of them.
+        origins: which write times the values had that this run has put back, see `Origins`.
         ensure_locked: called before each write.
     """
 
@@ -134,6 +146,7 @@ class Restoring:
     written_at: int
     at: int
     own: Collection[int]
+    origins: Origins
     ensure_locked: Callable[[], None]
 
     def restore(self, image: Image) -> None:
@@ -154,13 +167,16 @@ class Restoring:
             cql = f"INSERT INTO {self.statement.quoted} ({names}) VALUES ({values})"
             self._write(f"{cql} USING TIMESTAMP :at", {**key, "at": self.at})
         names_touched = touched(self.statement, self.table)
-        cells = self._read(where, key, names_touched)
+        row_key, cells = self._read(where, key, names_touched)
         for name in names_touched:
-            cell = cells.get(name, NOTHING)
+            place = self.statement.name, row_key, name
+            cell = self._as_it_was(place, cells.get(name, NOTHING))
             now = self._now(cell)
             if now.is_written:
-                before = image.cells.get(name, NOTHING)
-                self._put(where, key, name, before if now.gets_image else cell)
+                cell = image.cells.get(name, NOTHING) if now.gets_image else cell
+                self._put(where, key, name, cell)
+                if cell.written is not None:
+                    self.origins[place] = self.at, cell.written
 
     def _place(self, image: Image) -> tuple[str, dict[str, object]]:
         """Return the conditions that name a row, and their values."""
@@ -175,13 +191,23 @@ class Restoring:
         }
         return " AND ".join(conditions), values
 
-    def _read(self, where: str, key: Mapping[str, object], names: Sequence[str]) -> dict[str, Cell]:
-        """Return the cells of a row by column; empty if there is no row."""
+    def _read(
+        self, where: str, key: Mapping[str, object], names: Sequence[str]
+    ) -> tuple[RowBytes, dict[str, Cell]]:
+        """Return the key of a row and its cells by column; both are empty if there is no row."""
         cql = (
             f"SELECT {_selected(self.table.key, names)} FROM {self.statement.quoted} WHERE {where}"
         )
         rows = attempted_serialized(self.control, cql, key, _TIMEOUT_S)
-        return _cells(rows[0], names) if rows else {}
+        if not rows:
+            return (), {}
+        key_bytes = tuple(bytes(rows[0][f"k{n}"] or b"") for n in range(len(self.table.key)))
+        return key_bytes, _cells(rows[0], names)
+
+    def _as_it_was(self, place: Place, cell: Cell) -> Cell:
+        """Return a cell with the write time that it had before this run has put it back."""
+        at, written = self.origins.get(place, (None, None))
+        return cell._replace(written=written) if at is not None and cell.written == at else cell
 
     def _now(self, cell: Cell) -> Now[bool]:
         is_own = cell.written in self.own
@@ -201,7 +227,11 @@ class Restoring:
         if self._has_many_cells(where, key):
             return True
         plain = tuple(name for name in self.table.regular if not self.table.has_many_cells(name))
-        times = [cell.written for cell in self._read(where, key, plain).values()]
+        row_key, cells = self._read(where, key, plain)
+        times = [
+            self._as_it_was((self.statement.name, row_key, name), cell).written
+            for name, cell in cells.items()
+        ]
         foreign = [time for time in times if time is not None and time not in self.own]
         if foreign:
             # An insert of the group, this one or a later one, also leaves the row's own marker.

@@ -45,6 +45,7 @@ class FewRows:
         """Bind; `table` reads the table of a statement."""
         self._control, self._stream, self._group = control, stream, group
         self._needs, self._table, self._ensure_locked = needs, table, ensure_locked
+        self._origins: before_image.Origins = {}
 
     def prepare(self, event: Event) -> Prepared:
         """Keep the rows that an event will write, and fix its parameters.
@@ -93,6 +94,7 @@ class FewRows:
                 stored.write_time,
                 at,
                 own,
+                self._origins,
                 self._ensure_locked,
             ).restore(image)
 

@@ -7,9 +7,11 @@ rows as they are. So a run after a crash sends the same statement again, which w
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -102,6 +104,8 @@ class GroupExecution:
         self._events: dict[str, StoredEvent] = {}
         self._times = means.times
         self._newest_at = 0
+        self._guard = threading.Lock()
+        self._table_locks: dict[str, threading.Lock] = {}
         self._functions, self._teller = means.functions, means.teller
         self._loading = means.loading
         self._unready = ""
@@ -284,7 +288,8 @@ class GroupExecution:
             with failing_its_event():
                 if why := self._unready or self._functions.helper_failure():
                     raise EventFailed(why)
-                result = self._sent(event, self._begun(event))
+                with self._others_waiting(event):
+                    result = self._sent(event, self._begun(event))
         except EventFailed as failure:
             state, reason = EventState.FAILED, str(failure)
             # An earlier run may have sent it, and so may the same event for other rows.
@@ -294,6 +299,18 @@ class GroupExecution:
         if was_refused:
             self._events[name] = replace(self._events[name], write_time=None)
         self._end(name, state, result=result, reason=reason)
+
+    def _others_waiting(self, event: Event) -> AbstractContextManager[object]:
+        """Let no event of the group write to a table between the image and the write of this one.
+
+        Only if events may fail alone: what is put back of one must have what the others wrote.
+        """
+        statement = self._definition.statements.get(event.name)
+        is_alone = self._definition.group.policy is Policy.ONE_FOR_ONE
+        if not is_alone or statement is None or not statement.writes:
+            return nullcontext()
+        with self._guard:
+            return self._table_locks.setdefault(statement.name, threading.Lock())
 
     def _begun(self, event: Event) -> StoredEvent:
         """Fix what the event does, unless an earlier run has begun it."""
