@@ -104,6 +104,7 @@ class GroupExecution:
         self._events: dict[str, StoredEvent] = {}
         self._times = means.times
         self._newest_at = 0
+        self._resumed: list[str] = []
         self._guard = threading.Lock()
         self._table_locks: dict[str, threading.Lock] = {}
         self._functions, self._teller = means.functions, means.teller
@@ -150,6 +151,7 @@ class GroupExecution:
         if self._group.state is not GroupState.SUBMITTED:
             self._stream.win_over_earlier_runs(name)
             self._events |= self._stream.events(name)
+        self._resumed = [name for name in self._events if self._is_at(name, EventState.RUNNING)]
         self._times.pass_by(max(self._write_times(), default=0))
         if refusal := self._definition.refusal():
             is_new = self._group.state is GroupState.SUBMITTED
@@ -271,13 +273,23 @@ class GroupExecution:
         return self._stream.state_of(self._group.id)[0] is not self._group.state
 
     def _ready(self, graph: dag.Graph, working: set[str]) -> list[str]:
+        """Return the events that may be executed now.
+
+        What a run that died has begun comes first, and alone: its write times are earlier than
+        those of new events, whose images must have what it writes.
+        """
+        if begun := [name for name in self._resumed if self._is_at(name, EventState.RUNNING)]:
+            return [name for name in begun if name not in working]
         return [
             name
             for name, before in graph.items()
             if name not in working
-            and self._events[name].state in (EventState.PENDING, EventState.RUNNING)
-            and all(self._events[one].state is EventState.DONE for one in before)
+            and self._is_at(name, EventState.PENDING)
+            and all(self._is_at(one, EventState.DONE) for one in before)
         ]
+
+    def _is_at(self, name: str, state: EventState) -> bool:
+        return self._events[name].state is state
 
     def _execute(self, name: str) -> None:
         event = self._definition.events[name]
