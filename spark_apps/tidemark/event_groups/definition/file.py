@@ -83,7 +83,7 @@ class Definition:
             return []
         return [statement.parse(one.statement) for one in rollback.statements]
 
-    @property
+    @cached_property
     def rows(self) -> frozenset[RowKey] | None:
         """Return the declared rows; None if there are none."""
         return frozenset(map(_row, self.group.rows)) or None
@@ -103,7 +103,7 @@ class Definition:
             for name in event.library.functions
         }
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[RowKey]:
         """Return the rows that it only reads, as they are declared."""
         return frozenset(map(_row, self.group.reads))

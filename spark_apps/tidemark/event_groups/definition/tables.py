@@ -171,9 +171,13 @@ def with_comparable_keys(control: Control, definition: Definition) -> Definition
         if one.table not in known:
             known[one.table] = Table.read(control, *one.table.split("."))
         table = known[one.table]
-        columns = table.columns if table else {}
+        if table is None:
+            return one
         try:
-            key = {name: canonical(columns.get(name, ""), text) for name, text in one.key.items()}
+            key = {
+                name: canonical(table.columns.get(name, "text"), text)
+                for name, text in one.key.items()
+            }
         except ValueError as error:
             what, _, do = str(error).partition("; ")
             raise InvalidInput(what, where=f"group {definition.group.group}", do=do) from None

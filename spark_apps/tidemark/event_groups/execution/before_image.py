@@ -165,13 +165,13 @@ class Restoring:
             names = ", ".join(map(identifier, self.table.key))
             values = ", ".join(f":k{place}" for place in range(len(self.table.key)))
             cql = f"INSERT INTO {self.statement.quoted} ({names}) VALUES ({values})"
-            self._write(f"{cql} USING TIMESTAMP :at", {**key, "at": self.at})
+            self._write(f"{cql} USING TIMESTAMP :at AND TTL 0", {**key, "at": self.at})
         names_touched = touched(self.statement, self.table)
         row_key, cells = self._read(where, key, names_touched)
         for name in names_touched:
             place = self.statement.name, row_key, name
             cell = self._as_it_was(place, cells.get(name, NOTHING))
-            now = self._now(cell)
+            now = self._now(cell, name)
             if now.is_written:
                 cell = image.cells.get(name, NOTHING) if now.gets_image else cell
                 self._put(where, key, name, cell)
@@ -209,13 +209,23 @@ class Restoring:
         at, written = self.origins.get(place, (None, None))
         return cell._replace(written=written) if at is not None and cell.written == at else cell
 
-    def _now(self, cell: Cell) -> Now[bool]:
+    def _now(self, cell: Cell, column: str) -> Now[bool]:
         is_own = cell.written in self.own
         return Now(
             is_own=is_own,
             is_null=cell.written is None,
             is_older=cell.written is not None and not is_own and cell.written < self.written_at,
-            may_be_cleared=self.statement.may_leave_null or None in self.parameters.values(),
+            may_be_cleared=self._may_clear(column),
+        )
+
+    def _may_clear(self, column: str) -> bool:
+        """Tell whether the statement may have left a null in a column, now or by its TTL."""
+        tokens = self.statement.assigned.get(column, ())
+        nulls = {f":{name}" for name, value in self.parameters.items() if value is None}
+        return (
+            self.statement.kind is Kind.DELETE
+            or self.statement.ttl is not None
+            or any(token.is_word("NULL") or token.text in nulls for token in tokens)
         )
 
     def _is_shared(self, where: str, key: Mapping[str, object]) -> bool:
@@ -252,7 +262,8 @@ class Restoring:
         return any(value is not None for row in rows for value in row.values())
 
     def _put(self, where: str, key: Mapping[str, object], name: str, cell: Cell) -> None:
-        value, using, ttl = cell.value, "", {}
+        # The table may have a time to live of its own.
+        value, using, ttl = cell.value, " AND TTL 0", {}
         if cell.expires is not None:
             lives = (cell.expires - clock.now_micros() // 1000) // 1000
             if lives > 0:

@@ -81,7 +81,7 @@ def require_rows_once(statement: Statement, table: Table, parameters: Sequence[P
     columns = [name for name in table.key if name in statement.key]
     seen: set[tuple[str | None, ...]] = set()
     for one in parameters:
-        key = tuple(_value(name, statement, table, one) for name in columns)
+        key = tuple(_value_or_text(name, statement, table, one) for name in columns)
         if key in seen and None not in key:
             raise EventFailed(f"it writes the row {', '.join(map(str, key))} twice")
         seen.add(key)
@@ -96,6 +96,16 @@ def _value(column: str, statement: Statement, table: Table, parameters: Paramete
         return canonical(table.columns[column], text)
     except ValueError as error:
         raise EventFailed(f"the key column {column} of {statement.name}: {error}") from None
+
+
+def _value_or_text(
+    column: str, statement: Statement, table: Table, parameters: Parameters
+) -> str | None:
+    """Return a value as `_value` does; of one that cannot be compared, its text."""
+    try:
+        return _value(column, statement, table, parameters)
+    except EventFailed:
+        return _text(statement.key[column], parameters)
 
 
 def _text(tokens: tuple[Token, ...], parameters: Mapping[str, object]) -> str | None:

@@ -19,7 +19,8 @@ class EventFailed(Exception):
     """
 
     def __init__(self, reason: str, *, was_refused: bool = False) -> None:
-        super().__init__(reason)
+        # Errors of functions may have halves of characters, which Cassandra does not store.
+        super().__init__(reason.encode("utf-8", "backslashreplace").decode())
         self.was_refused = was_refused
 
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 EVENTS_AT_ONCE = 8
 """The most events of a group that are executed at the same time."""
+MOST_AHEAD_S = 3600
+"""The most seconds that a value's write time may be ahead. All later groups write after it."""
 CANCEL_SEEN_S = 1
 """Seconds after which a run that executes events notices that their group was cancelled."""
 _BEGUN = (
@@ -182,8 +184,9 @@ class GroupExecution:
 
     def _start_helpers(self) -> None:
         try:
-            for helper in self._definition.group.hooks.helpers:
-                self._functions.start_helper(helper, json.dumps(self._asks))
+            with failing_its_event():
+                for helper in self._definition.group.hooks.helpers:
+                    self._functions.start_helper(helper, json.dumps(self._asks))
         except EventFailed as failure:
             self._unready = str(failure)
 
@@ -192,9 +195,9 @@ class GroupExecution:
         name = self._group.id
         self._ensure_locked()
         if state.has_ended or state is GroupState.ROLLBACK_FAILED:
-            self._require_state()
             self._teller.finish()
             self._ensure_locked()
+            self._require_state()
             lines, counts = [reason] if reason else [], {"events": len(self._events)}
             audit.record(self._run, f"event group {state}", name, lines, counts)
             if state is not GroupState.DONE and ENDS in self._definition.events:
@@ -332,6 +335,11 @@ class GroupExecution:
         parameters, newest, images = self._engine(event).prepare(event)
         if len(json.dumps(parameters)) > MAX_BYTES:
             raise EventFailed(f"its parameters have more than {MAX_BYTES:,} bytes")
+        if newest is not None and newest > clock.now_micros() + MOST_AHEAD_S * 1_000_000:
+            raise EventFailed(
+                f"a value that it writes has the write time {newest}, over {MOST_AHEAD_S:,} s ahead"
+                " of this machine's clock: Cassandra would keep it"
+            )
         write_time = None if newest is None else self._times.after(newest)
         begun = StoredEvent(EventState.RUNNING, parameters, write_time, images)
         self._ensure_locked()
@@ -398,7 +406,12 @@ class GroupExecution:
         times = {name: newest + place for place, name in enumerate(undone, 1)}
         self._newest_at = max(times.values(), default=0)
         own = {*times.values()}
-        own |= {time for name in undone if (time := self._events[name].write_time) is not None}
+        own |= {
+            time
+            for name in undone
+            if (time := self._events[name].write_time) is not None
+            and self._definition.events[name].rollback != "none"
+        }
         rollback = Rollback(
             self._control,
             self._definition,

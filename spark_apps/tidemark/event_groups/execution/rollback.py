@@ -105,9 +105,11 @@ class Rollback:
 
     def is_needed(self, name: str, stored: StoredEvent) -> bool:
         """Tell whether there is anything to take back of an event that has begun."""
-        event = self.definition.events[name]
-        has_own = isinstance(event.rollback, Compensation) or event.library is not None
-        return has_own or stored.write_time is not None
+        event, statement = self.definition.events[name], self.definition.statements.get(name)
+        if statement is not None and statement.writes:
+            # Of one that Cassandra has refused there is none, and nothing was written.
+            return stored.write_time is not None
+        return isinstance(event.rollback, Compensation) or event.library is not None
 
     def take_back(self, name: str, stored: StoredEvent, at: int) -> bool:
         """Take back what an event may have written, at a write time.

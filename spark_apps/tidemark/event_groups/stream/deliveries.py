@@ -86,7 +86,7 @@ class Deliveries:
             "state": one.state,
             "target": one.target,
             "attempts": one.attempts,
-            "reason": one.reason or None,
+            "reason": one.reason.encode("utf-8", "backslashreplace").decode() or None,
             "run_id": self._run.run_id,
             "updated_at": clock.now(),
         }
