@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.support import Journal
-from tests.integration.test_event_groups import cql, executed, shop, submit
+from tests.integration.test_event_groups import cql, executed, meddle, shop, submit
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import CassandraUnavailable
@@ -250,3 +250,67 @@ def test_a_table_with_a_column_of_many_cells_is_not_restored(shop: Journal, tmp_
         assert refused.status == 2
         assert "the column at of" in refused.error_lines[0]
         assert "which is not restored" in refused.error_lines[0]
+
+
+WRITE = """
+group: NAME
+events:
+  - {name: w, statement: "STATEMENT"ROLLBACK}
+"""
+
+
+def written(name: str, statement: str, rollback: str = "") -> str:
+    text = WRITE.replace("NAME", name).replace("STATEMENT", statement)
+    return text.replace("ROLLBACK", rollback)
+
+
+def test_a_value_that_is_far_ahead_fails_its_event_and_no_later_one(
+    shop: Journal, tmp_path: Path
+) -> None:
+    for name, at in (("ann", 2**63 - 1), ("eve", 1_800_000_000_000_000_000)):
+        cql(shop, f"UPDATE {{account}} USING TIMESTAMP {at} SET note = 'x' WHERE id = '{name}'")
+        text = written(name, f"UPDATE <account> SET note = 'y' WHERE id = '{name}'")
+        submit(shop, tmp_path, text)
+        assert "ahead of this machine's clock" in executed(shop, 3)["lines"][0]
+    submit(shop, tmp_path, written("bob", "UPDATE <account> SET note = 'y' WHERE id = 'bob'"))
+    executed(shop)
+    cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'bob'")
+    assert note_of(shop, "bob") == "theirs"
+
+
+def test_what_lasts_comes_back_to_last_in_a_table_with_a_time_to_live(
+    shop: Journal, tmp_path: Path
+) -> None:
+    shop.control.execute_ddl(
+        f"ALTER TABLE {table(shop.keyspace, 'account')} WITH default_time_to_live = 1000"
+    )
+    cql(shop, "INSERT INTO {account} (id, note) VALUES ('eve', 'lasts') USING TTL 0")
+    text = written("g", "UPDATE <account> SET note = 'y' WHERE id = 'eve'") + f"  - {FAILS}}}\n"
+    submit(shop, tmp_path, text.replace("expect: none}", "expect: none, after: [w]}"))
+    executed(shop, 3)
+    [eve] = cql(shop, "SELECT note, ttl(note) AS ttl FROM {account} WHERE id = 'eve'")
+    assert eve == {"note": "lasts", "ttl": None}
+
+
+def test_what_cassandra_refuses_is_not_compensated(shop: Journal, tmp_path: Path) -> None:
+    back = ", rollback: {statements: [{statement: \"DELETE FROM <account> WHERE id = 'ann'\"}]}"
+    bad = "UPDATE <account> SET total = :t WHERE id = 'ann'"
+    text = written("g", bad, f", values: {{t: much}}{back}")
+    submit(shop, tmp_path, text)
+    assert executed(shop, 3)["counts"]["groups_rolled_back"] == 1
+    assert note_of(shop, "ann") == "old"
+
+
+def test_a_value_that_somebody_has_deleted_stays_away_beside_a_null(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete() -> None:
+        cql(shop, "DELETE note FROM {account} WHERE id = 'ann'")
+
+    meddle(monkeypatch, "w", "done", delete)
+    text = written("g", "UPDATE <account> SET note = 'y', total = null WHERE id = 'ann'")
+    text += f"  - {FAILS}, after: [w]}}\n"
+    submit(shop, tmp_path, text)
+    executed(shop, 3)
+    [ann] = cql(shop, "SELECT note, total FROM {account} WHERE id = 'ann'")
+    assert ann == {"note": None, "total": Decimal("10.50")}

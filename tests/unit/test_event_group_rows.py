@@ -53,7 +53,7 @@ WRONG = {
     "inet": "300.0.0.1",
     "time": "noon",
     "timestamp": "2024-03-01T12:00:00",
-    "date": "1.3.2024",
+    "date": "20240301",
     "float": "1e300",
 }
 
@@ -187,3 +187,14 @@ def test_what_is_put_back_follows_from_the_write_time(
 ) -> None:
     found = Now(*now)
     assert (found.is_written, found.gets_image) == (is_written, gets_image)
+
+
+def test_an_address_is_one_in_both_notations() -> None:
+    assert canonical("inet", "::ffff:10.0.0.1") == canonical("inet", "10.0.0.1")
+    with pytest.raises(ValueError, match="is no inet"):
+        canonical("inet", "fe80::1%1")
+
+
+def test_keys_of_types_with_parts_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="cannot be compared; leave out `rows`"):
+        canonical("frozen<list<int>>", "[1, 2]")
