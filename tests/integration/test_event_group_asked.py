@@ -78,7 +78,7 @@ def test_a_rollback_waits_for_who_is_asked_and_holds_only_what_collides(
             shop.run("run_event_groups", **variables)
         assert shop.run("run_event_groups", **variables).status == 3
     assert states(shop) == {"g": "rolled-back", "ann": "done", "carl": "done"}
-    assert {one["key"] for one in got} == {"default/g/theirs"}
+    assert {one["key"] for one in got} == {"default/g/1/theirs"}
     assert (got[0]["group"], got[0]["event"], got[0]["parameters"]) == ("g", "theirs", [{}])
     # Who is asked takes back what is theirs; the rest is restored as always.
     [ann] = [row for row in shop.rows("account") if row["id"] == "ann"]

@@ -416,6 +416,7 @@ class GroupExecution:
             self._control,
             self._definition,
             self._asks,
+            self._group.sequence,
             self._functions,
             self._loading,
             self._table,

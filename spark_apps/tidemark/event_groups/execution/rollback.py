@@ -83,6 +83,7 @@ class Rollback:
         control: the session.
         definition: of the group.
         asks: says to functions which group it is.
+        sequence: the group's place in its stream.
         functions: the users' functions.
         loading: of the group's libraries.
         table: reads the table of a statement.
@@ -95,6 +96,7 @@ class Rollback:
     control: Control
     definition: Definition
     asks: dict[str, str]
+    sequence: int
     functions: Functions
     loading: Loading
     table: Callable[[Statement], Table]
@@ -137,7 +139,8 @@ class Rollback:
     def _is_done_by(self, name: str, asked: Asked, stored: StoredEvent) -> bool:
         """Ask somebody to take back an event, and tell whether they have."""
         body = {**self.asks, "event": name, "parameters": stored.parameters}
-        key = {"Idempotency-Key": "/".join([*self.asks.values(), name])}
+        # The id of a group is free again once purge has deleted it.
+        key = {"Idempotency-Key": "/".join([*self.asks.values(), str(self.sequence), name])}
         self.ensure_locked()
         reason = ""
         for _ in attempts():
