@@ -108,7 +108,7 @@ def run_cancel(run: RunContext, stream: str, name: str, *, apply: bool) -> Outco
     in one transaction.
 
     Raises:
-        InvalidInput: there is no such group, or it has ended, or goes back already.
+        InvalidInput: there is no such group, or it has ended, or is being rolled back.
     """
     then = {
         GroupState.SUBMITTED: GroupState.CANCELLED,

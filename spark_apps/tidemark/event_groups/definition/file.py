@@ -60,6 +60,7 @@ class Definition:
             if one.statement is not None
         }
 
+    @cached_property
     def refusal(self) -> str:
         """Return why this version does not take a statement of a group; empty if it takes all.
 
@@ -128,15 +129,12 @@ class Definition:
         return [
             name
             for name, parsed in self.statements.items()
-            if not parsed.writes and not self.is_tied(parsed)
+            if not parsed.writes
+            and not any(
+                table == parsed.name and parsed.key.keys() >= {column for column, _ in key}
+                for table, key in (*(self.rows or ()), *self.reads)
+            )
         ]
-
-    def is_tied(self, parsed: Statement) -> bool:
-        """Tell whether a statement ties the columns of a declared row of its table to values."""
-        return any(
-            table == parsed.name and parsed.key.keys() >= {name for name, _ in key}
-            for table, key in (*(self.rows or ()), *(self.reads if not parsed.writes else ()))
-        )
 
     def says(self) -> dict[str, str]:
         """Return what each event does, in a few words."""
@@ -144,7 +142,7 @@ class Definition:
 
     def _says(self, event: Event) -> str:
         if event.statement is not None:
-            if self.refusal():
+            if self.refusal:
                 return "statement"
             parsed = self.statements[event.name]
             return f"{parsed.kind} {parsed.name}"

@@ -49,9 +49,13 @@ def first_other(tokens: Sequence[Token]) -> str:
     # An INSERT has calls in brackets only; before the brackets are its table and VALUES.
     is_insert = bool(tokens) and tokens[0].is_word("INSERT")
     depth = 0
-    for place, (token, behind) in enumerate(pairwise(tokens)):
+    for place, (token, following) in enumerate(pairwise(tokens)):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if token.kind not in ("word", "quoted") or behind.text != "(" or (is_insert and not depth):
+        if (
+            token.kind not in ("word", "quoted")
+            or following.text != "("
+            or (is_insert and not depth)
+        ):
             continue
         if place and tokens[place - 1].text == ".":
             return f"{tokens[place - 2].text}.{token.text}()"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition.file import Definition, Fault
+from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table, with_comparable_keys
@@ -116,6 +117,4 @@ def _text(tokens: tuple[Token, ...], parameters: Mapping[str, object]) -> str | 
     if token.kind == "parameter":
         value = parameters[token.text[1:]]
         return None if value is None else as_text(value)
-    if token.is_word("NULL"):
-        return None
-    return token.text[1:-1].replace("''", "'") if token.kind == "text" else token.text
+    return literal(token)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tidemark import termination
 from tidemark.errors import CassandraUnavailable, LockLost, StatementRefused, TidemarkError
+from tidemark.text import one_line
 
 _PAUSES_S = (0.2, 1.0)
 
@@ -38,9 +39,14 @@ def failing_its_event() -> Iterator[None]:
         if isinstance(error, CassandraUnavailable) and not isinstance(error, StatementRefused):
             raise
         termination.check()
-        said = " ".join(str(error).split())
-        is_ours = isinstance(error, TidemarkError)
-        raise EventFailed(said if is_ours else f"{type(error).__name__}: {said}") from error
+        raise EventFailed(said(error)) from error
+
+
+def said(error: Exception) -> str:
+    """Return what an error says, in one line; of one that nobody foresaw with its type."""
+    if isinstance(error, EventFailed | TidemarkError):
+        return str(error)
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 def attempts() -> Iterator[int]:

@@ -155,7 +155,7 @@ class GroupExecution:
             self._events |= self._stream.events(name)
         self._resumed = [name for name in self._events if self._is_at(name, EventState.RUNNING)]
         self._times.pass_by(max(self._write_times(), default=0))
-        if refusal := self._definition.refusal():
+        if refusal := self._definition.refusal:
             is_new = self._group.state is GroupState.SUBMITTED
             return self._set(
                 GroupState.ROLLED_BACK if is_new else GroupState.ROLLBACK_FAILED, refusal

@@ -18,11 +18,10 @@ from typing import Literal
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.errors import TidemarkError
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Hook
-from tidemark.event_groups.execution.failure import EventFailed, attempts
+from tidemark.event_groups.execution.failure import attempts, said
 from tidemark.event_groups.outside import http, targets, topics
 from tidemark.event_groups.outside.airflow import Airflow
 from tidemark.event_groups.outside.processes import Functions
@@ -30,7 +29,6 @@ from tidemark.event_groups.stream.deliveries import BEGINS, Deliveries, Delivery
 from tidemark.event_groups.stream.states import EventState, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
-from tidemark.text import one_line
 
 _PARALLEL = 8
 _NAMESPACE = uuid.UUID("1c2f3a52-5f0e-4f0c-9a0c-2f8f6b1f7f60")
@@ -199,10 +197,8 @@ def _attempted(send: Callable[[], object]) -> tuple[int, str]:
     for number in attempts():
         try:
             send()
-        except (EventFailed, TidemarkError) as error:
-            failure = str(error)
         except Exception as error:
-            failure = one_line(f"{type(error).__name__}: {error}")
+            failure = said(error)
         else:
             return number, ""
     return number, failure

@@ -8,6 +8,7 @@ from itertools import islice
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.serialized import readable
 from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.definition.tokens import Token
@@ -124,13 +125,12 @@ def _changes(
 
 
 def _text(tokens: Sequence[Token], parameters: Parameters) -> str:
-    [first, *others] = tokens
-    if first.kind == "parameter" and not others:
-        value = parameters[first.text[1:]]
-        return "null" if value is None else str(value)
-    if first.kind == "text" and not others:
-        return first.text[1:-1].replace("''", "'")
-    return " ".join(token.text for token in tokens)
+    if len(tokens) > 1:
+        return " ".join(token.text for token in tokens)
+    [token] = tokens
+    is_parameter = token.kind == "parameter"
+    value = parameters[token.text[1:]] if is_parameter else literal(token)
+    return "null" if value is None else str(value)
 
 
 def _names_its_rows(statement: Statement, table: Table) -> bool:
