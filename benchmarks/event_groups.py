@@ -6,7 +6,8 @@ the bare driver, one at a time and concurrently. All of it is one process on one
 after a round that counts for nothing, and none of it is submitting.
 
 Then a group of ten updates is executed by `run_event_groups.py` as a process of its own,
-`BENCH_ROUNDS` (5) times, each a new group.
+`BENCH_ROUNDS` (5) times, each a new group. Last, runs over streams in which `HELD` groups wait for
+one that is not rolled back: the first, which reads them, the next, and those after a change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import psutil
@@ -30,9 +31,11 @@ from tidemark.cassandra.cluster import cluster
 from tidemark.cassandra.control import CONCURRENCY, Control
 from tidemark.cassandra.schema import create_keyspace, create_own_tables, table
 from tidemark.context import RunContext, RunState
+from tidemark.event_groups.commands import run_cancel
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.execution.run import run_event_groups
+from tidemark.event_groups.stream.states import GroupState
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.applications import RUN_EVENT_GROUPS
 from tidemark.write_times import WriteTimes
@@ -44,6 +47,7 @@ UPDATE = "UPDATE {name} SET value = {value} WHERE id = {id}"
 UPDATES, IN_A_SMALL_GROUP = 2, 10
 TOGETHER, ALONE = "groups with declared rows, together", "groups without, one after the other"
 ONE_BY_ONE, AT_ONCE = "bare driver, one statement at a time", "bare driver, concurrent"
+HELD = (10, 1000, 10_000)
 _STARTED = time.monotonic()
 
 
@@ -129,9 +133,11 @@ def main() -> None:
             site.create()
             spent = _measure(site)
             processes = _processes(site)
+            held = _held(site)
     console = Console(width=120)
     console.print(_speed_table(spent))
     console.print(_process_table(processes))
+    console.print(_held_table(held))
 
 
 def _measure(site: Site) -> dict[str, Spent]:
@@ -179,6 +185,57 @@ def _processes(site: Site) -> list[Cost]:
             raise RuntimeError(f"the small group did not end as a whole: {cost.report}")
         costs.append(cost)
     return costs
+
+
+@dataclass(frozen=True)
+class HeldRuns:
+    """Seconds of runs over groups that wait, and execute nothing.
+
+    Attributes:
+        first: of the run that reads them.
+        later: of those after it.
+        changed: of those after one of the groups was cancelled.
+    """
+
+    first: float
+    later: list[float] = field(default_factory=list)
+    changed: list[float] = field(default_factory=list)
+
+
+def _held(site: Site) -> dict[int, HeldRuns]:
+    """Return the seconds of runs that execute nothing, by the number of groups that wait."""
+    group = site.group("held", UPDATES, declares=True).group
+    for number in HELD:
+        _say(f"submitting {number:,} groups that wait")
+        stream = Stream(site.run, f"held-{number}")
+        for place in range(number + 1):
+            stream.submit(Definition(group.model_copy(update={"group": f"g{place}"})))
+        stream.set_state("g0", GroupState.SUBMITTED, GroupState.ROLLBACK_FAILED)
+    found = {number: HeldRuns(_held_run(site, number, number)) for number in HELD}
+    for done in range(1, ROUNDS + 1):
+        for number, runs in found.items():
+            runs.later.append(_held_run(site, number, number - done + 1))
+            run_cancel(site.run, f"held-{number}", f"g{done}", apply=True)
+            runs.changed.append(_held_run(site, number, number - done))
+    return found
+
+
+def _held_run(site: Site, number: int, waiting: int) -> float:
+    started = time.monotonic()
+    outcome = run_event_groups(site.run, f"held-{number}")
+    taken = time.monotonic() - started
+    if outcome.counts != {"groups_held": waiting}:
+        raise RuntimeError(f"{waiting} groups should wait: {outcome.counts}")
+    return taken
+
+
+def _held_table(held: dict[int, HeldRuns]) -> Table:
+    columns = ("first, s", "later, median s", "after a change by hand, median s")
+    shown = table_of("runs over groups that must wait", *columns)
+    for number, runs in held.items():
+        medians = (f"{statistics.median(walls):.3f}" for walls in (runs.later, runs.changed))
+        shown.add_row(f"{number:,} groups", f"{runs.first:.3f}", *medians)
+    return shown
 
 
 def _speed_table(spent: dict[str, Spent]) -> Table:

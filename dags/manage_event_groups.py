@@ -1,4 +1,4 @@
-"""Shows how event groups are, and retries, cancels, settles or plays back groups by hand.
+"""Shows how event groups are; retries, cancels, settles or plays back groups; releases tables.
 
 Only by hand: with the form, REST or the command line. `status` shows the open groups of a stream,
 or the events of one group. What changes something is a dry run unless the form says otherwise: the
@@ -16,7 +16,7 @@ from tidemark_airflow.operators import TidemarkOperator
 
 with DAG(
     dag_id="manage_event_groups",
-    description="Status, retry, cancel, settle and playback of event groups, by hand",
+    description="Status, retry, cancel, settle, release and playback of event groups, by hand",
     schedule=None,
     catchup=False,
     is_paused_upon_creation=True,
@@ -38,7 +38,7 @@ with DAG(
             "--from": "first",
             "--to": "last",
         },
-        params_as_arguments=["groups"],
+        params_as_arguments=["groups", "tables"],
         dry_by_default=True,
         operations=MANAGE_EVENT_GROUPS,
     )

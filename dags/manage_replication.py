@@ -10,35 +10,37 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
+from tidemark_airflow.environment.connections import kafka_connections
 from tidemark_airflow.operations import MANAGE_REPLICATION, MANAGE_REPLICATION_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
-with DAG(
-    dag_id="manage_replication",
-    description="Verify and repair what replicate has written; mend and replay held records",
-    schedule=None,
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params=MANAGE_REPLICATION_FORM,
-    tags=["tidemark", "by hand", "kafka-journal"],
-    doc_md=__doc__,
-    **defaults(),
-):
-    TidemarkOperator(
-        task_id="manage_replication",
-        application_name="replicate",
-        command="{{ params.operation }}",
-        params_as_options={
-            "--topic": "topics",
-            "--key": "keys",
-            "--since": "since",
-            "--until": "until",
-            "--offsets": "offsets",
-            "--skip": "skip",
-        },
-        params_as_files={"records": "held.jsonl"},
-        dry_by_default=True,
-        operations=MANAGE_REPLICATION,
-        kafka_conn_id="kafka_default",
-    )
+for suffix, connection in kafka_connections().items():
+    with DAG(
+        dag_id=f"manage_replication{suffix}",
+        description="Verify and repair what replicate has written; mend and replay held records",
+        schedule=None,
+        catchup=False,
+        is_paused_upon_creation=True,
+        max_active_runs=1,
+        params=MANAGE_REPLICATION_FORM,
+        tags=["tidemark", "by hand", "kafka-journal"],
+        doc_md=__doc__,
+        **defaults(),
+    ):
+        TidemarkOperator(
+            task_id="manage_replication",
+            application_name="replicate",
+            command="{{ params.operation }}",
+            params_as_options={
+                "--topic": "topics",
+                "--key": "keys",
+                "--since": "since",
+                "--until": "until",
+                "--offsets": "offsets",
+                "--skip": "skip",
+            },
+            params_as_files={"records": "held.jsonl"},
+            dry_by_default=True,
+            operations=MANAGE_REPLICATION,
+            kafka_conn_id=connection,
+        )

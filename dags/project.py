@@ -1,6 +1,7 @@
 """Brings the read models up to the validated window, each projection by its own task.
 
-Starts when `validate` has passed, by hand with the form, or by `airflow backfill create`.
+Starts when `validate` has passed, by hand, or by `airflow backfill create`. When `replicate` has
+completed time buckets of a topic it starts with the projections that read one.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.assets import ALIAS, READ_MODELS, VALIDATED, UpdateAfterAll
+from tidemark_airflow.assets import ALIAS, READ_MODELS, REPLICATED, VALIDATED, UpdateAfterAll
 from tidemark_airflow.environment.pools import projections
 from tidemark_airflow.form import (
     ACCEPT_PURGED,
@@ -26,7 +27,7 @@ from tidemark_airflow.timetables import started_by
 with DAG(
     dag_id="project",
     description="Bring the read models up to the validated window",
-    schedule=started_by(VALIDATED),
+    schedule=started_by(VALIDATED, REPLICATED),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
@@ -49,11 +50,8 @@ with DAG(
         application_name="project",
         window=resolve_window(),
         params_as_options={
-            "--strict": "strict",
-            "--accept-purged": "accept_purged",
-            "--accept-purged-id": "accept_purged_ids",
-            "--slices": "slices",
-            "--max-pieces": "max_pieces",
+            **{"--accept-purged": "accept_purged", "--accept-purged-id": "accept_purged_ids"},
+            **{"--strict": "strict", "--slices": "slices", "--max-pieces": "max_pieces"},
         },
         pool=projections(),
     ) >> UpdateAfterAll(outlets=[READ_MODELS, ALIAS])

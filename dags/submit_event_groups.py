@@ -28,6 +28,7 @@ with DAG(
         "stream": text_param("Stream", "Empty: the stream `default`."),
         "execute": flag_param("Execute", "Also execute the open groups of the stream."),
         "dry_run": dry_run_param(False),
+        "values": flag_param("Values", "In a dry run, show each row before and after."),
     },
     tags=["tidemark", "by hand", "event groups"],
     doc_md=__doc__,
@@ -38,7 +39,10 @@ with DAG(
         application_name="run_event_groups",
         command="submit",
         params_as_files={"group": "group.yaml"},
-        params_as_options={"--topic": "topic", "--stream": "stream", "--execute": "execute"},
+        params_as_options={
+            **{"--topic": "topic", "--stream": "stream"},
+            **{"--execute": "execute", "--values": "values"},
+        },
         more_connections={
             "kafka_default": kafka_environment,
             "airflow_default": airflow_environment,

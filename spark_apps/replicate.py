@@ -15,7 +15,6 @@ from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.inspection.kafka_topic.asked import Asked, OffsetRange
 from tidemark.replication.held import mend as mending
 from tidemark.replication.held.replay import Choice, run_replay
-from tidemark.replication.kafka.topics import Topics
 from tidemark.replication.progress import wait as waiting
 from tidemark.replication.run import APPLICATION, run_replicate
 from tidemark.settings import Settings
@@ -77,21 +76,25 @@ def replay(
     return Job(lambda run: run_replay(run, choice, do=apply), dry_run=not apply)
 
 
-def held(topic: Topic = None, key: Key = None) -> None:
-    """Print the held records that cannot be read, one JSON object a line, to be edited for mend.
+def held(
+    topic: Topic = None,
+    key: Key = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write all of them here, to be edited for mend."),
+    ] = None,
+) -> Job:
+    """Show the held records that cannot be read, one JSON object a line.
 
     Bytes that are no text are in base64, as `value_base64`.
     """
-    settings = Settings.load()
-    partitions = Topics(settings).partitions(topic or ())
-    with Control(settings) as control:
-        for record in mending.held(control, settings, partitions, key or ()):
-            typer.echo(json.dumps(record.model_dump(mode="json", exclude_none=True)))
+    return Job(lambda run: mending.run_held(run, topic or (), key or (), save), dry_run=True)
 
 
 def mend(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Edited lines of `held`.", show_default=False)
+        Path,
+        typer.Argument(metavar="FILE", help="Edited records of `held --save`.", show_default=False),
     ],
     apply: cli.Apply = False,
 ) -> Job:
@@ -200,10 +203,13 @@ def wait(
 if __name__ == "__main__":
     cli.group(
         APPLICATION,
-        {"replay": replay, "mend": mend, "verify": verify, "repair": repair},
+        {"held": held, "replay": replay, "mend": mend, "verify": verify, "repair": repair},
         examples={
-            "": ["--dry-run", "", "--topic journal-orders", "verify", "repair", "wait", "replay"],
-            "held": ["", "--key order-17 > held.jsonl"],
+            "": [
+                *("--dry-run", "", "--topic journal-orders", "verify", "repair", "wait"),
+                *("held", "replay"),
+            ],
+            "held": ["", "--key order-17 --save held.jsonl"],
             "mend": ["held.jsonl", "held.jsonl --apply"],
             "replay": ["", "--key order-17 --apply", "--key order-17 --skip 4711 --apply"],
             "verify": [
@@ -214,6 +220,6 @@ if __name__ == "__main__":
             "wait": ["", "--topic journal-orders --timeout 600", "--offset journal-orders/0:4711"],
             "repair": ["", "--key order-17 --apply", "--apply"],
         },
-        tools={"wait": wait, "held": held},
+        tools={"wait": wait},
         default=main,
     )

@@ -129,6 +129,19 @@ def settle(
     )
 
 
+def release(
+    table: Annotated[
+        str, typer.Argument(metavar="KEYSPACE.TABLE", help="The table.", show_default=False)
+    ],
+    apply: cli.Apply = False,
+) -> Job:
+    """Let another stream use a table, which belongs to the first one that has written it.
+
+    Refused as long as an open group names the table.
+    """
+    return Job(lambda run: commands.run_release(run, table, apply=apply), dry_run=not apply)
+
+
 def playback(
     into: Annotated[
         list[str],
@@ -160,7 +173,25 @@ def playback(
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A group in YAML.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Groups in YAML or JSON.")],
+    stream: StreamName = "default",
+    values: Values = False,
+) -> Job:
+    """Check groups as `submit --dry-run` does, and say what they would do if they ran now.
+
+    Shown are the waves of their events, with which open groups each collides, and how many rows its
+    writes would touch; with --values also each row before and after.
+    """
+    return Job(
+        lambda run: commands.run_submit(
+            *(run, stream, files, None), execute=False, shows_values=values, dry_run=True
+        ),
+        dry_run=True,
+    )
+
+
+def draw(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A group in YAML or JSON.")],
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart of Mermaid.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The waves as JSON.")] = False,
 ) -> None:
@@ -173,13 +204,15 @@ if __name__ == "__main__":
         APPLICATION,
         {
             **{"submit": submit, "status": status, "retry": retry, "cancel": cancel},
-            **{"settle": settle, "playback": playback},
+            **{"settle": settle, "release": release, "playback": playback, "plan": plan},
         },
         examples={
-            "": ["", "--dry-run", "submit correct-order-17.yaml", "status"],
+            "": [
+                *("", "--dry-run", "plan --values correct-order-17.yaml"),
+                *("submit correct-order-17.yaml", "status"),
+            ],
             "submit": [
-                *("--dry-run --values correct-order-17.yaml", "--execute correct-order-17.yaml"),
-                *("*.yaml", "--topic corrections"),
+                *("--execute correct-order-17.yaml", "*.yaml", "--topic corrections"),
             ],
             "status": [
                 "",
@@ -190,12 +223,14 @@ if __name__ == "__main__":
             "retry": ["correct-order-17 --apply"],
             "cancel": ["correct-order-17 --apply"],
             "settle": ["correct-order-17 --as rolled-back --apply"],
+            "release": ["shop.orders", "shop.orders --apply"],
             "playback": [
                 "--into shop=shop_copy --group correct-order-17",
                 "--into shop=shop_copy --from 1 --to 200 --apply",
             ],
-            "plan": ["correct-order-17.yaml", "correct-order-17.yaml --mermaid"],
+            "plan": ["correct-order-17.yaml", "--values correct-order-17.yaml"],
+            "draw": ["correct-order-17.yaml", "correct-order-17.yaml --mermaid"],
         },
-        tools={"plan": plan},
+        tools={"draw": draw},
         default=main,
     )

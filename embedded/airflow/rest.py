@@ -128,6 +128,12 @@ def task_state(
     return state
 
 
+def task_states(client: httpx.Client, dag_id: str, run_id: str, task_id: str) -> list[str | None]:
+    """Return the state of a task in a run; of one that is mapped, that of each instance."""
+    found = call(client, "GET", f"dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=1000")
+    return [one["state"] for one in found["task_instances"] if one["task_id"] == task_id]
+
+
 def task_log(
     client: httpx.Client,
     dag_id: str,

@@ -153,7 +153,7 @@ class Steps:
             else:
                 run_id = rest.trigger(self.client, dag_id, conf=_conf(self.window))
             self._wait(dag_id, run_id)
-            produced = rest.task_state(self.client, dag_id, run_id, dag_id) == "success"
+            produced = "success" in rest.task_states(self.client, dag_id, run_id, dag_id)
         return produced
 
     def plan_of_purge(self) -> None:

@@ -26,6 +26,12 @@ VALIDATED = Asset(
     group=GROUP,
     extra={"description": "a window whose sequence continuity validate has confirmed"},
 )
+REPLICATED = Asset(
+    name="replicated",
+    uri="tidemark://replicated",
+    group=GROUP,
+    extra={"description": "time buckets of kafka-journal's topics that replicate has completed"},
+)
 ALIAS = AssetAlias("read_models_of_projections", group=GROUP)
 """What stands for the asset of each projection that a run has moved, see `read_model_of`."""
 
@@ -85,6 +91,10 @@ class _UpdateByReports(BaseOperator):
             raise AirflowSkipException("the run has completed no time bucket")
         report = together(completed)
         self.log.info("completed: [%s, %s)", report["done_start"], report["done_end"])
+        self.update(context, report)
+
+    def update(self, context: Context, report: Mapping[str, Any]) -> None:
+        """Update the assets with what the runs have completed."""
         update(context, self.outlets, report)
 
 
@@ -98,6 +108,56 @@ class UpdateAfterFailure(_UpdateByReports):
 
     def __init__(self, *, task_id: str = "update_after_failure", **kwargs: Any) -> None:
         super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_FAILED, **kwargs)
+
+
+class UpdateAfterReplication(_UpdateByReports):
+    """Updates the asset of replicated topics with the time buckets that are new in it.
+
+    A report has all time buckets of its topics that are complete. Those of the asset's last event
+    were announced before: its extra also holds `topics`, the end of each. So a run that dies after
+    it has replicated and before this announces nothing, and the next one announces that as well.
+    """
+
+    def __init__(self, *, task_id: str = "update_after_replication", **kwargs: Any) -> None:
+        super().__init__(
+            task_id=task_id,
+            trigger_rule=TriggerRule.ALL_DONE,
+            inlets=[REPLICATED],
+            outlets=[REPLICATED],
+            **kwargs,
+        )
+
+    def update(self, context: Context, report: Mapping[str, Any]) -> None:
+        """Update the asset, unless no time bucket is new."""
+        events = context["inlet_events"][REPLICATED].ascending(False).limit(1)
+        last: Mapping[str, Any] = (events[0].extra or {}) if len(events) else {}
+        extra = newly_complete(report["details"]["topics"], last.get("topics", {}))
+        if extra is None:
+            raise AirflowSkipException("no time bucket has become complete")
+        context["outlet_events"][REPLICATED].extra.update({**extra, "run_id": report["run_id"]})
+
+
+def newly_complete(
+    topics: Mapping[str, Mapping[str, str]], announced: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return the extra of an asset event of topics; None if no time bucket of them is new.
+
+    Args:
+        topics: done_start and done_end of each, in ISO 8601 and UTC.
+        announced: the end of each that is in the asset's last event.
+    """
+    spans = [
+        (announced.get(topic, span["done_start"]), span["done_end"])
+        for topic, span in topics.items()
+    ]
+    new = [(start, end) for start, end in spans if start < end]
+    if not new:
+        return None
+    return {
+        "window_start": min(start for start, _ in new),
+        "window_end": max(end for _, end in new),
+        "topics": {**announced, **{topic: span["done_end"] for topic, span in topics.items()}},
+    }
 
 
 class UpdateAfterAll(_UpdateByReports):

@@ -10,6 +10,7 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
+from tidemark_airflow.environment.connections import kafka_connections
 from tidemark_airflow.form import (
     directory_param,
     dry_run_param,
@@ -134,6 +135,7 @@ MANAGE_PROJECTIONS = {
 MANAGE_REPLICATION = {
     "verify": Operation(("topics", "since", "until", "offsets")),
     "repair": Operation(("topics", "keys", "dry_run")),
+    "held": Operation(("topics", "keys")),
     "replay": Operation(("topics", "keys", "skip", "dry_run")),
     "mend": Operation(("records", "dry_run"), needs=("records",)),
 }
@@ -146,6 +148,7 @@ MANAGE_EVENT_GROUPS = {
     "settle": Operation(
         ("groups", "settled_as", "stream", "dry_run"), ("groups", "settled_as"), ("groups",)
     ),
+    "release": Operation(("tables", "dry_run"), ("tables",), ("tables",)),
     "playback": Operation(
         ("into", "played_group", "first", "last", "stream", "dry_run"), needs=("into",)
     ),
@@ -156,7 +159,7 @@ BY_DAG = {
     "reconcile": RECONCILE,
     "cleanup": CLEANUP,
     "manage_projections": MANAGE_PROJECTIONS,
-    "manage_replication": MANAGE_REPLICATION,
+    **{f"manage_replication{suffix}": MANAGE_REPLICATION for suffix in kafka_connections()},
     "manage_event_groups": MANAGE_EVENT_GROUPS,
 }
 """The operations of each DAG that has several."""
@@ -284,7 +287,7 @@ MANAGE_REPLICATION_FORM = with_owners(
         "offsets": names_param("Offsets", "all; written as topic/partition:first-last"),
         "skip": names_param("Skip", "none. Offsets of one key that are passed over for good"),
         "records": lines_param(
-            "Records", "Lines of `replicate.py held`, edited: what cannot be read, as it should be."
+            "Records", "Lines of `held`, edited: what cannot be read, as it should be."
         ),
     },
     MANAGE_REPLICATION,
@@ -304,6 +307,7 @@ MANAGE_EVENT_GROUPS_FORM = with_owners(
             title="Settled as",
             description="What you have made of its rows by hand.",
         ),
+        "tables": names_param("Table", "none; written as keyspace.table"),
         "into": names_param("Into", "none; written as keyspace=keyspace"),
         "played_group": text_param("Only this group", "Empty: all that ended."),
         "first": number_param("First group", 1, description="Its number in the stream."),

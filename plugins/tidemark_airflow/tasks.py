@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 from airflow.sdk import BaseHook, Context, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from tidemark_airflow.assets import REPLICATED
 from tidemark_airflow.environment.drivers import Driver, projection_names
 from tidemark_airflow.environment.installation import home
 from tidemark_airflow.operators import SPARK
@@ -51,15 +52,27 @@ def resolve_window_if_given() -> dict[str, str] | None:
 def list_projections() -> list[dict[str, str]]:
     """Return the options of the run of each projection: of those in the form, or of all.
 
-    A driver in the cluster reads definitions that are there: one run brings all of them up to date.
+    Topics that were replicated are new to the projections that read them, and to no others. A
+    driver in the cluster reads definitions that are there: one run brings all of them up to date.
 
     Raises:
         AirflowFailException: there is no directory of definitions.
+        AirflowSkipException: topics were replicated, and only the driver in the cluster knows which
+            projections read them.
     """
-    names = get_current_context()["params"]["projections"]
+    context = get_current_context()
+    names, run = context["params"]["projections"], cast("Any", context["dag_run"])
+    of_topics = {event.asset.name for event in run.consumed_asset_events} == {REPLICATED.name}
     if not names and Driver.of(BaseHook.get_connection(SPARK)).home is not None:
+        if of_topics:
+            raise AirflowSkipException(
+                "only the driver in the cluster knows which projections read topics; start this DAG"
+                " by hand for them, or with a schedule of your own"
+            )
         return [{}]
-    return [{"--projection": name} for name in names or projection_names(home())]
+    return [
+        {"--projection": name} for name in names or projection_names(home(), of_topics=of_topics)
+    ]
 
 
 def _resolved(context: Context) -> dict[str, str]:
@@ -70,7 +83,10 @@ def _resolved(context: Context) -> dict[str, str]:
         interval_start=run.data_interval_start,
         interval_end=run.data_interval_end,
     )
-    extras = [event.extra for event in run.consumed_asset_events]
+    events = run.consumed_asset_events
+    # Of topics other time buckets may be complete than those that the chain has come to.
+    of_chain = [event for event in events if event.asset.name != REPLICATED.name]
+    extras = [event.extra for event in of_chain or events]
     try:
         window = resolve(facts, context["params"], extras).as_dict()
     except WindowRefused as refusal:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pendulum
-from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import Asset, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -114,13 +114,15 @@ def by_date_bucket() -> BaseTimetable:
     return cast("BaseTimetable", ReachTimetable(_CRON[cadence], _delay()))
 
 
-def started_by(asset: Asset) -> AssetOrTimeSchedule:
-    """Return the schedule of a DAG that an asset starts and that can be backfilled by date bucket.
+def started_by(asset: Asset, *others: Asset) -> AssetOrTimeSchedule:
+    """Return the schedule of a DAG that each of these assets starts, backfilled by date bucket.
 
     Raises:
         ValueError: TIDEMARK_CADENCE is unknown; Airflow shows it as an import error.
     """
-    return AssetOrTimeSchedule(timetable=_for_backfills(_cadence()), assets=[asset])
+    return AssetOrTimeSchedule(
+        timetable=_for_backfills(_cadence()), assets=AssetAny(asset, *others)
+    )
 
 
 def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:

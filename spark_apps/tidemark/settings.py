@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
 
+from tidemark import clock
 from tidemark.cassandra_settings import CassandraSettings
 from tidemark.errors import InvalidInput
 from tidemark.event_group_settings import EventGroupSettings
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_LAST_EXPIRY = datetime(2038, 1, 19, tzinfo=UTC)
 _PLAIN = {
     "int_parsing": "not a whole number",
     "float_parsing": "not a number",
@@ -146,6 +149,13 @@ class Settings(CassandraSettings, EventGroupSettings):
         ge=5,
         description="Seconds after which the locks of a dead run expire. Airflow's workers need"
         " it too: a failed run is tried again 15 s later than that.",
+    )
+    keep_reports_days: int = Field(
+        365,
+        ge=0,
+        le=3650,
+        description="Days after which Cassandra lets reports of runs expire, and records that were"
+        " refused as event groups; 0 keeps them for ever. For those written from now on.",
     )
     retention_days: int = Field(
         30,
@@ -279,6 +289,15 @@ class Settings(CassandraSettings, EventGroupSettings):
     def save_directories(self) -> list[str]:
         """Return the directories and URIs below which copies may be."""
         return [part.strip() for part in str(self.save_dirs).split(",") if part.strip()]
+
+    @property
+    def keep_reports_seconds(self) -> int:
+        """Return the TTL of reports, in which 0 stands for none.
+
+        It ends before 2038-01-19: many versions of Cassandra refuse one that does not.
+        """
+        left = int((_LAST_EXPIRY - clock.now()).total_seconds())
+        return min(self.keep_reports_days * 24 * 3600, max(1, left))
 
     @property
     def first_time_bucket(self) -> int:

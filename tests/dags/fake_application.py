@@ -1,7 +1,8 @@
 """A stand-in for a Spark application, which takes its options and leaves its report.
 
 The door tests check which runs start, with which window, and what Airflow makes of their report.
-The year in which the window starts decides how the run ends.
+The year in which the window starts decides how the run ends. A topic is given with the time up to
+which it is replicated: `orders:2013-01-01T03:00:00Z`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
     state = _STATES.get(year, "planned" if dry_run else "done")
     window = [option(arguments, name) for name in ("--window-start", "--window-end")]
     done = _done(year, state, window)
+    topic, _, replicated_to = (option(arguments, "--topic") or "").partition(":")
+    if replicated_to:
+        done = {"done_start": "2013-01-01T00:00:00Z", "done_end": replicated_to}
     is_any_done = done["done_start"] is not None
     return {
         "application": application.replace("_", "-"),
@@ -75,6 +79,7 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "details": {
             "arguments": arguments,
             "projections": {"totals": done} if is_any_done else {},
+            "topics": {topic: done} if replicated_to else {},
             "can_be_applied": dry_run,
             "approval": APPROVAL,
             "tombstones": 12,

@@ -26,6 +26,19 @@ from tests.dags.fake_application import (
 )
 from tidemark_airflow import next_step
 
+OF_A_TOPIC = """\
+/*---
+name: orders_of_a_topic
+version: 1
+source:
+  kafka-journal: orders
+mode: bucket
+target: t.orders_of_a_topic
+event: amount INT
+---*/
+SELECT time_bucket, sum(amount) AS total FROM events GROUP BY time_bucket
+"""
+
 
 def window_of(year: str) -> dict[str, str]:
     """Return the fields of a form for the first day of a year."""
@@ -185,6 +198,36 @@ def test_run_that_completed_nothing_updates_no_asset(doors: Doors) -> None:
     run_id = run_over(doors, "tag_write", BROKEN)
     assert rest.wait_for_run(doors.client, "tag_write", run_id, PATIENCE_S)["state"] == "failed"
     assert events_of(doors, "tag_write", run_id) == []
+
+
+def test_replicated_time_buckets_start_the_projections_of_topics_once(doors: Doors) -> None:
+    definition = Path(doors.environment["TIDEMARK_PROJECTIONS_DIR"]) / "orders.sql"
+    definition.write_text(OF_A_TOPIC)
+
+    def replicated(hour: int) -> str:
+        conf = {"topics": [f"orders:2013-01-01T0{hour}:00:00Z"]}
+        run_id = rest.trigger(doors.client, "replicate", conf=conf)
+        run = rest.wait_for_run(doors.client, "replicate", run_id, PATIENCE_S)
+        assert run["state"] == "success"
+        return run_id
+
+    begin = "2013-01-01T00:00:00Z"
+    for hour in (3, 5):
+        run_id = replicated(hour)
+        end = f"2013-01-01T0{hour}:00:00Z"
+        run = {"window_start": begin, "window_end": end, "run_id": f"replicate/{run_id}/1"}
+        assert events_of(doors, "replicate", run_id) == [{**run, "topics": {"orders": end}}]
+        project = started_by(doors, "replicate", run_id)
+        assert rest.wait_for_run(doors.client, "project", project, PATIENCE_S)["state"] == "success"
+        report = rest.xcom(doors.client, "project", project, "project", "report", 0)
+        assert option(report["details"]["arguments"], "--projection") == "orders_of_a_topic"
+        assert [report["window_start"], report["window_end"]] == [begin, end]
+        # Of `totals`, which reads messages, there is no run.
+        assert len(rest.task_states(doors.client, "project", project, "project")) == 1
+        begin = end
+    nothing_new = replicated(5)
+    assert events_of(doors, "replicate", nothing_new) == []
+    definition.unlink()
 
 
 def test_someone_is_told_of_runs_that_fail_and_of_those_that_are_late(doors: Doors) -> None:

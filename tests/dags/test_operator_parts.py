@@ -27,7 +27,7 @@ from embedded.errors import EmbeddedError
 from tests.dags.fake_application import HOSTILE_ID
 from tidemark.settings import REPOSITORY, Settings
 from tidemark.text import harmless
-from tidemark_airflow import data_docs, operators, purging
+from tidemark_airflow import data_docs, operators, purging, tasks
 from tidemark_airflow.assets import TAG_VIEWS
 from tidemark_airflow.environment import connections, drivers, installation, pools
 from tidemark_airflow.environment.drivers import Driver
@@ -182,19 +182,73 @@ def test_extra_fields_of_the_cassandra_connection_are_settings() -> None:
     assert names <= Settings.model_fields.keys()
 
 
-def test_kafka_connection_becomes_the_applications_environment() -> None:
-    extra = json.dumps({"security_protocol": "SASL_SSL", "other": 1})
+def test_kafka_connection_becomes_the_applications_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    more = {"topic_prefix": "carts-", "journal_keyspace": "carts"}
+    extra = json.dumps({"security_protocol": "SASL_SSL", "other": 1, **more})
     kafka = connection(host="a, b", port=9093, login="tidemark", password="hidden", extra=extra)
-    assert connections.kafka_environment(kafka) == {
+    expected = {
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9093,b:9093",
         "TIDEMARK_KAFKA_USERNAME": "tidemark",
         "TIDEMARK_KAFKA_PASSWORD": "hidden",
         "TIDEMARK_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
     }
+    assert connections.kafka_environment(kafka) == expected
     assert connections.kafka_environment(connection(host="a")) == {
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9092",
         "TIDEMARK_KAFKA_USERNAME": "",
     }
+    monkeypatch.setenv(connections.MORE_KAFKA, "one")
+    assert connections.kafka_environment(kafka) == {
+        **expected,
+        "TIDEMARK_KAFKA_TOPIC_PREFIX": "carts-",
+        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": "carts",
+    }
+    # It would write into the keyspace of the settings.
+    with pytest.raises(AirflowFailException, match="one lacks the extra field journal_keyspace"):
+        connections.kafka_environment(connection(host="a", extra='{"topic_prefix": "carts-"}'))
+
+
+@pytest.mark.parametrize(("names", "used"), [("", "kafka_default"), ("kafka_b", "kafka_b")])
+def test_the_dags_of_a_connection_of_kafka_use_it(
+    monkeypatch: pytest.MonkeyPatch, names: str, used: str
+) -> None:
+    monkeypatch.setenv(connections.MORE_KAFKA, names)
+    file = Path(operators.__file__).parents[2] / "dags" / "replicate.py"
+    last = runpy.run_path(str(file))["replicating"]
+    assert (last.dag_id, last.kafka_conn_id) == (
+        "replicate_kafka_b" if names else "replicate",
+        used,
+    )
+    # Only the keyspace of the settings has projections, which the asset starts.
+    assert bool(last.downstream_task_ids) is (not names)
+
+
+@pytest.mark.parametrize("names", ["kafka_carts,x y", "kafka_default", "kafka/carts"])
+def test_what_is_no_further_connection_of_kafka_is_refused(
+    monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    monkeypatch.setenv(connections.MORE_KAFKA, names)
+    with pytest.raises(ValueError, match="TIDEMARK_KAFKA_CONNECTIONS names '"):
+        connections.kafka_connections()
+
+
+def test_a_run_of_the_chain_has_no_window_of_topics() -> None:
+    def event(name: str, day: int) -> SimpleNamespace:
+        extra = {"window_start": f"2013-01-0{day}T00:00:00Z", "window_end": "2013-01-09T00:00:00Z"}
+        return SimpleNamespace(asset=SimpleNamespace(name=name), extra=extra)
+
+    def start(*events: SimpleNamespace) -> str:
+        facts = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"))
+        kind = SimpleNamespace(value="asset_triggered")
+        run = SimpleNamespace(run_type=kind, consumed_asset_events=list(events), **facts)
+        context: Any = {"dag_run": run, "params": {}}
+        return tasks._resolved(context)["start"][:10]
+
+    assert start(event("replicated", 1), event("validated", 5)) == "2013-01-05"
+    assert start(event("validated", 5), event("validated", 3)) == "2013-01-03"
+    assert start(event("replicated", 2)) == "2013-01-02"
 
 
 def test_airflow_connection_becomes_the_applications_environment() -> None:

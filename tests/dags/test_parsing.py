@@ -26,6 +26,8 @@ BY_THEMSELVES = [
     *("replicate", "submit_event_groups"),
 ]
 DAG_IDS = sorted([*WINDOWED, *BY_THEMSELVES])
+OF_CARTS = ("manage_replication_kafka_carts", "replicate_kafka_carts")
+"""The further DAGs of a further connection of Kafka."""
 
 # Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
@@ -66,6 +68,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "AIRFLOW_HOME": str(tmp_path_factory.mktemp("second_home")),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "TIDEMARK_KAFKA_CONNECTIONS": "kafka_carts",
         "TIDEMARK_REPLICATE_MINUTES": "10",
         "TIDEMARK_EVENT_GROUPS_MINUTES": "15",
     }
@@ -88,7 +91,14 @@ def tasks_of(parsed: dict[str, Any], dag_id: str) -> dict[str, Any]:
 
 def test_every_dag_loads_without_errors(parsed: dict[str, Any]) -> None:
     assert parsed["import_errors"] == {}
-    assert sorted(parsed["dags"]) == DAG_IDS
+    assert sorted(parsed["dags"]) == sorted([*DAG_IDS, *OF_CARTS])
+
+
+def test_each_connection_of_kafka_has_its_own_dags(parsed: dict[str, Any]) -> None:
+    for dag_id in OF_CARTS:
+        task_id = dag_id.removesuffix("_kafka_carts")
+        assert [*tasks_of(parsed, dag_id)] == [task_id]
+        assert parsed["params"][dag_id] == parsed["params"][task_id]
 
 
 def test_parsing_loads_neither_spark_nor_cassandra_nor_the_library_nor_the_server(
@@ -108,14 +118,18 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
     assert chain == {
         "tag_write": ([], ["tag_views"]),
         "validate": (["tag_views"], ["validated"]),
-        "project": (["validated"], ["read_models", "read_models_of_projections"]),
+        "project": (
+            ["replicated", "validated"],
+            ["read_models", "read_models_of_projections"],
+        ),
         "purge": (["read_models"], []),
         "manage_projections": ([], []),
         "manage_replication": ([], []),
         "manage_event_groups": ([], []),
         "reconcile": ([], []),
         "cleanup": ([], []),
-        "replicate": ([], []),
+        "replicate": ([], ["replicated"]),
+        **dict.fromkeys(OF_CARTS, ([], [])),
         "event_groups": ([], []),
         "submit_event_groups": ([], []),
     }
@@ -197,7 +211,8 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
     moment = [None, ["null", "string"]]
     common = {"window_start": moment, "window_end": moment}
     usual = {**common, "dry_run": [False, "boolean"], "force": [False, "boolean"]}
-    assert parsed["params"] == {
+    forms = {dag_id: parsed["params"][dag_id] for dag_id in DAG_IDS}
+    assert forms == {
         "tag_write": {**usual, "strategy": [None, ["null", "string"]]},
         "validate": {
             **usual,
@@ -300,6 +315,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "groups": [[], ["null", "array"]],
             "stream": [None, ["null", "string"]],
             "settled_as": [None, ["null", "string"]],
+            "tables": [[], ["null", "array"]],
             "into": [[], ["null", "array"]],
             "played_group": [None, ["null", "string"]],
             "first": [None, ["null", "integer"]],
@@ -312,6 +328,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "stream": [None, ["null", "string"]],
             "execute": [False, "boolean"],
             "dry_run": [False, "boolean"],
+            "values": [False, "boolean"],
         },
     }
 

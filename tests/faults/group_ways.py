@@ -57,7 +57,8 @@ def executed(writes: Writes, state: State, prepare: Callable[[str], Journal]) ->
 def assert_locks_are_asked_for(undisturbed: Undisturbed, way: str) -> None:
     """Assert that a run asks for its lock before each of the writes that it is known to make."""
     trace = undisturbed.traces[way]
-    assert Counter(step for step in trace if step != CHECK) == undisturbed.writes[way]
+    made = Counter(step for step in trace if step != CHECK)
+    assert made == undisturbed.writes[way], made
     assert is_checked_before_each(trace)
 
 

@@ -28,7 +28,6 @@ from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 POLICIES = """\
 policies:
-  - {name: reports, target: runs, keep-days: 90}
   - {name: bad, target: quarantine, keep-days: 90}
   - {name: found, target: findings, keep-days: 90}
   - {name: pieces, target: ledger, keep-days: 90}
@@ -72,7 +71,6 @@ def fill_own_tables(journal: Journal) -> None:
     key = {**of_journal, **event, "check_name": "c", "tag": "", "number": 1, "held_in": 0}
     for name, at in (("old", old), ("young", now)):
         is_old = name == "old"
-        put(journal, "run", {"run_id": name, "finished_at": at})
         put(journal, "quarantine", {**event, "source": name, "application": "x", "found_at": at})
         finding = {"time_bucket": int(is_old), "state": "settled" if is_old else "open"}
         put(journal, "finding", {**key, **finding, "last_seen": at})
@@ -103,9 +101,7 @@ def state(journal: Journal) -> State:
             }
             for row in sorted(journal.own_rows(name), key=str)
         ]
-    # Both runs leave reports of their own.
-    reports = {row["run_id"] for row in journal.own_rows("run")} & {"old", "young"}
-    return {**tables, "run": sorted(reports)}
+    return tables
 
 
 def operations(journal: Journal) -> list[str]:

@@ -92,11 +92,11 @@ class FlightsJournal:
         make_journal: Callable[..., Journal],
         directory: Path,
         flights: int,
-        definitions: str = "projections",
+        *definitions: str,
         **settings: str,
     ) -> FlightsJournal:
-        """Make a journal as `defined` does, and write the events."""
-        journal = defined(make_journal, directory, definitions, **settings)
+        """Make a journal as `defined` does, by default with `projections`; write the events."""
+        journal = defined(make_journal, directory, *(definitions or ["projections"]), **settings)
         events = first_events(flights)
         journal.insert("messages", [message(event) for event in events])
         return cls(journal, events)

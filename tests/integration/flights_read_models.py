@@ -42,7 +42,7 @@ def assert_shipped(journal: Journal, events: Sequence[Event]) -> int:
 
 
 def assert_examples(journal: Journal, events: Sequence[Event], export: Path) -> int:
-    """Check the examples (modes append, export, fold, bucket); return the number of rows."""
+    """Check the examples (modes append, export, fold, bucket, rollup); return the rows."""
     log = [_log_row(event) for event in events if event.payload["kind"] != "scheduled"]
     assert sorted(_stored(row) for row in journal.rows("flight_log")) == sorted(log)
 
@@ -52,7 +52,22 @@ def assert_examples(journal: Journal, events: Sequence[Event], export: Path) -> 
     stored_use = {row.pop("persistence_id"): row for row in journal.rows("aircraft_use")}
     assert stored_use == use
     assert {tuple(row.values()) for row in journal.rows("delay_classes")} == classes
-    return len(log) + len(lake) + len(use) + len(classes)
+    totals = carrier_totals(events)
+    stored_totals = {row.pop("carrier"): row for row in journal.rows("carrier_totals")}
+    assert stored_totals == totals
+    return len(log) + len(lake) + len(use) + len(classes) + len(totals)
+
+
+def carrier_totals(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
+    """Compute by a loop the rows that the rollup of the same name must hold."""
+    rows: dict[str, dict[str, Any]] = {}
+    for (_, carrier, _), counts in flights.expected_punctuality(events).items():
+        row = rows.setdefault(carrier, dict.fromkeys(("departed", "delayed", "dep_delay_sum"), 0))
+        for name in row:
+            row[name] += counts[name]
+    for row in rows.values():
+        row["dep_delay_avg"] = row["dep_delay_sum"] / row["departed"] if row["departed"] else None
+    return rows
 
 
 def aircraft_use(events: Sequence[Event]) -> dict[str, dict[str, Any]]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.faults.dying import Died, dying_after
 from tests.faults.seams import Seam
+from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal
 from tests.integration.test_event_group_hooks import Listening, served
 from tests.integration.test_event_group_rollback import note_of
-from tests.integration.test_event_groups import FREE, executed, shop, submit
+from tests.integration.test_event_groups import FREE, executed, shop, stocked, submit
 from tidemark import clock
 
 __all__ = ["shop"]
@@ -124,3 +127,89 @@ def test_an_answer_that_refuses_fails_the_rollback_after_three_attempts(
     settled = shop.run("run_event_groups", "settle", "g", "--as", "rolled-back", "--apply")
     assert settled.status == 0
     assert executed(shop)["state"] == "nothing-to-do"
+
+
+class Records:
+    """The records of a topic, written now."""
+
+    def __init__(self, kafka: str, topic: Topic) -> None:
+        self.name, self._client = topic.name, {"bootstrap.servers": kafka, "log_level": 0}
+        self._partitions = topic.partitions
+
+    def append(self, value: bytes, partition: int = 0) -> None:
+        producer = Producer(self._client)
+        producer.produce(self.name, value, partition=partition)
+        assert producer.flush(60) == 0
+
+    def values(self) -> list[bytes]:
+        """Return the values of the first partition."""
+        consumer = Consumer({**self._client, "group.id": "test", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(self.name, 0, 0)])
+        found: list[bytes] = []
+        while (message := consumer.poll(60)) is not None and message.error() is None:
+            found.append(cast(bytes, message.value()))
+        assert message is not None
+        consumer.close()
+        return found
+
+
+def by_topic(topics: Sequence[Records]) -> str:
+    """Return the group; a topic gets the question for its rollback, another one the answer."""
+    asked = f"{{kafka: {topics[0].name}, answers: {topics[1].name}, within: 600}}"
+    return (GROUP + FAILS).replace('{http: "http://ADDRESS/undo", within: 600}', asked)
+
+
+def test_a_rollback_is_asked_for_and_answered_by_topics(
+    make_journal: Callable[..., Journal], tmp_path: Path, kafka: str
+) -> None:
+    shop, made = stocked(make_journal), [Topic(kafka, 1), Topic(kafka, 2)]
+    made[0].feeds(shop)
+    questions, answers = (Records(kafka, topic) for topic in made)
+    refused = submit(shop, tmp_path, by_topic([questions, answers]))
+    assert "TIDEMARK_EVENT_GROUP_TOPICS" in refused.error_lines[0]
+    variables = {"EVENT_GROUP_TOPICS": f"{questions.name},{answers.name}"}
+    text = by_topic([questions, answers])
+    assert submit(shop, tmp_path, text, **variables).status == 0
+    for _ in range(2):
+        report = shop.run("run_event_groups", **variables).report
+        assert "theirs is being taken back by who was asked" in report["lines"][0]
+    first, again = [json.loads(value) for value in questions.values()]
+    assert first == again
+    assert first["id"].startswith("default/g/1/theirs@")
+    assert (first["group"], first["event"], first["parameters"]) == ("g", "theirs", [{}])
+
+    for other in (b"no JSON", b"[" * 200_000, b"[1]", b'{"id": "another", "state": "done"}'):
+        answers.append(other)
+    failed = {"id": first["id"], "state": "failed", "reason": "no such order"}
+    answers.append(json.dumps(failed).encode(), partition=1)
+    [line] = shop.run("run_event_groups", **variables).report["lines"]
+    assert "theirs is not rolled back: who was asked has failed: no such order" in line
+
+    # What was answered before does not answer the question of a retry.
+    assert shop.run("run_event_groups", "retry", "g", "--apply").status == 0
+    shop.run("run_event_groups", **variables)
+    assert states(shop) == {"g": "rolling-back"}
+    last = json.loads(questions.values()[-1])
+    assert last["id"] != first["id"]
+    answers.append(json.dumps({"id": last["id"], "state": "done"}).encode())
+    shop.run("run_event_groups", **variables)
+    assert states(shop) == {"g": "rolled-back"}
+    assert len(questions.values()) == 3
+
+
+def test_a_topic_without_an_answer_in_time_fails_the_rollback(
+    make_journal: Callable[..., Journal],
+    tmp_path: Path,
+    kafka: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop, made = stocked(make_journal), [Topic(kafka, 1), Topic(kafka, 1)]
+    made[0].feeds(shop)
+    questions, answers = (Records(kafka, topic) for topic in made)
+    variables = {"EVENT_GROUP_TOPICS": f"{questions.name},{answers.name}"}
+    text = by_topic([questions, answers])
+    assert submit(shop, tmp_path, text, **variables).status == 0
+    shop.run("run_event_groups", **variables)
+    later(monkeypatch, 601)
+    [line] = shop.run("run_event_groups", **variables).report["lines"]
+    assert f"the topic {questions.name} has not taken it back within 600 s" in line

@@ -67,6 +67,39 @@ def test_hooks_that_acknowledge_are_told_in_the_order_of_the_events(
     assert "  told call shop_functions:told (write done): delivered" in shown
 
 
+def test_a_hook_before_may_arrive_after_the_hook_after(shop: Journal, tmp_path: Path) -> None:
+    arrived: list[str] = []
+    has_ended = threading.Event()
+
+    class Slow(Listening):
+        def do_POST(self) -> None:
+            told = self.body()["told"]
+            if told == "begins":
+                # As on a slow way: the event ends meanwhile, and the hook after it is called.
+                assert has_ended.wait(60)
+            arrived.append(told)
+            self.send_response(204)
+            self.end_headers()
+            if told == "done":
+                has_ended.set()
+
+    with served(Slow) as address:
+        hook = f'[{{http: "http://{address}/told", timeout: 60}}]'
+        text = f"""
+group: g
+events:
+  - name: write
+    statement: UPDATE <account> SET note = 'new' WHERE id = 'ann'
+    hooks: {{before: {hook}, after: {hook}}}
+"""
+        variables = {"EVENT_GROUP_HOSTS": address}
+        assert submit(shop, tmp_path, text, **variables).status == 0
+        assert shop.run("run_event_groups", **variables).status == 0
+    assert arrived == ["done", "begins"]
+    told = {(row["told"], row["state"]) for row in shop.own_rows("hook_delivery")}
+    assert told == {("begins", "delivered"), ("done", "delivered")}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "end"), [("all-for-one", "rolled-back"), ("one-for-one", "partly-done")]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.support import Journal
+from tests.faults.dying import Died
+from tests.integration.support import Journal, Result
 from tests.integration.test_event_groups import cql, executed, shop, submit
-from tidemark.cassandra.schema import table
+from tidemark.cassandra.schema import create_own_tables, table
+from tidemark.context import RunContext
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Event
+from tidemark.event_groups.execution.few_rows import FewRows
+from tidemark.event_groups.stream.owned_tables import OwnedTables, Users
+from tidemark.event_groups.stream.store import Stream
 
 __all__ = ["shop"]
 SLOW = "import time\n\n\ndef value(asked):\n    time.sleep(3)\n    return 'x'\n"
@@ -65,8 +73,24 @@ def of_all_rows(text: str) -> str:
 
 @pytest.mark.parametrize("names_its_row", [True, False])
 def test_a_group_does_not_read_what_another_may_take_back(
-    shop: Journal, tmp_path: Path, sleeps: str, *, names_its_row: bool
+    shop: Journal,
+    tmp_path: Path,
+    sleeps: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    names_its_row: bool,
 ) -> None:
+    has_written, send = threading.Event(), FewRows.send
+
+    def sent(self: FewRows, event: Event, *rest: Any) -> list[str]:
+        # A reader that did not wait would read while the other group has not failed yet.
+        assert event.name != "read" or has_written.wait(60)
+        rows = send(self, event, *rest)
+        if event.name == "write":
+            has_written.set()
+        return rows
+
+    monkeypatch.setattr(FewRows, "send", sent)
     writes, reads = WRITES.replace("SLEEPS", sleeps), of_all_rows(READS)
     if names_its_row:
         reads = READS.replace("DECLARED", "reads: [{table: <account>, key: {id: ann}}]")
@@ -247,3 +271,127 @@ def test_what_does_not_depend_overlaps(
     assert executed(shop)["counts"]["groups_done"] == len(texts)
     notes = {row["id"]: row["note"] for row in shop.rows("account")}
     assert notes == {"ann": "old", "one": "met", "two": "met"}
+
+
+WRITING, READING = (
+    f"group: {{name}}\nevents:\n  - name: e\n    statement: {statement}\n"
+    for statement in (
+        "UPDATE <account> SET note = 'x' WHERE id = 'ann'",
+        "SELECT note FROM <account> WHERE id = 'ann'",
+    )
+)
+
+HOOK = """hooks:
+  after:
+    - if: failed
+      submit:
+        group: undo
+        events:
+          - {name: e, statement: "SELECT note FROM <account> WHERE id = 'ann'"}
+"""
+
+
+def submitted(shop: Journal, folder: Path, text: str, stream: str) -> Result:
+    for name in ("account", "posting"):
+        text = text.replace(f"<{name}>", f"{shop.keyspace}.{name}")
+    file = folder / f"{len(list(folder.iterdir()))}.yaml"
+    file.write_text(text)
+    return shop.run("run_event_groups", "submit", str(file), "--stream", stream)
+
+
+def test_a_group_that_is_refused_takes_no_table(shop: Journal, tmp_path: Path) -> None:
+    assert submitted(shop, tmp_path, WRITING.format(name="g"), "one").status == 0
+    delete = "DELETE FROM <posting> WHERE account = 'ann'"
+    other = f'group: g\nevents: [{{name: e, statement: "{delete}"}}]'
+    assert submitted(shop, tmp_path, other, "one").status == 2
+    assert submitted(shop, tmp_path, other, "two").status == 0
+
+
+def test_a_group_whose_table_was_released_while_it_was_submitted_is_not_executed(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").status == 0
+    submit_it = Stream.submit
+
+    def released_first(self: Stream, definition: Definition) -> tuple[int, bool]:
+        monkeypatch.setattr(Stream, "submit", submit_it)
+        name = f"{shop.keyspace}.account"
+        assert shop.run("run_event_groups", "release", name, "--apply").status == 0
+        assert submitted(shop, tmp_path, WRITING.format(name="b"), "two").status == 0
+        return submit_it(self, definition)
+
+    monkeypatch.setattr(Stream, "submit", released_first)
+    refused = submitted(shop, tmp_path, WRITING.format(name="a"), "one")
+    assert refused.status == 2
+    assert "groups of the stream two use the table" in refused.error_lines[0]
+    assert shop.run("run_event_groups", "--stream", "one").report["state"] == "nothing-to-do"
+    states = {row["id"]: row["state"] for row in shop.own_rows("event_group")}
+    assert states == {"before": "done", "a": "cancelled", "b": "submitted"}
+
+
+def test_a_submission_that_died_does_not_keep_its_tables(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as dying:
+        dying.setattr(Stream, "_place", dies)
+        with pytest.raises(Died):
+            submitted(shop, tmp_path, WRITING.format(name="a"), "one")
+    name = f"{shop.keyspace}.account"
+    assert shop.run("run_event_groups", "release", name, "--apply").status == 0
+    assert submitted(shop, tmp_path, WRITING.format(name="b"), "two").status == 0
+    refused = submitted(shop, tmp_path, WRITING.format(name="a"), "one")
+    assert refused.status == 2
+    assert "groups of the stream two use the table" in refused.error_lines[0]
+    assert shop.run("run_event_groups", "--stream", "two").status == 0
+    assert shop.run("run_event_groups", "release", name, "--apply").status == 0
+    assert submitted(shop, tmp_path, WRITING.format(name="a"), "one").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").report["counts"]["groups_done"] == 1
+
+
+def test_a_table_that_a_stream_writes_is_refused_to_others(shop: Journal, tmp_path: Path) -> None:
+    assert submitted(shop, tmp_path, READING.format(name="r1"), "one").status == 0
+    r2 = READING.format(name="r2") + HOOK
+    assert submitted(shop, tmp_path, r2, "two").status == 0
+    # Two streams read it, so neither may write it.
+    refused = submitted(shop, tmp_path, WRITING.format(name="w1"), "one")
+    assert refused.status == 2
+    [line] = refused.error_lines
+    name = f"{shop.keyspace}.account"
+    assert f"groups of the stream two use the table {name} (" in line
+    waits = shop.run("run_event_groups", "release", name, "--apply")
+    assert waits.status == 2
+    assert f"the group r1 uses the table {name}, and is submitted" in waits.error_lines[0]
+    for stream in ("one", "two"):
+        assert shop.run("run_event_groups", "--stream", stream).status == 0
+    planned = shop.run("run_event_groups", "release", name)
+    assert f"{name}: is not used by one, two any more" in planned.report["lines"]
+    assert submitted(shop, tmp_path, WRITING.format(name="w1"), "one").status == 2
+    assert shop.run("run_event_groups", "release", name, "--apply").status == 0
+    assert {row["operation"] for row in shop.own_rows("audit")} >= {"event group table released"}
+    assert submitted(shop, tmp_path, WRITING.format(name="w1"), "one").status == 0
+    for text in (READING.format(name="r3"), WRITING.format(name="w2")):
+        refused = submitted(shop, tmp_path, text, "two")
+        assert refused.status == 2
+        assert f"groups of the stream one use the table {name} (" in refused.error_lines[0]
+    again = submitted(shop, tmp_path, r2, "two")
+    assert again.status == 0, again.stderr
+    assert again.report["lines"] == ["r2: was submitted before as number 1"]
+    nothing = shop.run("run_event_groups", "release", "no.table", "--apply")
+    assert nothing.status == 2
+
+
+def test_of_two_streams_that_take_a_table_at_once_one_gets_it(shop: Journal) -> None:
+    run = RunContext("run-event-groups", shop.settings(), shop.control, "1")
+    create_own_tables(run.control, run.settings)
+    owned = OwnedTables(run)
+    name = "shop.orders"
+    assert owned.change(name, Users(), Users("one"))
+    assert not owned.change(name, Users(), Users("two"))
+    assert owned.users(name) == Users("one")
+    assert owned.change(name, Users("one"), Users())
+    assert owned.change(name, Users(), Users(readers=frozenset({"two", "three"})))
+    assert not owned.change(name, Users(readers=frozenset({"two"})), Users("two"))

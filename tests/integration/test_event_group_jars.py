@@ -364,7 +364,7 @@ def test_each_job_over_many_rows_says_which_jars_it_has(
                 (load("3"), "org.example:rules 3 cannot be loaded: org.example:base:9: not found"),
                 (load("1", name="Secret"), "note: org.example.Secret cannot be made"),
                 (load("1", name="Broken"), "org.example.Broken cannot be made: not today"),
-                (use("g"), "Cannot resolve function `note`"),
+                (use("g"), "the function note is not allowed"),
                 (load_and_use("1", "a").replace("note(id, n)", "note(id)"), "note"),
             )
         ),

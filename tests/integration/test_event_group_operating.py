@@ -208,7 +208,7 @@ def test_values_are_shown_before_and_after_where_they_are_asked_for(
     text = CORRECTION.replace("<account>", account).replace("<posting>", posting)
     file = tmp_path / "group.yaml"
     file.write_text(text)
-    planned = shop.run("run_event_groups", "submit", "--dry-run", "--values", str(file))
+    planned = shop.run("run_event_groups", "plan", "--values", str(file))
     assert planned.status == 0, planned.stderr
     lines = planned.report["lines"]
     assert lines[lines.index("rows before and after") :] == [
@@ -219,9 +219,11 @@ def test_values_are_shown_before_and_after_where_they_are_asked_for(
         f"  clear: {posting} account=ann n=2: amount 3.5 -> null",
         f"  clear: {posting} account=ann n=3: amount 3.5 -> null",
     ]
-    assert "rows before and after" not in str(
-        shop.run("run_event_groups", "submit", "--dry-run", str(file)).report
-    )
+    dry = shop.run("run_event_groups", "submit", "--dry-run", "--values", str(file))
+    assert dry.report["lines"] == lines
+    hidden = lines[: lines.index("rows before and after")]
+    assert shop.run("run_event_groups", "plan", str(file)).report["lines"] == hidden
+    assert not shop.own_rows("event_group")
     refused = shop.run("run_event_groups", "submit", "--values", str(file))
     assert refused.status == 2
     assert shop.run("run_event_groups", "submit", str(file)).status == 0

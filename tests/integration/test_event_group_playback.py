@@ -60,7 +60,7 @@ events:
     statement: UPDATE <account> SET note = :note WHERE id = 'eve'
     needs: [{as: note, call: "shop_functions:noted"}]
   - {name: bad, statement: "UPDATE <account> SET total = :t WHERE id = 'bad'", values: {t: much}}
-  - {name: behind, statement: "DELETE FROM <account> WHERE id = 'eve'", after: [bad]}
+  - {name: behind, statement: "DELETE FROM <account> WHERE id = 'eve'", after: [bad, note]}
 """
 CELLS = {
     "account": "id, total, note, seen, writetime(total), writetime(note), writetime(seen)",

@@ -127,7 +127,7 @@ def test_retry_of_a_one_for_one_group_takes_back_only_what_failed(
     assert executed(shop, 3)["counts"]["groups_partly_done"] == 1
     assert note_of(shop, "ann") == "kept"
     states = {row["event"]: row["state"] for row in shop.own_rows("group_event")}
-    assert states == {"good": "done", "bad": "failed", "left": "skipped"}
+    assert states == {"good": "done", "bad": "rolled-back", "left": "skipped"}
 
 
 def test_what_a_sibling_of_a_failed_event_has_written_stays(

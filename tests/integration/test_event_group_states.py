@@ -13,6 +13,8 @@ import pytest
 from tests.faults.dying import Died, dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal
+from tests.integration.test_event_group_asked import answering
+from tests.integration.test_event_group_hooks import served
 from tests.integration.test_event_group_rollback import FAILS, note_of
 from tests.integration.test_event_groups import compensated, cql, executed, shop, state, submit
 from tidemark import clock
@@ -104,6 +106,15 @@ def test_a_later_group_wins_over_the_delete_of_an_earlier_one_whatever_the_clock
     submit(shop, tmp_path, insert.replace("NAME", "i2"))
     executed(shop)
     assert note_of(shop, "ann") == "i2"
+    # So is its delete of a row that it has made.
+    shift_clock(10)
+    failing = FAILING.replace("NAME", "made").replace("NEW", "'x'").replace("'ann'", "'eve'", 1)
+    submit(shop, tmp_path, failing)
+    executed(shop, 3)
+    shift_clock(0)
+    submit(shop, tmp_path, insert.replace("NAME", "i3").replace("'ann'", "'eve'"))
+    executed(shop)
+    assert note_of(shop, "eve") == "i3"
 
 
 def test_images_of_a_run_that_died_with_a_fast_clock_are_not_those_of_the_next(
@@ -170,7 +181,9 @@ def test_a_group_that_cannot_be_rolled_back_is_settled_by_hand(
         in refused.error_lines[0]
     )
     planned = shop.run("run_event_groups", "settle", "broken", "--as", "rolled-back")
-    assert "  write: rollback-failed, left as it is" in planned.report["lines"]
+    assert [line for line in planned.report["lines"] if "left" in line] == [
+        "  write: rollback-failed, left as it is"
+    ]
     assert states(shop)["broken"] == "rollback-failed"
     settled = shop.run("run_event_groups", "settle", "broken", "--as", "rolled-back", "--apply")
     assert settled.status == 0
@@ -237,8 +250,19 @@ def test_a_group_that_has_ended_cannot_be_cancelled(shop: Journal, tmp_path: Pat
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        ("now()", "this version does not take a statement: now() "),
+        ('", "is_new": "', "this version cannot read it: events: unknown key is_new; "),
+        (
+            '", "after": ["nobody"], "statement": "',
+            "this version cannot read it: there is no event nobody (events); events are ",
+        ),
+    ],
+)
 def test_a_group_that_an_earlier_version_took_stops_only_itself(
-    shop: Journal, tmp_path: Path, *, has_begun: bool
+    shop: Journal, tmp_path: Path, now: str, says: str, *, has_begun: bool
 ) -> None:
     submit(shop, tmp_path, FAILING.replace("NAME", "old").replace("NEW", "'new'"))
     if has_begun:
@@ -247,15 +271,84 @@ def test_a_group_that_an_earlier_version_took_stops_only_itself(
     groups = table(shop.own_keyspace, "event_group")
     key = "WHERE stream = 'default' AND id = 'old'"
     [row] = shop.control.execute(f"SELECT definition FROM {groups} {key}")
-    older = row["definition"].replace("'new'", "now()")
+    older = row["definition"].replace("'new'", now)
     shop.control.execute(f"UPDATE {groups} SET definition = ? {key} IF EXISTS", (older,))
     submit(shop, tmp_path, "group: next\nevents: [{name: n}]\n")
+    # Nor does it stop those who look at it, or at others.
+    file = str(max(tmp_path.glob("*.yaml")))
+    for words in (("submit", "--dry-run", file), ("status", "old", "--values"), ("--dry-run",)):
+        assert shop.run("run_event_groups", *words).status == 0
     [line, *_] = executed(shop, 3)["lines"]
-    assert ": this version does not take a statement: now() " in line
+    assert f": {says}" in line
     if has_begun:
         assert states(shop)["old"] == "rollback-failed"
         settled = shop.run("run_event_groups", "settle", "old", "--as", "done", "--apply")
         assert settled.status == 0
+        assert not shop.own_rows("before_image")
         executed(shop)
     assert states(shop) == {"old": "done" if has_begun else "rolled-back", "next": "done"}
     assert shop.run("run_event_groups", "status", "old").status == 0
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_no_image_stays_of_an_event_that_never_began(
+    shop: Journal, tmp_path: Path, *, dies: bool
+) -> None:
+    submit(shop, tmp_path, FAILING.replace("NAME", "g").replace("NEW", "'new'"))
+    if dies:
+        with dying_after(Seam.IMAGES_KEPT, 1), suppress(Died):
+            shop.run("run_event_groups")
+        assert shop.run("run_event_groups", "cancel", "g", "--apply").status == 0
+    else:
+        far = 9_000_000_000_000_000
+        cql(shop, f"UPDATE {{account}} USING TIMESTAMP {far} SET note = 'x' WHERE id = 'ann'")
+    executed(shop, 3)
+    assert shop.own_rows("before_image") == []
+
+
+def test_a_group_after_one_that_was_settled_wins_over_its_way_back(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    answers, _ = answering([202])
+    with served(answers) as address:
+        variables = {"EVENT_GROUP_HOSTS": address}
+        text = f"""
+group: g
+events:
+  - name: theirs
+    statement: UPDATE <account> SET note = 'new' WHERE id = 'ann'
+    rollback: {{ask: {{http: "http://{address}/undo"}}}}
+  - name: made
+    statement: INSERT INTO <account> (id, note) VALUES ('eve', 'x')
+    after: [theirs]
+  - {FAILS}, after: [made]}}
+"""
+        assert submit(shop, tmp_path, text, **variables).status == 0
+        shift_clock(10)
+        shop.run("run_event_groups", **variables)
+    assert note_of(shop, "eve") == "no row"
+    shift_clock(0)
+    settled = shop.run("run_event_groups", "settle", "g", "--as", "rolled-back", "--apply")
+    assert settled.status == 0
+    insert = "INSERT INTO <account> (id, note) VALUES ('eve', 'next')"
+    submit(shop, tmp_path, f'group: next\nevents: [{{name: w, statement: "{insert}"}}]\n')
+    executed(shop)
+    assert note_of(shop, "eve") == "next"
+
+
+def test_a_group_after_one_that_was_settled_before_a_run_ended_it_wins_over_what_it_wrote(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    delete = "DELETE FROM <account> WHERE id = 'ann'"
+    submit(shop, tmp_path, f'group: g\nevents: [{{name: d, statement: "{delete}"}}]\n')
+    shift_clock(10)
+    with dying_after(Seam.STATEMENT_SENT, 1), pytest.raises(Died):
+        shop.run("run_event_groups")
+    shift_clock(0)
+    assert shop.run("run_event_groups", "cancel", "g", "--apply").status == 0
+    settled = shop.run("run_event_groups", "settle", "g", "--as", "done", "--apply")
+    assert settled.status == 0, settled.stderr
+    insert = "INSERT INTO <account> (id, note) VALUES ('ann', 'next')"
+    submit(shop, tmp_path, f'group: next\nevents: [{{name: w, statement: "{insert}"}}]\n')
+    executed(shop)
+    assert note_of(shop, "ann") == "next"

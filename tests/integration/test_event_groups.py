@@ -21,8 +21,7 @@ from tidemark.cassandra import conditional
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.event_groups.builder import EventGroup, row
-from tidemark.event_groups.execution import run
-from tidemark.event_groups.stream import store
+from tidemark.event_groups.stream import holding, store
 from tidemark.event_groups.stream.states import StoredEvent
 
 TABLES = {
@@ -442,8 +441,8 @@ events:
 def test_groups_are_read_in_parts_and_each_is_executed_once(
     shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "_TOGETHER", 3)
-    monkeypatch.setattr(run, "MOST_EVENTS", 4)
+    monkeypatch.setattr(holding, "_TOGETHER", 3)
+    monkeypatch.setattr(holding, "MOST_EVENTS", 4)
     monkeypatch.setattr(store, "_PAGE", 2)
     free = [FREE.replace("NAME", f"free-{number}") for number in range(7)]
     broken, behind = compensated("broken", "mended", "much"), compensated("behind", "mended", "1")
@@ -546,3 +545,43 @@ def test_tables_of_cassandra_itself_are_not_written(shop: Journal, tmp_path: Pat
         result = submit(shop, tmp_path, text)
         assert result.status == 2
         assert f"{name} belongs to Cassandra" in result.error_lines[0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rest"),
+    [
+        ("UPDATE <account> SET seen = 'now' WHERE id = 'ann'", ""),
+        ("UPDATE <account> SET seen = :at WHERE id = 'ann'", "values: {at: Now}"),
+        ("INSERT INTO <account> (id, seen) VALUES ('ann', :at)", "values: {at: ' now '}"),
+        ("SELECT id FROM <account> WHERE seen < 'now' ALLOW FILTERING", ""),
+        (
+            "UPDATE <account> SET note = 'now' WHERE id = 'ann'",
+            "rollback: {statements: [{values: {at: now}, statement: "
+            "\"UPDATE <account> SET seen = :at WHERE id = 'ann'\"}]}",
+        ),
+    ],
+)
+def test_now_as_a_time_is_refused_since_it_is_another_one_each_time(
+    shop: Journal, tmp_path: Path, statement: str, rest: str
+) -> None:
+    text = f'group: g\nevents:\n  - name: e\n    statement: "{statement}"\n    {rest}\n'
+    refused = submit(shop, tmp_path, text)
+    assert refused.status == 2
+    name = f"{shop.keyspace}.account"
+    assert f" of {name} gets `now`, which is another time" in refused.error_lines[0]
+
+
+def test_now_out_of_a_result_fails_its_event(shop: Journal, tmp_path: Path) -> None:
+    text = """
+group: g
+events:
+  - {name: read, statement: "SELECT note FROM <account> WHERE id = 'ann'"}
+  - name: e
+    statement: UPDATE <account> SET seen = :note WHERE id = 'ann'
+    needs: [{event: read, as: note}]
+    after: [read]
+"""
+    cql(shop, "UPDATE {account} SET note = 'now' WHERE id = 'ann'")
+    assert submit(shop, tmp_path, text).status == 0
+    [line] = executed(shop, 3)["lines"]
+    assert line.startswith("g: rolled-back: e: the column seen gets `now`")

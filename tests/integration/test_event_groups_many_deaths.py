@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from tests.faults.dying import Died, dying_after
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.seams import Seam
 from tests.integration.support import Journal
+from tests.integration.test_event_group_states import shift_clock
 from tests.integration.test_event_groups_many import cql, each, shop, submit, wanted
 
-__all__ = ["shop"]
+__all__ = ["shift_clock", "shop"]
 # In the order in which a run passes them; with calls 2 what is kept are before-images, and what is
 # sent is the way back.
 WRITES = (
@@ -98,3 +100,19 @@ def test_rows_that_a_dead_run_has_kept_are_not_mixed_with_those_of_the_next(
     cql(shop, "DELETE FROM {wanted} WHERE id = 3")
     assert shop.run("run_event_groups").status == 0
     assert {row["c"] for row in shop.rows("item")} == {*range(10)} - {3}
+
+
+def test_rows_as_they_were_are_deleted_though_a_run_died_at_the_end_of_their_group(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    wanted(shop, 10)
+    submit(shop, tmp_path, each("update"))
+    shift_clock(10)
+    with dying_after(Seam.GROUP_STATE_SET, 2), pytest.raises(Died):
+        shop.run("run_event_groups")
+    kept = {row["kind"] for row in shop.own_rows("named_result")}
+    assert kept == {"before", "result"}
+    shift_clock(0)
+    assert shop.run("run_event_groups").report["state"] == "nothing-to-do"
+    for name in ("named_result", "named_result_size"):
+        assert {row["kind"] for row in shop.own_rows(name)} == {"result"}

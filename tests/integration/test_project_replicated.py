@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.projections import Projections
 from tests.integration.test_project_sources import LOG, LOG_TABLE
 from tidemark.cassandra.schema import table
+from tidemark.window import iso
 
 FOR_EVER = {"KAFKA_JOURNAL_DELAY": str(10**9)}
 
@@ -70,11 +71,21 @@ def test_runs_of_replicate_say_how_far_they_are(projections: Projections, kafka:
     projections.define(definition, LOG_TABLE)
     topic.append("a", [1])
     topic.flush()
-    assert journal.run("replicate").status == 0
+    report = journal.run("replicate").report
+    hour = (report["done_start"], report["done_end"])
+    assert hour[0] == iso(FIRST)
+    assert report["details"] == {
+        "topics": {topic.name: {"done_start": hour[0], "done_end": hour[1]}}
+    }
     first = {row["partition"]: row["replicated_to"] for row in journal.own_rows("replicated_topic")}
     assert set(first) == {0, 1}
+    reached = min(first.values())
+    assert hour[1] == iso(reached.replace(minute=0, second=0, microsecond=0, tzinfo=UTC))
     # A run that finds nothing new knows that there is nothing.
-    assert journal.run("replicate").report["state"] == "nothing-to-do"
+    idle = journal.run("replicate").report
+    assert idle["state"] == "nothing-to-do"
+    assert idle["done_start"] == hour[0]
+    assert idle["done_end"] >= hour[1]
     again = {row["partition"]: row["replicated_to"] for row in journal.own_rows("replicated_topic")}
     assert all(again[one] > first[one] for one in first)
     assert projections.run(12, 13).report["pieces"]["done"] == 1
@@ -89,7 +100,9 @@ def test_partition_that_stops_holds_the_time_bucket(projections: Projections, ka
     topic.append("a", [1])
     topic.record(b"b", b"{", partition=1)
     topic.flush()
-    assert journal.run("replicate").status != 0
+    stopped = journal.run("replicate")
+    assert stopped.status != 0
+    assert stopped.report["done_start"] is None
     assert projections.run(12, 13).report["pieces"]["held"] == 1
     topic.feeds(journal, KAFKA_JOURNAL_POISON="skip")
     assert journal.run("replicate").status == 0

@@ -17,7 +17,7 @@ from tests.integration.projections import TOTALS, TOTALS_TABLE, Projections
 from tests.integration.support import Journal
 from tests.integration.test_project_sources import LOG, LOG_TABLE
 from tests.integration.test_tag_write import message
-from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+from tidemark.cassandra.schema import SCHEMA_DIR, create_tables, table
 from tidemark.partitioning.keys import slice_of
 from tidemark.retention.own_tables.skipped import NUMBERS, OFFSETS, SKIPS, unneeded
 from tidemark.spark.local_rows import local_rows
@@ -177,19 +177,14 @@ def test_event_groups_that_ended_long_ago_go_with_all_that_is_theirs(
         assert {row["group_id"] for row in journal.own_rows(name)} == {"young", "stuck"}
 
 
-@pytest.mark.long
-def test_records_that_were_refused_as_groups_long_ago_go(journal: Journal, tmp_path: Path) -> None:
-    policies = "policies: [{name: refused, target: quarantined-groups, keep-days: 90}]"
-    (tmp_path / "retention.yaml").write_text(policies)
-    key = {"stream": "s", "topic": "t", "partition": 0}
-    for offset, found in enumerate([OLD, YOUNG, OLD]):
-        put(journal, "quarantined_group", {**key, "offset": offset, "found_at": found})
-    put(journal, "event_group_source", {**key, "next_offset": 3, "updated_at": OLD})
-    assert journal.run("purge").report["counts"]["quarantined_groups_deleted"] == 0
-    result = journal.run("purge", "--apply")
-    assert result.report["counts"]["quarantined_groups_deleted"] == 2, result.stderr
-    assert [row["offset"] for row in journal.own_rows("quarantined_group")] == [1]
-    assert len(journal.own_rows("event_group_source")) == 1
+def test_reports_expire_by_themselves(journal: Journal) -> None:
+    name = table(journal.own_keyspace, "run")
+    for days in (7, 0):
+        run_id = journal.run("purge", KEEP_REPORTS_DAYS=str(days)).report["run_id"]
+        [row] = journal.control.execute(
+            f"SELECT TTL(report) AS left FROM {name} WHERE run_id = ?", (run_id,)
+        )
+        assert row["left"] == (pytest.approx(days * 86_400, abs=3600) if days else None)
 
 
 @pytest.mark.long

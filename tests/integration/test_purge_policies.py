@@ -104,8 +104,6 @@ def test_old_rows_of_own_tables_go_and_what_may_be_needed_stays(tagged: Journal)
             list(row.values()),
         )
 
-    put("run", run_id="old", finished_at=old)
-    put("run", run_id="young", finished_at=young)
     for source, name, at in (
         ("a", "p", old),
         ("b", "p", old),
@@ -125,20 +123,16 @@ def test_old_rows_of_own_tables_go_and_what_may_be_needed_stays(tagged: Journal)
         put("finding", **key, state=state, last_seen=at)
     file = policies(
         tagged,
-        "- {name: reports, target: runs, keep-days: 90}",
         "- {name: bad, target: quarantine, keep-days: 90}",
         "- {name: found, target: findings, keep-days: 90}",
     )
     applied = tagged.run("purge", "--apply", **file)
     counts = applied.report["counts"]
-    assert (counts["partitions_deleted"], counts["ranges_deleted"]) == (3, 1), applied.stdout
-    runs = {row["run_id"] for row in tagged.own_rows("run")}
-    assert "old" not in runs
-    assert "young" in runs
+    assert (counts["partitions_deleted"], counts["ranges_deleted"]) == (2, 1), applied.stdout
     left = {(row["source"], row["persistence_id"]) for row in tagged.own_rows("quarantine")}
     assert left == {("b", "q"), ("b", "p2")}
     assert {row["time_bucket"] for row in tagged.own_rows("finding")} == {2, 3}
-    assert {row["name"] for row in tagged.own_rows("policy_piece")} == {"reports", "bad", "found"}
+    assert {row["name"] for row in tagged.own_rows("policy_piece")} == {"bad", "found"}
 
 
 def refusal(journal: Journal, what: str, *options: str, **variables: str) -> str:

@@ -19,7 +19,7 @@ policies:
   - {name: views, target: tag-views}
   - {name: left-over, target: deleted-events}
   - {name: snaps, target: snapshots, keep: 1}
-  - {name: reports, target: runs, keep-days: 1}
+  - {name: bad, target: quarantine, keep-days: 1}
 """
 WRITTEN = {
     "messages": ("persistence_id, sequence_nr", "event"),

@@ -146,6 +146,23 @@ def test_partitions_can_be_added_to_a_topic(tenant: Journal, topic: Topic) -> No
     assert numbers(tenant, "moves") == [1, 2]
 
 
+def test_a_partition_that_was_added_is_not_read_before_what_is_older(
+    tenant: Journal, topic: Topic
+) -> None:
+    for number in range(1, 9):
+        topic.append("stays", [number])
+    topic.append("moves", [1, 2])
+    topic.append("moves", [3, 4], partition=1)
+    topic.append("moves", [5, 6], partition=1)
+    topic.append("stays", [9])
+    topic.flush()
+    done(tenant.run("replicate", REPLICATE_MAX_RECORDS="4"))
+    assert numbers(tenant, "stays") == list(range(1, 10))
+    assert numbers(tenant, "moves") == list(range(1, 7))
+    assert quarantine(tenant) == []
+    assert pointers(tenant) == {0: 9, 1: 1}
+
+
 def test_a_range_that_was_not_ended_gives_way_to_the_pointer_of_another_replicator(
     tenant: Journal, topic: Topic
 ) -> None:

@@ -47,10 +47,10 @@ def tenant(make_journal: Callable[..., Journal], topic: Topic) -> Journal:
 
 
 def held(tenant: Journal, *options: str) -> list[dict[str, Any]]:
-    """Return what the command prints."""
+    """Return what the command shows."""
     result = tenant.run("replicate", "held", *options)
     assert result.status == 0, result.stderr
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return [json.loads(line) for line in result.report["lines"]]
 
 
 def edited(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -99,6 +99,27 @@ def test_a_mended_record_is_replayed_in_its_place_and_read_so_ever_after(
     topic.flush()
     done(tenant.run("replicate"))
     assert [event[2] for event in events(tenant) if event[0] == "bad"] == [1, 2, 3, 4]
+
+
+def test_all_held_records_are_saved_and_the_first_shown(
+    tenant: Journal, topic: Topic, tmp_path: Path
+) -> None:
+    for number in range(24):
+        topic.record(f"bad-{number:02}".encode(), b"{")
+    topic.flush()
+    done(tenant.run("replicate"))
+    file = tmp_path / "held.jsonl"
+    shown = tenant.run("replicate", "held", "--save", str(file)).report
+    assert shown["counts"] == {"records_held": 25}
+    *lines, more = shown["lines"]
+    saved = file.read_text().splitlines()
+    assert (len(saved), saved[:20]) == (25, lines)
+    assert more == "and 5 more; name keys, or save all to a file"
+    mended = tenant.run("replicate", "mend", str(file))
+    assert mended.report["counts"] == {"records_mended": 0, "records_unchanged": 25}
+    refused = tenant.run("replicate", "held", "--save", str(tmp_path / "no" / "file"))
+    assert refused.status == 2
+    assert "cannot be saved: No such file or directory" in refused.error_lines[0]
 
 
 @pytest.mark.long

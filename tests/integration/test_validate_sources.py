@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.integration import fold_books
 from tests.integration.projections import (
     HOUR_MS,
     LATEST,
@@ -18,6 +19,10 @@ from tests.integration.projections import (
 )
 from tests.integration.replicator import Replicator
 from tests.integration.support import Result
+from tests.integration.test_project_modes import LOG, LOG_TABLE
+from tests.integration.test_project_rollups import ROLLUP, ROLLUP_TABLE
+from tests.integration.test_project_sources import LOG as OF_TOPIC
+from tests.integration.test_project_sources import Orders
 from tests.integration.test_tag_write import window
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.user_checks.suite import SUITES
@@ -168,3 +173,64 @@ def test_checks_and_suites_have_every_source(projections: Projections, tmp_path:
     assert later["rows_fails"].startswith(dropped)
     assert later["heads"].startswith("metajournal: ")
     assert "TIDEMARK_KAFKA_JOURNAL_KEYSPACE" in later["heads"]
+
+
+OF_PROJECTIONS = {
+    "tags": ("{events: totals}", "SELECT time_bucket, persistence_id, amount FROM events"),
+    "fold": ("{events: books}", "SELECT time_bucket, persistence_id, amount FROM events"),
+    "topic": ("{events: orders}", "SELECT time_bucket, persistence_id, amount FROM events"),
+    "books": ("{read-model: books}", "SELECT persistence_id, balance AS amount FROM read_model"),
+    "log": ("{read-model: log}", "SELECT persistence_id, amount FROM read_model"),
+    "kinds": ("{read-model: kinds}", "SELECT kind AS tag, total AS amount FROM read_model"),
+}
+
+
+def test_checks_have_the_events_and_read_models_of_every_kind_of_projection(
+    projections: Projections, tmp_path: Path
+) -> None:
+    journal = projections.journal
+    projections.define(TOTALS, TOTALS_TABLE, "totals.sql")
+    projections.define(ROLLUP, ROLLUP_TABLE, "kinds.sql")
+    projections.define(LOG, LOG_TABLE, "log.sql")
+    projections.define(OF_TOPIC.replace("name: log", "name: orders"), None, "orders.sql")
+    fold_books.define(projections, table=fold_books.TABLE)
+    events = (
+        event("a", 1, 0.1, "red", kind="in", amount=10),
+        event("b", 1, 1.1, "blue", kind="in", amount=40),
+    )
+    projections.insert(*events)
+    projections.insert_progress(*events)
+    projections.list_persistence_ids()
+    orders = Orders(journal)
+    orders.head("o", 2)
+    for number, hours, amount in ((1, 0.2, 10), (2, 1.2, 40)):
+        payload = json.dumps({"kind": "in", "amount": amount})
+        orders.append("o", number, hours, payload_type="json", payload_txt=payload)
+    projections.validated(0, 1)
+    names = ("totals", "books", "log")
+    ran = projections.run(0, 2, *(text for name in names for text in ("--projection", name)))
+    assert ran.status == 0, ran.stderr
+    checks = tmp_path / "checks"
+    checks.mkdir()
+    for name, (source, select) in OF_PROJECTIONS.items():
+        # A check that warns reports nothing of time buckets that have passed.
+        low = "amount < 30" if "events" in source else "{warn: amount < 30}"
+        check(checks, name, f"source: {source}\ncheck: {low}", select)
+        check(checks, f"{name}_passes", f"source: {source}\ncheck: amount > 5", select)
+
+    found = validated(projections, checks, KAFKA_JOURNAL_KEYSPACE=journal.keyspace)
+
+    assert found.status == 3, found.stderr
+    reported = {
+        (row["check_name"], row["persistence_id"] or row["tag"], row["time_bucket"])
+        for row in journal.own_rows("finding")
+        if row["layer"] == "user"
+    }
+    assert reported == {
+        ("tags", "b", START_MS + HOUR_MS),
+        ("fold", "b", START_MS + HOUR_MS),
+        ("topic", "o", START_MS + HOUR_MS),
+        ("books", "b", NO_TIME_BUCKET),
+        ("log", "b", NO_TIME_BUCKET),
+        ("kinds", "in", NO_TIME_BUCKET),
+    }

@@ -147,9 +147,13 @@ class Chain:
         )
         return self._run(dag_id, run, params)
 
-    def _consume(self, dag_id: str) -> list[dict[str, Any]]:
-        asset = _asset_of(dags(*self.settings.items())[dag_id])
-        return self.events.pop(asset, [])
+    def _consume(self, dag_id: str) -> list[SimpleNamespace]:
+        condition = dags(*self.settings.items())[dag_id].timetable.asset_condition
+        return [
+            SimpleNamespace(asset=SimpleNamespace(name=asset.name), extra=extra)
+            for asset in condition.objects
+            for extra in self.events.pop(asset.name, [])
+        ]
 
     def _run(self, dag_id: str, run: Any, params: Mapping[str, Any] | None = None) -> Ended:
         dag = dags(*self.settings.items())[dag_id]
@@ -289,17 +293,12 @@ class _Outlets:
         return self._found.setdefault(asset.name, outlet)
 
 
-def _asset_of(dag: Any) -> str:
-    [asset] = [condition.name for condition in dag.timetable.asset_condition.objects]
-    return str(asset)
-
-
-def _started_by(extras: Sequence[Mapping[str, Any]]) -> Any:
+def _started_by(consumed: Sequence[SimpleNamespace]) -> Any:
     return SimpleNamespace(
         run_type=SimpleNamespace(value="asset_triggered"),
         logical_date=None,
         data_interval_start=None,
         data_interval_end=None,
-        consumed_asset_events=[SimpleNamespace(extra=extra) for extra in extras],
+        consumed_asset_events=list(consumed),
         conf={},
     )

@@ -14,7 +14,8 @@ from tidemark.event_groups.definition.row_keys import RowKey, canonical
 from tidemark.event_groups.execution.rollback import in_order
 from tidemark.event_groups.execution.undo import Now
 from tidemark.event_groups.stream.chunks import Extent, Occupied, collides
-from tidemark.event_groups.stream.states import EventState, StoredEvent
+from tidemark.event_groups.stream.holding import Held, OpenGroup, as_known
+from tidemark.event_groups.stream.states import EventState, GroupState, StoredEvent
 
 SAME = {
     "uuid": ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
@@ -127,14 +128,35 @@ def test_two_groups_collide_if_one_writes_what_the_other_reads_or_writes(
     assert collides(one, other) == model(one, other) == collides(other, one)
 
 
-@given(st.lists(EXTENTS, max_size=5), EXTENTS)
-def test_a_group_meets_many_others_as_it_meets_one_of_them(
-    others: list[Extent[int]], group: Extent[int]
+@given(st.lists(EXTENTS, max_size=6))
+def test_a_group_meets_many_others_as_it_meets_one_of_them(groups: list[Extent[int]]) -> None:
+    numbered = [Extent(n, one.events, one.rows, one.reads) for n, one in enumerate(groups)]
+    occupied: Occupied[int] = Occupied()
+    for place, group in enumerate(numbered):
+        found = occupied.meeting(group)
+        meeting = [one.item for one in numbered[:place] if model(one, group)]
+        assert (found in meeting) if meeting else found is None
+        occupied.add(group)
+
+
+@given(st.lists(st.tuples(EXTENTS, st.booleans()), max_size=6), EXTENTS)
+def test_groups_that_must_wait_are_the_same_after_they_were_kept(
+    groups: list[tuple[Extent[int], bool]], group: Extent[int]
 ) -> None:
-    numbered = [Extent(n, one.events, one.rows, one.reads) for n, one in enumerate(others)]
-    found = Occupied(numbered).meeting(group)
-    meeting = [one.item for one in numbered if model(one, group)]
-    assert (found in meeting) if meeting else found is None
+    held = Held()
+    for place, (one, is_stuck) in enumerate(groups):
+        held.holder(of_group(one, place, is_stuck=is_stuck))
+    kept, known = Held(), as_known(held.as_text(7))
+    assert known.reached == 7
+    assert all(kept.holder(one) for one in known.groups)
+    assert (kept.groups, kept.stuck, kept.are_enough) == (held.groups, held.stuck, held.are_enough)
+    asked = of_group(group, 9, is_stuck=False)
+    assert (kept.holder(asked) is None) == (held.holder(asked) is None)
+
+
+def of_group(one: Extent[int], place: int, *, is_stuck: bool) -> Extent[OpenGroup]:
+    state = GroupState.ROLLBACK_FAILED if is_stuck else GroupState.SUBMITTED
+    return Extent(OpenGroup(f"g{place}", place, state), one.events, one.rows, one.reads)
 
 
 @st.composite

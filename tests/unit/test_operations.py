@@ -44,7 +44,7 @@ FIELDS = {
 """Fields of the forms whose parameter of a command has another name."""
 OF_REPLICATE = {"topic": "topics", "key": "keys", "file": "records"}
 """The same of `replicate`, whose commands have files and keys."""
-OF_EVENT_GROUPS = {"group": "groups"}
+OF_EVENT_GROUPS = {"group": "groups", "table": "tables"}
 """The same of `run_event_groups`; a playback has the group as an option."""
 NOT_IN_FORM = {"save", "values"}
 """A file on the worker that ran the task is of no use to a reader of the UI, and logs are read by

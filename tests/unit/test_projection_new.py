@@ -51,7 +51,7 @@ def test_files_that_are_there_stay(directory: Path) -> None:
     (directory / "first.sql").write_text("mine")
     with pytest.raises(InvalidInput, match=r"there already: .*test_first\.py"):
         new.write("first", Mode.FOLD, None, print)
-    with pytest.raises(InvalidInput, match=r"there already: first\.sql"):
+    with pytest.raises(InvalidInput, match=r"there already: first\.cql, first\.sql"):
         new.write("first", Mode.UPSERT, None, print)
     assert (directory / "first.sql").read_text() == "mine"
 

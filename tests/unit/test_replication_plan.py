@@ -171,3 +171,47 @@ def test_batches_reach_every_end_and_are_no_larger_than_they_may_be(
         )
         starts |= {one: end for one, (_, end) in spans.items()}
     assert starts == ends
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=12).map(sorted), max_size=4),
+    st.integers(1, 12),
+    st.sets(st.integers(0, 3)),
+)
+def test_no_partition_begins_before_all_that_is_older_in_the_others(
+    times: list[list[int]], most: int, begun: set[int]
+) -> None:
+    partitions = [TopicPartition("journal", number) for number in range(len(times))]
+    starts = {one: int(one.partition in begun) for one in partitions}
+    ends = {one: len(times[one.partition]) for one in partitions}
+    older = {
+        one: {
+            other: sum(at < times[one.partition][0] for at in times[other.partition])
+            for other in partitions
+            if other != one
+        }
+        for one in partitions
+        if one.partition not in begun
+    }
+    while spans := cut(starts, ends, most, older):
+        assert all(end > first for first, end in spans.values())
+        starts |= {one: end for one, (_, end) in spans.items()}
+        for one in spans.keys() & older.keys():
+            assert all(starts[other] >= end for other, end in older[one].items())
+    assert starts == ends
+    # One that cannot go on holds up no other.
+    starts = dict.fromkeys(partitions, 0)
+    for stopped in partitions[:1]:
+        del ends[stopped]
+    while spans := cut(starts, ends, most, older):
+        starts |= {one: end for one, (_, end) in spans.items()}
+    assert all(starts[one] == end for one, end in ends.items())
+
+
+def test_partitions_that_wait_for_each_other_go_on_nevertheless() -> None:
+    first, second = (TopicPartition("journal", number) for number in range(2))
+    starts, ends = {first: 0, second: 0}, {first: 9, second: 9}
+    older = {first: {second: 3}, second: {first: 5}}
+    while spans := cut(starts, ends, 4, older):
+        starts |= {one: end for one, (_, end) in spans.items()}
+    assert starts == ends

@@ -55,8 +55,8 @@ def test_values_are_of_their_types(tmp_path: Path) -> None:
     [
         ("- {name: a, target: tag-vews}", "2:13", "unknown target tag-vews", "write tag-views"),
         ("- {name: a}", "2:3", "the target is missing", "known are"),
-        ("- {target: runs, keep-days: 9}", "2:3", "name is missing", "add `name: "),
-        ("- {name: a, target: runs}", "2:3", "keep-days is missing", "add `keep-days: 90`"),
+        ("- {target: ledger, keep-days: 9}", "2:3", "name is missing", "add `name: "),
+        ("- {name: a, target: ledger}", "2:3", "keep-days is missing", "add `keep-days: 90`"),
         (
             "- {name: a, target: tag-views, keep-days: soon}",
             "2:43",
@@ -95,13 +95,19 @@ def test_values_are_of_their_types(tmp_path: Path) -> None:
             "the target table-ttl no longer exists",
             "ALTER TABLE",
         ),
-        (f"{REST}\n- {{name: rest, target: runs, keep-days: 9}}", "3:10", "the name rest", "one"),
+        (
+            "- {name: a, target: runs, keep-days: 9}",
+            "2:13",
+            "the target runs no longer exists",
+            "TIDEMARK_KEEP_REPORTS_DAYS",
+        ),
+        (f"{REST}\n- {{name: rest, target: ledger, keep-days: 9}}", "3:10", "the name rest", "one"),
         (f"{RED}\n- {{name: b, target: tag-views, tags: [x, red]}}", "3:42", "the tag red", "one"),
         (f"{REST}\n- {{name: b, target: tag-views}}", "3:21", "all tags that no other", "one"),
         (
-            "- {name: a, target: runs, keep-days: 9}\n- {name: b, target: runs, keep-days: 8}",
+            "- {name: a, target: ledger, keep-days: 9}\n- {name: b, target: ledger, keep-days: 8}",
             "3:21",
-            "the policy a has the target runs, too",
+            "the policy a has the target ledger, too",
             "one",
         ),
         (

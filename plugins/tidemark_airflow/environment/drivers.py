@@ -94,13 +94,14 @@ def report_of(run_id: str, environment: Mapping[str, str], home: Path) -> dict[s
     return report
 
 
-def projection_names(home: Path) -> list[str]:
-    """Return the names of all projections on this machine.
+def projection_names(home: Path, *, of_topics: bool = False) -> list[str]:
+    """Return the names of all projections on this machine, or of those that read a topic.
 
     Raises:
         AirflowFailException: there is no directory of definitions.
     """
-    ended = _library(home, {}, "tidemark.projection.definition.names")
+    options = ["--of-topics"] if of_topics else []
+    ended = _library(home, {}, "tidemark.projection.definition.names", *options)
     if ended.returncode:
         raise AirflowFailException(ended.stderr.strip().splitlines()[-1])
     names: list[str] = json.loads(ended.stdout)

@@ -24,7 +24,7 @@ _OF_OTHERS = frozenset(
         ),
         *("AIRFLOW_HOSTS", "AIRFLOW_PORT", "AIRFLOW_OWNER", "AIRFLOW_NOTIFIER"),
         "AIRFLOW_DEADLINE_MINUTES",
-        *("REPLICATE_MINUTES", "EVENT_GROUPS_MINUTES"),
+        *("REPLICATE_MINUTES", "KAFKA_CONNECTIONS", "EVENT_GROUPS_MINUTES"),
     )
 )
 """The variables of Airflow's plugin and of the embedded servers."""

@@ -133,6 +133,7 @@ class _Report:
                     self.content,
                     started_at=self.started_at,
                     finished_at=clock.now(),
+                    ttl=settings.keep_reports_seconds,
                 )
 
     def show(self, *, as_json: bool) -> None:

@@ -12,6 +12,8 @@ from tidemark.event_groups.execution import declared_rows
 from tidemark.event_groups.outside import check as outside
 from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
+from tidemark.event_groups.stream.owned_tables import OwnedTables, refusal
+from tidemark.event_groups.stream.store import Stream
 
 
 class Checks:
@@ -23,7 +25,7 @@ class Checks:
         Raises:
             DefinitionError: the file of a projection cannot be used.
         """
-        self._run = run
+        self._run, self._stream = run, Stream(run, stream)
         self._owner = tables.owners(run.settings)
         self._loaded = LoadedLibraries(run, stream).at(END)
 
@@ -33,10 +35,16 @@ class Checks:
         Raises:
             DefinitionError: it cannot be executed; the error names the place in its file.
         """
-        self._check(definition, fault, self._loaded)
+        # One that was submitted before had its tables then, and so had those of its hooks.
+        is_known = self._stream.has(definition.group.group)
+        self._check(definition, fault, self._loaded, is_known=is_known)
 
-    def _check(self, definition: Definition, fault: Fault, loaded: Sequence[Loaded]) -> None:
+    def _check(
+        self, definition: Definition, fault: Fault, loaded: Sequence[Loaded], *, is_known: bool
+    ) -> None:
         tables.check(self._run.control, self._owner, definition, fault)
+        if not is_known:
+            self._check_users(definition, fault)
         declared_rows.check(self._run.control, definition, fault)
         known = outside.check(self._run.settings, definition, fault, loaded)
         if definition.functions or any(map(definition.has_many, definition.group.events)):
@@ -49,4 +57,15 @@ class Checks:
         for _, hook, place in hooks_of(definition.group):
             if hook.submit is not None:
                 inner = within(fault, (*place, "submit"))
-                self._check(Definition(hook.submit), inner, known)
+                self._check(Definition(hook.submit), inner, known, is_known=is_known)
+
+    def _check_users(self, definition: Definition, fault: Fault) -> None:
+        owned = OwnedTables(self._run)
+        others = {
+            name: owned.users(name).other(self._stream.name, writes=writes)
+            for name, writes in definition.tables.items()
+        }
+        for place, event in enumerate(definition.group.events):
+            for one in definition.statements_of(event.name):
+                if other := others[one.name]:
+                    raise fault(*refusal(other, one.name), "events", place, "statement")

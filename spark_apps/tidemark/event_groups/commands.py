@@ -15,10 +15,12 @@ from tidemark.event_groups.checks import Checks
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import load
 from tidemark.event_groups.definition.tables import with_comparable_keys
+from tidemark.event_groups.execution.rollback import is_needed
 from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.operating import preview
 from tidemark.event_groups.stream.history import existing
-from tidemark.event_groups.stream.states import EventState, GroupState
+from tidemark.event_groups.stream.owned_tables import OwnedTables, Users
+from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
 from tidemark.event_groups.topic.run import run_submit_topic
@@ -81,6 +83,8 @@ def _submit_files(
     submitted = Stream(run, stream)
     if dry_run:
         groups = [with_comparable_keys(run.control, one) for one, _ in checked]
+        for definition in groups:
+            submitted.require_free(definition)
         lines = preview.shown(run.control, groups, submitted.open(), shows_values=shows_values)
         return Outcome(RunState.PLANNED, PieceCounts(len(checked)), counts, lines)
     for definition, _ in checked:
@@ -129,6 +133,50 @@ def run_settle(
     return _change(run, stream, name, then, "settled", apply=apply)
 
 
+def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
+    """Let other streams use a table, once no open group of its streams does.
+
+    Raises:
+        InvalidInput: no stream uses it, or an open group does.
+    """
+    create_own_tables(run.control, run.settings)
+    owned = OwnedTables(run)
+    name = owned.named(name)
+
+    def plan() -> Plan:
+        users = owned.users(name)
+        if not users.all:
+            raise InvalidInput(
+                f"no stream uses the table {name}", do="name it as keyspace.table, as groups do"
+            )
+        for stream in users.all:
+            for group in Stream(run, stream).open():
+                if group.definition.refusal or name in group.definition.tables:
+                    raise InvalidInput(
+                        f"the group {group.id} uses the table {name}, and is {group.state}",
+                        where=f"stream {stream}",
+                        do="wait until it has ended, or cancel or settle it",
+                    )
+
+        def change(ensure_locked: EnsureLocked) -> dict[str, int]:
+            ensure_locked()
+            if not owned.change(name, users, Users()):
+                raise InvalidInput(
+                    f"the streams that use the table {name} have changed meanwhile",
+                    do="run it again",
+                )
+            return {"tables": 1}
+
+        lines = [f"{name}: is not used by {', '.join(users.all)} any more"]
+        return Plan({"tables": 1}, lines, change)
+
+    return guarded_change(
+        *(run, "event group table released", name, plan),
+        lock=lambda: Locks.of(run, [f"event-group-table/{name}"]),
+        apply=apply,
+    )
+
+
 def _change(
     run: RunContext,
     stream: str,
@@ -154,17 +202,27 @@ def _change(
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()
-            if not stored.set_state(name, group.state, then, reason, is_cancelled=is_cancelled):
+            # A run that died may have noted it of the events alone.
+            newest = stored.newest_write_time(name) if then.has_ended else 0
+            if not stored.set_state(
+                *(name, group.state, then, reason),
+                last_write_time=newest or None,
+                is_cancelled=is_cancelled,
+            ):
                 raise InvalidInput(
                     f"the group {name} is {stored.state_of(name)[0]} meanwhile",
                     where=f"stream {stream}",
                     do="look at its status, and decide once more",
                 )
+            if then.has_ended:
+                stored.images.win_over_earlier_runs(name)
+                ensure_locked()
+                stored.images.forget(name, ensure_locked)
             return {"groups": 1}
 
         lines = [f"{name}: {group.state} becomes {then}"]
         if then.has_ended and group.state is not GroupState.SUBMITTED:
-            lines += _left(stored, name)
+            lines += _left(stored, group)
         return Plan({"groups": 1}, lines, change)
 
     return guarded_change(
@@ -178,13 +236,16 @@ def _change(
     )
 
 
-def _left(stream: Stream, name: str) -> list[str]:
+def _left(stream: Stream, group: StoredGroup) -> list[str]:
     """Return the events of a group that nobody takes back, for people."""
-    taken_back = (EventState.ROLLED_BACK, EventState.SKIPPED, EventState.PENDING)
+    events = stream.events(group.id)
+    if group.definition.refusal:
+        return [f"  {event}: {stored.state}, left as it is" for event, stored in events.items()]
     return [
         f"  {event}: {stored.state}, left as it is"
-        for event, stored in stream.events(name).items()
-        if stored.state not in taken_back
+        for event, stored in events.items()
+        if is_needed(group.definition, event, stored)
+        and (group.takes_back_all or stored.state is not EventState.DONE)
     ]
 
 

@@ -17,11 +17,13 @@ def write_report(
     *,
     started_at: datetime,
     finished_at: datetime,
+    ttl: int,
 ) -> None:
-    """Store a report under its run id."""
+    """Store a report under its run id, for `ttl` seconds."""
     control.execute(
         f"INSERT INTO {table(keyspace, 'run')}"
-        " (run_id, application, state, report, started_at, finished_at) VALUES (?, ?, ?, ?, ?, ?)",
+        " (run_id, application, state, report, started_at, finished_at)"
+        " VALUES (?, ?, ?, ?, ?, ?) USING TTL ?",
         (
             report["run_id"],
             report["application"],
@@ -29,6 +31,7 @@ def write_report(
             json.dumps(report),
             started_at,
             finished_at,
+            ttl,
         ),
     )
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
 
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import TopicMoved
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.records import Spans
-from tidemark.replication.kafka.topics import Offsets, TopicPartition
+from tidemark.replication.kafka.topics import Offsets, TopicPartition, Topics
 from tidemark.replication.ranges import NO_POINTER, Entry, Range, RangeState, newest
 from tidemark.replication.tables import pointers
 from tidemark.settings import Settings
@@ -152,18 +155,85 @@ class Position:
         return None
 
 
+Older = Mapping[TopicPartition, Mapping[TopicPartition, int]]
+"""Of partitions of which nothing is read yet: up to where the others of their topics are older."""
+
+
+def older_than(
+    kafka: Topics, positions: Sequence[Position], begins: Mapping[TopicPartition, datetime]
+) -> Older:
+    """Return what must not be read after the first record of each partition.
+
+    Where a topic has got more partitions, the keys that have moved to one of them have their first
+    events in another. Their later ones must not come before them, or they would be a journal that
+    begins in its middle.
+
+    Args:
+        kafka: the topics.
+        positions: those of all partitions that can go on.
+        begins: the time of the first record of each partition that has one.
+
+    Raises:
+        KafkaUnavailable: Kafka does not answer.
+    """
+    by_topic: dict[str, list[Position]] = defaultdict(list)
+    for position in positions:
+        by_topic[position.partition.topic].append(position)
+    older: dict[TopicPartition, Mapping[TopicPartition, int]] = {}
+    for of_topic in by_topic.values():
+        ends = {one.partition: one.held.end for one in of_topic if one.partition in begins}
+        new = [one.partition for one in of_topic if one.reached.next is None and one.behind]
+        for partition in ends.keys() & new:
+            begin = begins[partition]
+            # Offsets do not tell that one begins later: some of them may have no record.
+            earlier = [one for one in ends if begins[one] < begin]
+            others = kafka.offsets_at(earlier, begin)
+            older[partition] = {one: min(offset, ends[one]) for one, offset in others.items()}
+    return older
+
+
 def cut(
-    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    most: int,
+    older: Older = MappingProxyType({}),
 ) -> Spans:
     """Return the spans of the next batch: of `most` offsets, each partition gets its share.
 
-    What short partitions leave goes to the others. A partition that has offsets gets one at least.
+    What short partitions leave goes to the others. A partition that has offsets gets one at least,
+    unless others of its topic have `older` ones that are not in the batch either.
     """
-    behind = {one: end - starts[one] for one, end in ends.items() if end > starts[one]}
+    unread = {one: end - starts[one] for one, end in ends.items() if end > starts[one]}
+    spans = in_any_order = _shares(starts, unread, most)
+    while early := _too_early(spans, starts, ends, older):
+        unread = {one: number for one, number in unread.items() if one not in early}
+        spans = _shares(starts, unread, most)
+    # Never none of them: unread offsets would be taken for replicated.
+    return spans or in_any_order
+
+
+def _too_early(
+    spans: Spans,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    older: Older,
+) -> set[TopicPartition]:
+    """Return the partitions of a batch that others must be read before."""
+    reached = {one: starts[one] for one in ends} | {one: end for one, (_, end) in spans.items()}
+    return {
+        one
+        for one in spans
+        if any(reached.get(other, end) < end for other, end in older.get(one, {}).items())
+    }
+
+
+def _shares(
+    starts: Mapping[TopicPartition, int], unread: Mapping[TopicPartition, int], most: int
+) -> Spans:
     spans, left = {}, most
-    for place, one in enumerate(sorted(behind, key=lambda one: (behind[one], one))):
-        share = max(1, left // (len(behind) - place))
-        taken = min(behind[one], share)
+    for place, one in enumerate(sorted(unread, key=lambda one: (unread[one], one))):
+        share = max(1, left // (len(unread) - place))
+        taken = min(unread[one], share)
         spans[one] = (starts[one], starts[one] + taken)
         left -= taken
     return spans

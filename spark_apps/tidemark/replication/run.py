@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import reduce
 
 from tidemark import clock
@@ -19,14 +20,14 @@ from tidemark.replication import quarantine
 from tidemark.replication.batch import Order, Replicated, replicate
 from tidemark.replication.held.release import release_waiting
 from tidemark.replication.kafka.topics import TopicPartition, Topics
-from tidemark.replication.plan import Position, Reached, alike, batch_now, cut, reached
+from tidemark.replication.plan import Position, Reached, alike, batch_now, cut, older_than, reached
 from tidemark.replication.progress import replicated_to
 from tidemark.replication.progress.kept_back import KeptBack
 from tidemark.replication.progress.pointers import raise_to_kept_back
 from tidemark.replication.quarantine import Quarantined
 from tidemark.replication.ranges import Ranges
 from tidemark.text import counted
-from tidemark.window import EPOCH, iso
+from tidemark.window import EPOCH, Window, iso
 
 __all__ = ["APPLICATION", "run_replicate"]
 
@@ -83,12 +84,12 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         # So that one that never gets as far as its end is known to lack.
         replicated_to.write(run, partitions, EPOCH)
         asked_at = clock.now()
-        positions = _positions(run, kafka, partitions)
+        positions, begins = _positions(run, kafka, partitions), kafka.begins(partitions)
         if any(position.behind for position in positions):
             run.start_spark()
         locks.check()
         quarantine.forget(run, [one.partition for one in positions if one.reached.was_emptied])
-        progress = _replicate(run, positions, locks.check)
+        progress = _replicate(run, kafka, positions, begins, locks.check)
         before = {one.partition: one.held.written for one in positions if not one.is_open}
         whole = [one for one in progress.reached if one in before]
         now = kafka.offsets(whole)
@@ -99,7 +100,8 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         still = quarantine.with_any(run, list(progress.waiting), Quarantined.WAITING)
         # What has begun to wait is released by the next run, unless something is held.
         replicated_to.write(run, [one for one in whole if one not in still], asked_at)
-        return _outcome(progress, positions, kept_back)
+        outcome = _outcome(progress, positions, kept_back)
+        return _with_complete(outcome, replicated_to.complete(run, begins))
 
 
 def _positions(
@@ -111,7 +113,11 @@ def _positions(
 
 
 def _replicate(
-    run: RunContext, positions: Sequence[Position], ensure_locked: EnsureLocked
+    run: RunContext,
+    kafka: Topics,
+    positions: Sequence[Position],
+    begins: Mapping[TopicPartition, datetime],
+    ensure_locked: EnsureLocked,
 ) -> _Progress:
     problems = {one.partition: problem for one in positions if (problem := one.problem())}
     progress = _Progress({}, 0, list(problems.values()), [], set())
@@ -139,7 +145,10 @@ def _replicate(
         begun_spans = {one.partition: (one.first, one.end) for one in ranges}
         run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
         replicate_these(Order(begun_spans, ranges, ranges[0].batch, known, last, locked))
-    while spans := cut(starts, ends, run.settings.replicate_max_records):
+    most = run.settings.replicate_max_records
+    is_one_batch = sum(end - starts[one] for one, end in ends.items()) <= most
+    older = {} if is_one_batch else older_than(kafka, able, begins)
+    while spans := cut(starts, ends, most, older):
         left = sum(end - starts[one] for one, end in ends.items())
         run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
         replicate_these(Order(spans, (), batch_now(run.settings), known, last, locked))
@@ -191,6 +200,19 @@ def _outcome(
     return Outcome(
         state, PieceCounts(done + failed, done, 0, failed), progress.counts, lines, error
     )
+
+
+def _with_complete(outcome: Outcome, complete: Mapping[str, Window]) -> Outcome:
+    """Return an outcome that says which time buckets of its topics those downstream may read."""
+    if not complete:
+        return outcome
+    topics = {
+        topic: {"done_start": iso(span.start), "done_end": iso(span.end)}
+        for topic, span in complete.items()
+    }
+    spans = complete.values()
+    hull = Window(min(span.start for span in spans), max(span.end for span in spans))
+    return replace(outcome, details={"topics": topics}, done=hull)
 
 
 def _open_line(open_ones: Sequence[Position]) -> str:

@@ -11,11 +11,11 @@ from tidemark.context import RunContext
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
 from tidemark.retention.needs.events import needed
-from tidemark.retention.own_tables.event_groups import plan_event_groups, plan_quarantined_groups
+from tidemark.retention.own_tables.event_groups import plan_event_groups
 from tidemark.retention.own_tables.gone import plan_offsets, plan_tails
 from tidemark.retention.own_tables.ledger import plan_ledger
 from tidemark.retention.own_tables.offset_ranges import plan_offset_ranges
-from tidemark.retention.own_tables.old_rows import plan_findings, plan_quarantine, plan_runs
+from tidemark.retention.own_tables.old_rows import plan_findings, plan_quarantine
 from tidemark.retention.own_tables.skipped import plan_skipped
 from tidemark.retention.policies.effective import Effective
 from tidemark.retention.policies.model import DeletedEvents, Snapshots
@@ -25,8 +25,8 @@ from tidemark.retention.target import TargetPlan
 
 WITHOUT_PEKKO = frozenset(
     {
-        *("kafka-journal-expiry", "ledger", "runs", "findings", "quarantine"),
-        *("offset-ranges", "event-groups", "quarantined-groups"),
+        *("kafka-journal-expiry", "ledger", "findings", "quarantine"),
+        *("offset-ranges", "event-groups"),
     }
 )
 """Targets that can be planned where there is no journal of Pekko's, since they read none."""
@@ -42,7 +42,6 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "snapshots": partial(_plan_snapshots, given_up=order.given_up),
         "kafka-journal-expiry": partial(plan_expiry, given_up=order.given_up),
         "ledger": _of_own_table(plan_ledger),
-        "runs": _of_own_table(plan_runs),
         "quarantine": _of_own_table(plan_quarantine),
         "findings": _of_own_table(plan_findings),
         "tails": _of_own_table(plan_tails),
@@ -50,7 +49,6 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "skipped": _of_own_table(plan_skipped),
         "offset-ranges": _of_own_table(plan_offset_ranges),
         "event-groups": _of_own_table(plan_event_groups),
-        "quarantined-groups": _of_own_table(plan_quarantined_groups),
     }
 
 

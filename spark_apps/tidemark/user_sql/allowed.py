@@ -59,6 +59,8 @@ _EXPRESSIONS = frozenset(
     WindowSpecDefinition
     """.split()
 )
+_MOVING = re.compile(r"(?i)^(date|timestamp\w*)\s*['\"]\s*(now|today|tomorrow|yesterday)\b")
+"""Literals of which Spark makes the time at which it parses them."""
 _MOST_COMMENTS = 100
 _SUBQUERIES = frozenset({"Exists", "InSubquery", "LateralSubquery", "ListQuery", "ScalarSubquery"})
 _NAMES = {
@@ -205,10 +207,23 @@ def _require_expressions(expressions: list[Any], jar_functions: Collection[str])
         if kind not in _EXPRESSIONS:
             what = f"{_NAMES.get(kind, kind)} is not allowed"
             raise NotAllowed(what, "use another expression", expression)
+        if kind == "Literal" and _MOVING.search(_text_of(expression)):
+            what = f"{_text_of(expression)} is not allowed, since it is another time in each run"
+            do = "write the time; a check may call current_timestamp()"
+            raise NotAllowed(what, do, expression)
         if kind == "UnresolvedFunction":
             _require_function(expression, each(expression.nameParts()), jar_functions)
         if kind == "UnresolvedGenerator":
             _require_function(expression, [expression.name().unquotedString()], jar_functions)
+
+
+def _text_of(literal: Any) -> str:
+    origin = literal.origin()
+    parts = origin.sqlText(), origin.startIndex(), origin.stopIndex()
+    if not all(part.isDefined() for part in parts):
+        return ""
+    text, start, stop = (part.get() for part in parts)
+    return str(text)[start : stop + 1]
 
 
 def _require_function(expression: Any, parts: list[str], jar_functions: Collection[str]) -> None:

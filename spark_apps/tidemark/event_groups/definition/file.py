@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.event_groups.definition import dag, many, result_sql, statement
 from tidemark.event_groups.definition.group_hooks import BEGINS, ENDS, with_group_hooks
@@ -25,6 +27,7 @@ from tidemark.event_groups.definition.row_keys import RowKey
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tokens import Refused
 from tidemark.event_groups.stream.chunks import Extent, Item
+from tidemark.headed_files.form import describe
 from tidemark.headed_files.header import Header, utf8_text
 from tidemark.headed_files.yaml_text import mapping_of
 
@@ -37,9 +40,37 @@ Fault = Callable[..., DefinitionError]
 
 @dataclass(frozen=True)
 class Definition:
-    """A group whose statements were parsed."""
+    """A group whose statements are parsed.
+
+    Attributes:
+        group: as its file or the stream has it.
+        fault: why this version cannot read it; empty if it can.
+    """
 
     group: Group
+    fault: str = ""
+
+    @classmethod
+    def stored(cls, name: str, text: str) -> Definition:
+        """Return a group of the stream; without events if this version cannot read it.
+
+        Args:
+            name: its id.
+            text: the group in JSON, which was checked when it was submitted.
+        """
+        try:
+            group = Group.model_validate_json(text)
+            _check_order(group, lambda what, do, *_: DefinitionError(what, where="events", do=do))
+            return cls(group)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = next((part for part in reversed(first["loc"]) if isinstance(part, str)), "")
+            what, do = describe(Group, first, key, is_python=False)
+            fault = f"{key}: {what}; {do}"
+        except DefinitionError as error:
+            fault = str(error)
+        unreadable = Group.model_construct(group=name, events=())
+        return cls(unreadable, f"this version cannot read it: {fault}")
 
     @cached_property
     def events(self) -> Mapping[str, Event]:
@@ -62,10 +93,12 @@ class Definition:
 
     @cached_property
     def refusal(self) -> str:
-        """Return why this version does not take a statement of a group; empty if it takes all.
+        """Return why this version does not take a group or a statement; empty if it takes all.
 
         What was submitted to an earlier version was checked by that version's rules.
         """
+        if self.fault:
+            return self.fault
         try:
             for name in self.statements:
                 self.compensations(name)
@@ -88,6 +121,20 @@ class Definition:
     def rows(self) -> frozenset[RowKey] | None:
         """Return the declared rows; None if there are none."""
         return frozenset(map(_row, self.group.rows)) or None
+
+    @cached_property
+    def tables(self) -> Mapping[str, bool]:
+        """Return whether it writes each table that it names, by keyspace and name with a dot."""
+        found: dict[str, bool] = {}
+        for name in self.events:
+            for one in self.statements_of(name):
+                found[one.name] = found.get(one.name, False) or one.writes
+        return found
+
+    def statements_of(self, name: str) -> list[Statement]:
+        """Return the statement of an event, and those that take it back."""
+        own = [self.statements[name]] if name in self.statements else []
+        return [*own, *self.compensations(name)]
 
     @property
     def loads(self) -> Mapping[str, Library | JarLibrary]:
@@ -113,12 +160,15 @@ class Definition:
         """Return the rows by which others may run at the same time.
 
         None runs at the same time as a group that loads a library, since it would use the old or
-        the new version; nor as one that reads rows which it does not name.
+        the new version; nor as one that reads rows which it does not name; nor as one that this
+        version does not take, whose execution says why.
 
         Args:
             item: names the group.
             reads: whether it still reads.
         """
+        if self.refusal:
+            return Extent(item, len(self.events), None)
         is_alone = bool(self.loads) or (reads and bool(self.undeclared_reads))
         rows = None if is_alone else self.rows
         return Extent(item, len(self.events), rows, self.reads if reads else frozenset())
@@ -209,11 +259,7 @@ def checked(header: Header) -> tuple[Definition, Fault]:
 
 
 def _check(group: Group, fault: Fault) -> None:
-    known = _events_by_name(group, fault)
-    if found := dag.cycle({one.name: one.after for one in group.events}):
-        first = [one.name for one in group.events].index(found[0])
-        what = f"events wait for each other: {' after '.join(found)}"
-        raise fault(what, "leave out one of these", "events", first, "after")
+    known = _check_order(group, fault)
     for number, event in enumerate(group.events):
         _check_event(event, known, fault, ("events", number))
     for place, row in declared(group):
@@ -228,7 +274,8 @@ def _check(group: Group, fault: Fault) -> None:
             _check(hook.submit, within(fault, (*at, "submit")))
 
 
-def _events_by_name(group: Group, fault: Fault) -> dict[str, Event]:
+def _check_order(group: Group, fault: Fault) -> dict[str, Event]:
+    """Return the events by name; refuse names that no event has, and events that wait in a ring."""
     known: dict[str, Event] = {}
     for place, event in enumerate(group.events):
         what = ""
@@ -244,6 +291,10 @@ def _events_by_name(group: Group, fault: Fault) -> dict[str, Event]:
             if name not in known:
                 do = f"events are {', '.join(known)}"
                 raise fault(f"there is no event {name}", do, "events", place, "after", number)
+    if found := dag.cycle({one.name: one.after for one in group.events}):
+        first = [*known].index(found[0])
+        what = f"events wait for each other: {' after '.join(found)}"
+        raise fault(what, "leave out one of these", "events", first, "after")
     return known
 
 

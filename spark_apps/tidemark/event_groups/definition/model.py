@@ -82,11 +82,25 @@ class Compensating(Form):
 class Asked(Form):
     """Somebody who takes back what an event has done, in their own time."""
 
-    http: Text = Field(description="an address, which gets a POST until it has taken it back")
+    http: Text | None = Field(
+        None, description="an address, which gets a POST until it has taken it back"
+    )
+    kafka: Text | None = Field(
+        None, description="a topic, which gets a record until it is answered"
+    )
+    answers: Text | None = Field(None, description="the topic of the answers to `kafka`")
     within: Annotated[int, Field(ge=1, le=30 * 86400)] = Field(
         3600, description="seconds after which the rollback has failed"
     )
     timeout: Seconds = Field(10, description="seconds that one answer may take")
+
+    @model_validator(mode="after")
+    def _require_one_way(self) -> Self:
+        if len(self.model_fields_set & {"http", "kafka"}) != 1:
+            raise refusal("write exactly one of http, kafka")
+        if (self.kafka is None) is not (self.answers is None):
+            raise refusal("write `answers` with `kafka`, and without it not")
+        return self
 
 
 class Compensation(OneKey):
@@ -231,6 +245,11 @@ class Event(Form):
     )
     timeout: Seconds = Field(10, description="seconds that one attempt of the statement may take")
     hooks: Hooks = Field(default_factory=lambda: Hooks(), description="who is told")
+
+    @property
+    def asked(self) -> Asked | None:
+        """Return who is asked to take it back."""
+        return self.rollback.ask if isinstance(self.rollback, Compensation) else None
 
     @property
     def row_needs(self) -> list[Need]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput
+from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import Definition, Fault, Place, declared
-from tidemark.event_groups.definition.model import DeclaredRow
-from tidemark.event_groups.definition.row_keys import canonical
+from tidemark.event_groups.definition.many import literal
+from tidemark.event_groups.definition.model import Compensation, DeclaredRow, Event, Policy
+from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.tokens import Token, tokenized
 from tidemark.journal.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
 from tidemark.settings import Settings
 
@@ -30,6 +34,7 @@ _NATIVE = frozenset(
     }
 )
 """The types of CQL that are no collections; a name that is none of them is a user-defined type."""
+_WITH_PARTS = frozenset({"frozen", "list", "set", "map", "tuple", "vector"})
 _COMPENSATE = "write `rollback: none`, or `rollback: {statements: [...]}` of your own"
 
 
@@ -105,8 +110,8 @@ class _Check:
             self._known[name] = found
         return self._known[name]
 
-    def statement(self, parsed: Statement, at: Place) -> Table:
-        """Check one statement; return its table."""
+    def statement(self, parsed: Statement, values: Mapping[str, object], at: Place) -> Table:
+        """Check one statement with the values that are known; return its table."""
         if owner := self._owner(parsed):
             do = "leave it to its owner" if parsed.writes else "select from another table"
             raise self._fault(f"{parsed.name} belongs to {owner}", do, *at)
@@ -117,6 +122,9 @@ class _Check:
             raise self._fault(f"{parsed.name} has no column {column}", do, *at)
         if refusal := self._control.refusal(parsed.cql):
             raise self._fault(f"Cassandra refuses it: {refusal}", "correct it", *at)
+        if name := moving(parsed, table, values):
+            what = f"{name} of {parsed.name} gets `now`, which is another time each time"
+            raise self._fault(what, "write the time, such as 2024-03-01T12:00:00Z", *at)
         if name := _appended_list(parsed, table):
             what = f"the column {name} of {parsed.name} is a list, which has its elements twice"
             do = "make it a frozen one: a run after a crash sends the statement again"
@@ -150,13 +158,99 @@ def check(control: Control, owner: Owner, definition: Definition, fault: Fault) 
         at: Place = ("events", place)
         if event.name in definition.statements:
             parsed = definition.statements[event.name]
-            table = checks.statement(parsed, (*at, "statement"))
+            table = checks.statement(parsed, event.values, (*at, "statement"))
             if event.rollback == "restore" and (why := _cannot_restore(parsed, table)):
                 raise fault(why, _COMPENSATE, *at, "statement")
-        for number, back in enumerate(definition.compensations(event.name)):
-            checks.statement(back, (*at, "rollback", "statements", number, "statement"))
+        own = event.rollback.statements if isinstance(event.rollback, Compensation) else ()
+        backs = definition.compensations(event.name)
+        for number, (one, back) in enumerate(zip(own, backs, strict=True)):
+            place_of = (*at, "rollback", "statements", number, "statement")
+            checks.statement(back, {**event.values, **one.values}, place_of)
     for at, row in declared(definition.group):
         checks.row(row, at)
+    if definition.group.policy is Policy.ONE_FOR_ONE:
+        _check_alone(checks, definition, fault)
+
+
+def _check_alone(checks: _Check, definition: Definition, fault: Fault) -> None:
+    """Refuse events that may fail alone, and whose nulls in one row nobody could tell apart.
+
+    A null has no write time that can be read: the rollback of one would take back that of another.
+    """
+    written: dict[str, list[tuple[Event, Statement]]] = {}
+    for place, event in enumerate(definition.group.events):
+        parsed = definition.statements.get(event.name)
+        if parsed is None or not parsed.writes:
+            continue
+        table = checks.table(parsed.name, ("events", place, "statement"))
+        for other, its in written.setdefault(parsed.name, []):
+            if (
+                _share_nulls((event, parsed), (other, its), table)
+                and not _are_of_two_rows((event, parsed), (other, its), table)
+                and not {event.name, other.name}
+                & (
+                    dag.dependents(definition.graph, [event.name])
+                    | dag.dependents(definition.graph, [other.name])
+                )
+            ):
+                raise fault(
+                    f"{other.name} and {event.name} may leave nulls in one row of {parsed.name},"
+                    " and neither comes after the other",
+                    "let one be `after` the other, put them into two groups, or write"
+                    " `policy: all-for-one`",
+                    *("events", place, "statement"),
+                )
+        written[parsed.name].append((event, parsed))
+
+
+def _share_nulls(
+    one: tuple[Event, Statement], other: tuple[Event, Statement], table: Table
+) -> bool:
+    """Tell whether two writes may leave a null in the same column, or one no column at all."""
+    mine, its = _nulls(*one, table), _nulls(*other, table)
+    is_bare = any(
+        parsed.kind is Kind.INSERT and nulls.issuperset(touched(parsed, table))
+        for (_, parsed), nulls in ((one, mine), (other, its))
+    )
+    return is_bare or bool(mine & its)
+
+
+def _nulls(event: Event, statement: Statement, table: Table) -> set[str]:
+    """Return the columns that a write may leave without a value, now or after its TTL."""
+    if statement.kind is Kind.DELETE or statement.ttl is not None:
+        return {*touched(statement, table)}
+    fixed = {name for name, value in event.values.items() if value is not None}
+    return {
+        name
+        for name in touched(statement, table)
+        if any(
+            token.is_word("NULL") or (token.kind == "parameter" and token.text[1:] not in fixed)
+            for token in statement.assigned.get(name, ())
+        )
+    }
+
+
+def _are_of_two_rows(
+    one: tuple[Event, Statement], other: tuple[Event, Statement], table: Table
+) -> bool:
+    """Tell whether two statements name rows of which a column of the key differs."""
+    mine, its = _named(*one, table), _named(*other, table)
+    return any(mine[name] != its[name] for name in mine.keys() & its.keys())
+
+
+def _named(event: Event, statement: Statement, table: Table) -> dict[str, str]:
+    """Return the values of key columns that are known before any event is executed."""
+    found = {}
+    for name, tokens in statement.key.items():
+        if name not in table.key or len(tokens) != 1:
+            continue
+        [token] = tokens
+        is_parameter = token.kind == "parameter"
+        value = event.values.get(token.text[1:]) if is_parameter else literal(token)
+        if value is not None:
+            with suppress(ValueError):
+                found[name] = canonical(table.columns[name], as_text(value))
+    return found
 
 
 def with_comparable_keys(control: Control, definition: Definition) -> Definition:
@@ -190,6 +284,57 @@ def with_comparable_keys(control: Control, definition: Definition) -> Definition
         if rows
     }
     return Definition(group.model_copy(update=changed)) if changed else definition
+
+
+def moving(statement: Statement, table: Table, values: Mapping[str, object]) -> str:
+    """Say where a statement has the text `now` for a time; empty if it has not.
+
+    It would be another time whenever the statement is sent again.
+    Source: org.apache.cassandra.serializers.TimestampSerializer (5.0.9).
+
+    Args:
+        statement: the statement.
+        table: its table.
+        values: of its parameters, as far as they are known.
+    """
+    found = sum(_is_now(token, values) for token in tokenized(statement.cql))
+    if not found:
+        return ""
+    harmless = 0
+    for column, tokens in {**statement.key, **statement.assigned}.items():
+        number = sum(_is_now(token, values) for token in tokens)
+        if number and _takes_time(table.columns.get(column, ""), tokens):
+            return f"the column {column}"
+        harmless += number
+    # Else it is in a condition of another kind, or in what is selected.
+    return "a condition or a function" if found > harmless else ""
+
+
+def _is_now(token: Token, values: Mapping[str, object]) -> bool:
+    """Tell whether a token is the text `now`, or a parameter that has it."""
+    if token.kind not in ("text", "parameter"):
+        return False
+    given = values.get(token.text[1:]) if token.kind == "parameter" else literal(token)
+    return any(text.strip().lower() == "now" for text in _texts(given))
+
+
+def _takes_time(kind: str, tokens: Sequence[Token]) -> bool:
+    """Tell whether a text in tokens may become a time: by the type of the column, or a function."""
+    words = {*re.findall(r"\w+", kind)}
+    return (
+        "timestamp" in words
+        or bool(words - _NATIVE - _WITH_PARTS)
+        or any(token.kind == "word" and not token.is_word("NULL") for token in tokens)
+    )
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in a value of JSON's types."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for part in value.items() if isinstance(value, dict) else value:
+            yield from _texts(list(part) if isinstance(part, tuple) else part)
 
 
 def touched(statement: Statement, table: Table) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from tidemark.event_groups.execution.statements import (
     attempted_serialized,
     bound,
 )
-from tidemark.event_groups.execution.undo import Now
+from tidemark.event_groups.execution.undo import STAYS_LATER, Now
 from tidemark.event_groups.stream.states import NOTHING, Cell, Image
 
 MAX_ROWS = 1000
@@ -112,17 +112,6 @@ def newest_write_time(images: Sequence[Image]) -> int:
     return max((time for time in times if time is not None), default=0)
 
 
-RowBytes = tuple[bytes, ...]
-Place = tuple[str, RowBytes, str]
-"""A cell: its table, the key of its row and its column."""
-Origins = dict[Place, tuple[int, int]]
-"""By cell, at which write time its value was put back, and which one it had before.
-
-What was put back first need not be of the events that are taken back: another event of the group,
-whose writes stay, may have written it between two of them.
-"""
-
-
 @dataclass(frozen=True)
 class Restoring:
     """The way back of one statement.
@@ -135,7 +124,6 @@ class Restoring:
         written_at: its write time.
         at: the write time of what is put back.
         own: the write times of the events that are taken back, and of what is put back of them.
-        origins: which write times the values had that this run has put back, see `Origins`.
         ensure_locked: called before each write.
     """
 
@@ -146,7 +134,6 @@ class Restoring:
     written_at: int
     at: int
     own: Collection[int]
-    origins: Origins
     ensure_locked: Callable[[], None]
 
     def restore(self, image: Image) -> None:
@@ -167,16 +154,13 @@ class Restoring:
             cql = f"INSERT INTO {self.statement.quoted} ({names}) VALUES ({values})"
             self._write(f"{cql} USING TIMESTAMP :at AND TTL 0", {**key, "at": self.at})
         names_touched = touched(self.statement, self.table)
-        row_key, cells = self._read(where, key, names_touched)
+        cells = self._read(where, key, names_touched)
         for name in names_touched:
-            place = self.statement.name, row_key, name
-            cell = self._as_it_was(place, cells.get(name, NOTHING))
+            cell = cells.get(name, NOTHING)
             now = self._now(cell, name)
             if now.is_written:
                 cell = image.cells.get(name, NOTHING) if now.gets_image else cell
                 self._put(where, key, name, cell)
-                if cell.written is not None:
-                    self.origins[place] = self.at, cell.written
 
     def _place(self, image: Image) -> tuple[str, dict[str, object]]:
         """Return the conditions that name a row, and their values."""
@@ -191,23 +175,13 @@ class Restoring:
         }
         return " AND ".join(conditions), values
 
-    def _read(
-        self, where: str, key: Mapping[str, object], names: Sequence[str]
-    ) -> tuple[RowBytes, dict[str, Cell]]:
-        """Return the key of a row and its cells by column; both are empty if there is no row."""
+    def _read(self, where: str, key: Mapping[str, object], names: Sequence[str]) -> dict[str, Cell]:
+        """Return the cells of a row by column; empty if there is no row."""
         cql = (
             f"SELECT {_selected(self.table.key, names)} FROM {self.statement.quoted} WHERE {where}"
         )
         rows = attempted_serialized(self.control, cql, key, _TIMEOUT_S)
-        if not rows:
-            return (), {}
-        key_bytes = tuple(bytes(rows[0][f"k{n}"] or b"") for n in range(len(self.table.key)))
-        return key_bytes, _cells(rows[0], names)
-
-    def _as_it_was(self, place: Place, cell: Cell) -> Cell:
-        """Return a cell with the write time that it had before this run has put it back."""
-        at, written = self.origins.get(place, (None, None))
-        return cell._replace(written=written) if at is not None and cell.written == at else cell
+        return _cells(rows[0], names) if rows else {}
 
     def _now(self, cell: Cell, column: str) -> Now[bool]:
         is_own = cell.written in self.own
@@ -237,15 +211,11 @@ class Restoring:
         if self._has_many_cells(where, key):
             return True
         plain = tuple(name for name in self.table.regular if not self.table.has_many_cells(name))
-        row_key, cells = self._read(where, key, plain)
-        times = [
-            self._as_it_was((self.statement.name, row_key, name), cell).written
-            for name, cell in cells.items()
-        ]
+        times = [cell.written for cell in self._read(where, key, plain).values()]
         foreign = [time for time in times if time is not None and time not in self.own]
         if foreign:
-            # An insert of the group, this one or a later one, also leaves the row's own marker.
-            self._delete(where, key, min(foreign) - 1)
+            # An insert of the event also leaves the row's own marker; one of somebody else stays.
+            self._delete(where, key, min(self.written_at, *(time - 1 for time in foreign)))
         return bool(foreign)
 
     def _delete(self, where: str, key: Mapping[str, object], at: int) -> None:
@@ -262,6 +232,8 @@ class Restoring:
         return any(value is not None for row in rows for value in row.values())
 
     def _put(self, where: str, key: Mapping[str, object], name: str, cell: Cell) -> None:
+        stays = cell.written is not None and cell.written not in self.own
+        at = self.at + STAYS_LATER if stays else self.at
         # The table may have a time to live of its own.
         value, using, ttl = cell.value, " AND TTL 0", {}
         if cell.expires is not None:
@@ -275,7 +247,7 @@ class Restoring:
             f"UPDATE {self.statement.quoted} USING TIMESTAMP :at{using}"
             f" SET {identifier(name)} = :value WHERE {where}"
         )
-        self._write(cql, {**key, "at": self.at, "value": value, **ttl})
+        self._write(cql, {**key, "at": at, "value": value, **ttl})
 
     def _write(self, cql: str, values: Mapping[str, object]) -> None:
         self.ensure_locked()

@@ -9,7 +9,7 @@ from tidemark.event_groups.definition.file import Definition, Fault
 from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
-from tidemark.event_groups.definition.tables import Table, with_comparable_keys
+from tidemark.event_groups.definition.tables import Table, moving, with_comparable_keys
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters
@@ -21,8 +21,10 @@ def require_declared(
     """Hold a statement to the rows that its group has declared, unless the group runs alone.
 
     Raises:
-        EventFailed: it reads or writes another row.
+        EventFailed: it reads or writes another row, or a value is another one each time.
     """
+    if place := moving(statement, table, parameters):
+        raise EventFailed(f"{place} gets `now`, which is another time each time")
     rows = definition.rows
     if rows is None or (not statement.writes and definition.undeclared_reads):
         return

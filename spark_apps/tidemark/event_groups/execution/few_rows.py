@@ -45,7 +45,6 @@ class FewRows:
         """Bind; `table` reads the table of a statement."""
         self._control, self._stream, self._group = control, stream, group
         self._needs, self._table, self._ensure_locked = needs, table, ensure_locked
-        self._origins: before_image.Origins = {}
 
     def prepare(self, event: Event) -> Prepared:
         """Keep the rows that an event will write, and fix its parameters.
@@ -67,7 +66,7 @@ class FewRows:
             return Prepared(parameters, 0)
         images = self._images(statement, parameters)
         self._ensure_locked()
-        self._stream.keep_images(self._group.id, event.name, images)
+        self._stream.images.keep(self._group.id, event.name, images)
         return Prepared(parameters, before_image.newest_write_time(images), len(images))
 
     def _images(self, statement: Statement, parameters: Sequence[Parameters]) -> list[Image]:
@@ -85,7 +84,7 @@ class FewRows:
         statement = self._group.definition.statements[event.name]
         if stored.write_time is None or not statement.writes:
             return
-        for image in self._stream.images(self._group.id, event.name, stored.images):
+        for image in self._stream.images.of(self._group.id, event.name, stored.images):
             before_image.Restoring(
                 self._control,
                 statement,
@@ -94,7 +93,6 @@ class FewRows:
                 stored.write_time,
                 at,
                 own,
-                self._origins,
                 self._ensure_locked,
             ).restore(image)
 

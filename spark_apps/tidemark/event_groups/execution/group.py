@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,7 +29,8 @@ from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.execution.rollback import Engine, Rollback, in_order
+from tidemark.event_groups.execution.rollback import Engine, Rollback, in_order, is_needed
+from tidemark.event_groups.execution.undo import TIME_OF_EVENT
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.states import (
@@ -50,10 +51,6 @@ MOST_AHEAD_S = 3600
 """The most seconds that a value's write time may be ahead. All later groups write after it."""
 CANCEL_SEEN_S = 1
 """Seconds after which a run that executes events notices that their group was cancelled."""
-_BEGUN = (
-    *(EventState.RUNNING, EventState.DONE, EventState.FAILED),
-    *(EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED),
-)
 
 
 @dataclass(frozen=True)
@@ -109,6 +106,7 @@ class GroupExecution:
         self._resumed: list[str] = []
         self._guard = threading.Lock()
         self._table_locks: dict[str, threading.Lock] = {}
+        self._broken: BaseException | None = None
         self._functions, self._teller = means.functions, means.teller
         self._loading = means.loading
         self._unready = ""
@@ -136,6 +134,7 @@ class GroupExecution:
                 return self._executed()
             except _Overtaken as change:
                 if change.state.has_ended:
+                    self._forget_images()
                     return change.state, change.reason
                 if change.state is not GroupState.ROLLING_BACK:
                     raise LockLost(
@@ -153,16 +152,13 @@ class GroupExecution:
         if self._group.state is not GroupState.SUBMITTED:
             self._stream.win_over_earlier_runs(name)
             self._events |= self._stream.events(name)
-        self._resumed = [name for name in self._events if self._is_at(name, EventState.RUNNING)]
+        self._resumed = self._at(EventState.RUNNING)
         self._times.pass_by(max(self._write_times(), default=0))
         if refusal := self._definition.refusal:
             is_new = self._group.state is GroupState.SUBMITTED
             return self._set(
                 GroupState.ROLLED_BACK if is_new else GroupState.ROLLBACK_FAILED, refusal
             )
-        is_alone = (
-            self._definition.group.policy is Policy.ONE_FOR_ONE and not self._group.is_cancelled
-        )
         if self._group.state in (GroupState.SUBMITTED, GroupState.RUNNING):
             if self._group.state is GroupState.SUBMITTED:
                 self._set(GroupState.RUNNING)
@@ -173,14 +169,12 @@ class GroupExecution:
                 return self._set(GroupState.DONE)
             self._require_state()
             reason = f"{failed[0]}: {self._events[failed[0]].reason}"
-            if not is_alone:
-                self._set(GroupState.ROLLING_BACK, reason)
         else:
             self._start_helpers()
             reason = self._group.reason
-        if is_alone:
-            return self._leave_out()
-        return self._go_back(list(self._definition.events), GroupState.ROLLED_BACK, reason)
+        if self._group.takes_back_all:
+            return self._go_back(list(self._definition.events), GroupState.ROLLED_BACK, reason)
+        return self._leave_out()
 
     def _start_helpers(self) -> None:
         try:
@@ -216,14 +210,9 @@ class GroupExecution:
 
     def _forget_images(self) -> None:
         """Delete what only a rollback needs: it may be what the group was to erase."""
-        if not any(stored.images for stored in self._events.values()):
-            return
+        # Of all events: one may have failed between its images and its beginning.
         self._ensure_locked()
-        self._stream.forget_images(self._group.id)
-        for name, stored in self._events.items():
-            event = self._definition.events[name]
-            if stored.images and self._definition.has_many(event):
-                self._many.forget(event)
+        self._stream.images.forget(self._group.id, self._ensure_locked)
 
     def _require_state(self) -> None:
         """Stop if somebody has cancelled the group."""
@@ -232,21 +221,21 @@ class GroupExecution:
         if state is not self._group.state:
             raise _Overtaken(state, reason)
 
-    def _wait_for(self, name: str, reason: str) -> tuple[GroupState, str]:
-        """Leave the group to a later run, which asks once more for the way back of an event."""
-        stored = self._events[name]
-        self._ensure_locked()
-        asked_at = stored.asked_at or clock.now().replace(tzinfo=None)
-        asked = replace(stored, state=EventState.ROLLBACK_ASKED, asked_at=asked_at)
-        self._stream.end(self._group.id, name, asked)
-        if self._group.state is not GroupState.ROLLING_BACK:
-            self._set(GroupState.ROLLING_BACK, reason)
-        return GroupState.ROLLING_BACK, f"{reason}; {name} is being taken back by who was asked"
+    def _ask_for(self, name: str) -> StoredEvent:
+        """Write when somebody is asked first to take an event back, before they are."""
+        now = clock.now().replace(tzinfo=None)
+        # As Cassandra stores it.
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        self._events[name] = replace(self._events[name], asked_at=now)
+        self._end(name, EventState.ROLLBACK_ASKED, reason=self._events[name].reason)
+        return self._events[name]
 
     def _failed(self) -> list[str]:
         """Return the events that have failed, those included whose rollback has not ended."""
-        failed = (EventState.FAILED, EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED)
-        return [name for name, stored in self._events.items() if stored.state in failed]
+        return self._at(EventState.FAILED, EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED)
+
+    def _at(self, *states: EventState) -> list[str]:
+        return [name for name, stored in self._events.items() if stored.state in states]
 
     def _write_times(self) -> list[int]:
         return [one.write_time for one in self._events.values() if one.write_time is not None]
@@ -300,11 +289,10 @@ class GroupExecution:
         state, result, reason = EventState.DONE, [], ""
         is_new, was_refused = self._events[name].state is EventState.PENDING, False
         try:
-            with failing_its_event():
+            with self._others_waiting(event), failing_its_event():
                 if why := self._unready or self._functions.helper_failure():
                     raise EventFailed(why)
-                with self._others_waiting(event):
-                    result = self._sent(event, self._begun(event))
+                result = self._sent(event, self._begun(event))
         except EventFailed as failure:
             state, reason = EventState.FAILED, str(failure)
             # An earlier run may have sent it, and so may the same event for other rows.
@@ -315,17 +303,30 @@ class GroupExecution:
             self._events[name] = replace(self._events[name], write_time=None)
         self._end(name, state, result=result, reason=reason)
 
-    def _others_waiting(self, event: Event) -> AbstractContextManager[object]:
+    @contextmanager
+    def _others_waiting(self, event: Event) -> Iterator[None]:
         """Let no event of the group write to a table between the image and the write of this one.
 
-        Only if events may fail alone: what is put back of one must have what the others wrote.
+        Only if events may fail alone: what is put back of one must have what the others wrote. So
+        nothing is written any more after one whose end is not known: the next run ends it first.
         """
         statement = self._definition.statements.get(event.name)
         is_alone = self._definition.group.policy is Policy.ONE_FOR_ONE
         if not is_alone or statement is None or not statement.writes:
-            return nullcontext()
+            yield
+            return
         with self._guard:
-            return self._table_locks.setdefault(statement.name, threading.Lock())
+            lock = self._table_locks.setdefault(statement.name, threading.Lock())
+        with lock:
+            if self._broken is not None:
+                raise self._broken
+            try:
+                yield
+            except EventFailed:
+                raise
+            except BaseException as error:
+                self._broken = error
+                raise
 
     def _begun(self, event: Event) -> StoredEvent:
         """Fix what the event does, unless an earlier run has begun it."""
@@ -390,7 +391,7 @@ class GroupExecution:
 
     def _leave_out(self) -> tuple[GroupState, str]:
         """End a group whose events are independent: failed ones alone are taken back."""
-        failed = self._failed()
+        failed = [*self._failed(), *self._at(EventState.ROLLED_BACK)]
         for name in dag.dependents(self._definition.graph, failed):
             if self._events[name].state is EventState.PENDING:
                 self._end(name, EventState.SKIPPED, reason="what it depends on has failed")
@@ -403,8 +404,11 @@ class GroupExecution:
         """Take back what events may have written."""
         undone = in_order(self._definition.graph, self._events, names)
         newest = max(self._write_times(), default=0)
-        times = {name: newest + place for place, name in enumerate(undone, 1)}
-        self._newest_at = max(times.values(), default=0)
+        times = {name: newest + 1 + place * TIME_OF_EVENT for place, name in enumerate(undone)}
+        self._newest_at = max(times.values(), default=0) + TIME_OF_EVENT
+        # With its newest write time, whoever ends it. And from now on nobody can cancel it: other
+        # events would be taken back, at other times.
+        self._set(GroupState.ROLLING_BACK, reason)
         own = {*times.values()}
         own |= {
             time
@@ -413,22 +417,21 @@ class GroupExecution:
             and self._definition.events[name].rollback != "none"
         }
         rollback = Rollback(
-            self._control,
-            self._definition,
-            self._asks,
-            self._group.sequence,
+            *(self._control, self._definition, self._asks, self._group.sequence),
             self._functions,
             self._loading,
             self._table,
             self._engine,
             own,
-            self._run.settings.event_group_host_names,
+            self._run.settings,
             self._ensure_locked,
         )
         for name in undone:
             stored = self._events[name]
-            if stored.state not in _BEGUN or not rollback.is_needed(name, stored):
+            if not is_needed(self._definition, name, stored):
                 continue
+            if self._definition.events[name].asked and stored.asked_at is None:
+                stored = self._ask_for(name)
             try:
                 with failing_its_event():
                     is_done = rollback.take_back(name, stored, times[name])
@@ -440,7 +443,7 @@ class GroupExecution:
                     GroupState.ROLLBACK_FAILED, f"{reason}; {name} is not rolled back: {failure}"
                 )
             if not is_done:
-                return self._wait_for(name, reason)
-            state = EventState.FAILED if then is GroupState.PARTLY_DONE else EventState.ROLLED_BACK
-            self._end(name, state, reason=stored.reason)
+                says = f"{reason}; {name} is being taken back by who was asked"
+                return GroupState.ROLLING_BACK, says
+            self._end(name, EventState.ROLLED_BACK, reason=stored.reason)
         return self._set(then, reason)

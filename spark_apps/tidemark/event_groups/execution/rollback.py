@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import datetime
+from typing import Protocol, cast
 
-from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import Definition
@@ -16,12 +15,17 @@ from tidemark.event_groups.definition.model import Asked, Compensation, Event
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.declared_rows import require_declared
-from tidemark.event_groups.execution.failure import EventFailed, attempts
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.statements import Prepared, send
-from tidemark.event_groups.outside import http
+from tidemark.event_groups.outside import asking
 from tidemark.event_groups.outside.processes import Functions
-from tidemark.event_groups.stream.states import StoredEvent
+from tidemark.event_groups.stream.states import EventState, StoredEvent
+from tidemark.settings import Settings
+
+_BEGUN = (
+    *(EventState.RUNNING, EventState.DONE, EventState.FAILED),
+    *(EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED),
+)
 
 
 class Engine(Protocol):
@@ -71,8 +75,15 @@ def in_order(
     return sorted(names, key=lambda name: moments[name], reverse=True)
 
 
-def _seconds_since(moment: datetime) -> float:
-    return (clock.now() - moment.replace(tzinfo=UTC)).total_seconds()
+def is_needed(definition: Definition, name: str, stored: StoredEvent) -> bool:
+    """Tell whether there is anything to take back of an event."""
+    if stored.state not in _BEGUN:
+        return False
+    event, statement = definition.events[name], definition.statements.get(name)
+    if statement is not None and statement.writes:
+        # Of one that Cassandra has refused there is none, and nothing was written.
+        return stored.write_time is not None
+    return isinstance(event.rollback, Compensation) or event.library is not None
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,7 @@ class Rollback:
         table: reads the table of a statement.
         engine: returns what has executed an event.
         own: write times of the events that are taken back, and of what is put back of them.
-        hosts: that may be asked.
+        settings: say who may be asked.
         ensure_locked: asked before each write.
     """
 
@@ -102,16 +113,8 @@ class Rollback:
     table: Callable[[Statement], Table]
     engine: Callable[[Event], Engine]
     own: Collection[int]
-    hosts: Collection[str]
+    settings: Settings
     ensure_locked: Callable[[], None]
-
-    def is_needed(self, name: str, stored: StoredEvent) -> bool:
-        """Tell whether there is anything to take back of an event that has begun."""
-        event, statement = self.definition.events[name], self.definition.statements.get(name)
-        if statement is not None and statement.writes:
-            # Of one that Cassandra has refused there is none, and nothing was written.
-            return stored.write_time is not None
-        return isinstance(event.rollback, Compensation) or event.library is not None
 
     def take_back(self, name: str, stored: StoredEvent, at: int) -> bool:
         """Take back what an event may have written, at a write time.
@@ -128,8 +131,8 @@ class Rollback:
             self.ensure_locked()
             self.loading.take_back(event.library)
             self.functions.renew()
-        elif isinstance(event.rollback, Compensation) and event.rollback.ask is not None:
-            return self._is_done_by(name, event.rollback.ask, stored)
+        elif event.asked is not None:
+            return self._is_done_by(name, event.asked, stored)
         elif isinstance(event.rollback, Compensation):
             self._compensate(name, event.rollback, stored, at)
         elif event.rollback == "restore":
@@ -140,23 +143,11 @@ class Rollback:
         """Ask somebody to take back an event, and tell whether they have."""
         body = {**self.asks, "event": name, "parameters": stored.parameters}
         # The id of a group is free again once purge has deleted it.
-        key = {"Idempotency-Key": "/".join([*self.asks.values(), str(self.sequence), name])}
+        key = "/".join([*self.asks.values(), str(self.sequence), name])
         self.ensure_locked()
-        reason = ""
-        for _ in attempts():
-            try:
-                answer = http.post(
-                    asked.http, json.dumps(body), self.hosts, asked.timeout, headers=key
-                )
-            except EventFailed as failure:
-                reason = str(failure)
-                continue
-            if answer.status_code != http.ACCEPTED:
-                return True
-            if stored.asked_at is None or _seconds_since(stored.asked_at) < asked.within:
-                return False
-            raise EventFailed(f"{asked.http} has not taken it back within {asked.within:,} s")
-        raise EventFailed(reason)
+        # It is written before anybody is asked.
+        at = cast(datetime, stored.asked_at)
+        return asking.is_done(self.settings, asking.Question(asked, key, body, at))
 
     def _compensate(self, name: str, rollback: Compensation, stored: StoredEvent, at: int) -> None:
         event = self.definition.events[name]

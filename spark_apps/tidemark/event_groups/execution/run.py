@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -15,18 +15,13 @@ from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, GroupExecution
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.outside.processes import Functions
-from tidemark.event_groups.stream.chunks import Extent, chunks
 from tidemark.event_groups.stream.group_times import GroupTimes
-from tidemark.event_groups.stream.holding import Held, extent_of
+from tidemark.event_groups.stream.holding import Held, HeldGroups, Known, OpenGroups
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
 from tidemark.event_groups.stream.store import EndedGroup, Stream
 from tidemark.ledger.locks import Locks
 from tidemark.text import counted, shortened
 
-MOST_EVENTS = 200
-"""The most events of groups that run at the same time."""
-_TOGETHER = 1000
-"""The most groups that are looked at before the first of them runs."""
 _PARALLEL = 8
 _NAMED = 20
 
@@ -56,30 +51,29 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
     ):
         times = GroupTimes(stream.last_write_time())
         together = _Together(run, stream, locks.check, groups_pool, events_pool, times)
-        held = Held()
-        first_open = stream.next_sequence()
-        first = None
+        first_new = stream.next_sequence()
         pass_by = _passing(stream, times, locks.check)
-        while groups := _next(stream, held, first, pass_by):
-            for part in chunks(groups, MOST_EVENTS):
-                run.say(f"{len(part)} groups from {part[0].item.id} on")
-                done = together.execute(part)
-                for group, (state, reason) in done:
-                    ended[state] = ended.get(state, 0) + 1
-                    if reason:
-                        lines.append(f"{group.id}: {state}: {reason}")
-                    if state is GroupState.ROLLING_BACK:
-                        held.leave(group)
-                stuck = [group.sequence for group, (state, _) in done if not state.has_ended]
-                first = min(stuck, default=part[-1].item.sequence + 1)
-                if stuck:
-                    # They may hold groups of the parts after them.
-                    break
-        first_open = min([first_open, *(group.sequence for group in held.groups.values())])
+        held_groups = HeldGroups(run, stream)
+        open_groups = OpenGroups(stream, held_groups.read(pass_by), pass_by)
+
+        def execute(part: list[StoredGroup]) -> list[StoredGroup]:
+            run.say(f"{len(part)} groups from {part[0].id} on")
+            done = together.execute(part)
+            for group, (state, reason) in done:
+                ended[state] = ended.get(state, 0) + 1
+                if reason:
+                    lines.append(f"{group.id}: {state}: {reason}")
+            return [replace(one, state=at) for one, (at, _) in done if not at.has_ended]
+
+        open_groups.execute(execute)
+        held = open_groups.held
         locks.check()
-        stream.move_open_from(first_open, times.newest)
-    unread = stream.count_after(held.last) if held.are_enough else 0
-    return _outcome(ended, lines, held, unread)
+        stream.move_open_from(
+            min([first_new, *(group.sequence for group in held.groups)]), times.newest
+        )
+        locks.check()
+        held_groups.keep(held, open_groups.reached)
+    return _outcome(ended, lines, held, open_groups.unread())
 
 
 def _passing(
@@ -91,33 +85,12 @@ def _passing(
         for group in groups:
             times.pass_by(group.last_write_time)
         # A run may have died between the end of a group and this.
-        for name in stream.has_images([group.id for group in groups]):
+        for name in stream.images.left([group.id for group in groups]):
+            stream.images.win_over_earlier_runs(name)
             ensure_locked()
-            stream.forget_images(name)
+            stream.images.forget(name, ensure_locked)
 
     return pass_by
-
-
-def _next(
-    stream: Stream,
-    held: Held,
-    first: int | None = None,
-    pass_by: Callable[[Sequence[EndedGroup]], None] = lambda groups: None,
-) -> list[Extent[StoredGroup]]:
-    """Return the next groups that may run; those that may not are added to `held`."""
-    found: list[Extent[StoredGroup]] = []
-    if held.are_enough:
-        return found
-    for group in stream.open(first, pass_by):
-        extent = extent_of(group)
-        if group.id in held.groups or held.holder(extent):
-            if held.are_enough:
-                break
-            continue
-        found.append(extent)
-        if len(found) == _TOGETHER:
-            break
-    return found
 
 
 @dataclass(frozen=True)
@@ -132,13 +105,12 @@ class _Together:
     times: GroupTimes
 
     def execute(
-        self, part: Sequence[Extent[StoredGroup]]
+        self, part: Sequence[StoredGroup]
     ) -> list[tuple[StoredGroup, tuple[GroupState, str]]]:
         """Execute groups; return each with its state in the end, and why."""
         tables: dict[str, Table] = {}
 
-        def execute(one: Extent[StoredGroup]) -> tuple[StoredGroup, tuple[GroupState, str]]:
-            group = one.item
+        def execute(group: StoredGroup) -> tuple[StoredGroup, tuple[GroupState, str]]:
             loading = Loading(self.run, self.stream.name, group.sequence)
             with (
                 closing(Functions(loading.places)) as functions,
@@ -178,12 +150,12 @@ def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread:
 
 
 def _shown(stream: Stream) -> Outcome:
-    held = Held()
-    groups = _next(stream, held)
+    open_groups = OpenGroups(stream, Known())
+    parts = open_groups.next_parts()
     lines = [
-        f"together: {', '.join(one.item.id for one in part[:_NAMED])}"
-        for part in chunks(groups, MOST_EVENTS)[:_NAMED]
+        f"together: {', '.join(one.item.id for one in part[:_NAMED])}" for part in parts[:_NAMED]
     ]
-    unread = stream.count_after(held.last) if held.are_enough else 0
-    counts = {"groups_open": len(groups), "groups_held": len(held.groups) + unread}
-    return Outcome(RunState.PLANNED, PieceCounts(len(groups)), counts, lines)
+    may_run = sum(map(len, parts))
+    held = len(open_groups.held.groups) + open_groups.unread()
+    counts = {"groups_open": may_run, "groups_held": held}
+    return Outcome(RunState.PLANNED, PieceCounts(may_run), counts, lines)

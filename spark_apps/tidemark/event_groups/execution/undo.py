@@ -13,6 +13,11 @@ A column has one write time now, or none. Whose its value is follows from that t
 Whatever is written gets a write time after those of the group. So a statement of the event that
 Cassandra delivers late, after its time-out, loses against it: therefore values are written that
 seem to be there already.
+
+Several events may have written a column, and each is taken back at a time of its own, the last that
+has written first. What is put back is a value of an event that is taken back later, or one that
+stays: somebody else's, or that of an event which has not failed. The latter is written
+`STAYS_LATER`, at a time that is none of the events, so nothing is written in its place any more.
 """
 
 from __future__ import annotations
@@ -24,6 +29,12 @@ if TYPE_CHECKING:
     # A group with few rows does not wait for Spark.
     from pyspark.sql import Column
 
+STAYS_LATER = 1
+"""Microseconds by which the write time of a value that stays is later than that of another."""
+MARKER_LATER = 2
+"""Microseconds by which that of the marker of a row is later, which so loses its end."""
+TIME_OF_EVENT = 3
+"""Write times, in microseconds, that the way back of one event needs."""
 Truth = TypeVar("Truth", bool, "Column")
 """A condition for one row, or for the rows of a frame; it is no null."""
 

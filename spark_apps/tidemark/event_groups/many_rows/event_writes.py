@@ -20,7 +20,8 @@ from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters
 from tidemark.event_groups.many_rows import rows, writes
 from tidemark.event_groups.many_rows.shapes import HAS_NULLS
-from tidemark.event_groups.many_rows.store import RESULT, KeptRows
+from tidemark.event_groups.many_rows.store import KeptRows
+from tidemark.event_groups.stream.kept_parts import RESULT
 
 Tables = Callable[[Statement], Table]
 

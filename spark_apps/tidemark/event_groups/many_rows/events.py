@@ -27,9 +27,10 @@ from tidemark.event_groups.execution.statements import Parameters, Prepared
 from tidemark.event_groups.many_rows import functions, images, rows, writes
 from tidemark.event_groups.many_rows.event_writes import EventWrite, Tables
 from tidemark.event_groups.many_rows.failure import failing
-from tidemark.event_groups.many_rows.store import BEFORE, RESULT, KeptRows
+from tidemark.event_groups.many_rows.store import KeptRows
 from tidemark.event_groups.many_rows.texts import canonical
 from tidemark.event_groups.outside.jars import JarFunctions
+from tidemark.event_groups.stream.kept_parts import BEFORE, RESULT
 from tidemark.event_groups.stream.states import StoredEvent
 from tidemark.spark import gateway
 from tidemark.spark.isolated_jars import IsolatedJars
@@ -167,10 +168,6 @@ class ManyRows:
             finally:
                 decided.unpersist()
                 kept.unpersist()
-
-    def forget(self, event: Event) -> None:
-        """Delete the rows as they were before an event."""
-        self._kept.empty(event.name, BEFORE)
 
     def _write_of(self, event: Event) -> EventWrite:
         return EventWrite(self._definition, event, self._table)

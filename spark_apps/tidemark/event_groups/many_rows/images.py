@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra.cells import lives_for, written_at
-from tidemark.event_groups.execution.undo import Now
+from tidemark.event_groups.execution.undo import STAYS_LATER, Now
 from tidemark.event_groups.many_rows.rows import by_name
 from tidemark.event_groups.many_rows.shapes import (
     CELL,
@@ -119,8 +119,8 @@ class Rule:
     def decided(self, rows: DataFrame) -> DataFrame:
         """Add `MARKER_AT`, `IS_SHARED`, and the `fate` of each touched column.
 
-        `puts` is whether its `value` is written, for `lives` seconds, 0 for ever; `clears` whether
-        null is.
+        `puts` is whether its `value` is written, at a write time, for `lives` seconds, 0 for ever;
+        `clears` whether null is.
 
         Args:
             rows: images with what is there now: `IS_THERE`, null if there is no row; the write time
@@ -131,7 +131,8 @@ class Rule:
         has_many_cells = F.lit(False)
         for name in self.many_celled:
             has_many_cells = has_many_cells | F.col(name).isNotNull()
-        marker = F.when(~has_many_cells, F.coalesce(foreign - 1, F.lit(self.at)))
+        own = F.least(foreign - 1, F.lit(self.written_at))
+        marker = F.when(~has_many_cells, F.when(foreign.isNull(), F.lit(self.at)).otherwise(own))
         is_shared = has_many_cells | foreign.isNotNull()
         return rows.select(
             *rows.columns,
@@ -158,11 +159,14 @@ class Rule:
         value = F.when(now.gets_image, F.when(image["existed"], cell["value"])).otherwise(
             F.col(name)
         )
+        written = F.when(now.gets_image, F.when(image["existed"], cell["written"])).otherwise(time)
+        stays_later = F.coalesce(~written.isin(*self.own), F.lit(False)).cast("int") * STAYS_LATER
         lives = F.when(now.gets_image, before).otherwise(F.col(lives_for(name)))
         # By now it would have expired, if it does not live any more.
         stays = value.isNotNull() & F.coalesce(lives > 0, F.lit(True))
         return [
             (now.is_written & stays).alias(fate(name, "puts")),
+            (F.lit(self.at) + stays_later).alias(fate(name, "at")),
             value.alias(fate(name, "value")),
             F.coalesce(lives, F.lit(0)).cast("int").alias(fate(name, "lives")),
             (now.is_written & ~stays).alias(fate(name, "clears")),

@@ -16,5 +16,5 @@ IMAGE_COLUMN = "tidemark_image"
 
 
 def fate(column: str, word: str) -> str:
-    """Return the name of what is decided of a column: `puts`, `value`, `lives` or `clears`."""
+    """Return the name of what is decided of a column, such as `puts`."""
     return f"tidemark_fate_{word}_{column}"

@@ -10,12 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.execution.undo import MARKER_LATER, STAYS_LATER
 from tidemark.event_groups.many_rows.images import IS_SHARED, IS_THERE, MARKER_AT
 from tidemark.event_groups.many_rows.shapes import IMAGE_COLUMN, fate
 from tidemark.event_groups.many_rows.texts import storable
@@ -109,23 +112,22 @@ def put_back(
         target: the table.
         touched: columns that the event has written.
         at: the write time of what is put back.
-        is_whole: whether the event has deleted whole rows.
+        is_whole: whether the event has deleted whole rows, with their markers.
     """
-    needs = _needs(decided, touched)
-    lasting = {
-        name: F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) == 0) for name in touched
-    }
-    wanted = _existed() & F.lit(is_whole)
-    for one in lasting.values():
-        wanted = wanted | (_is_kept() & one)
-    values = {name: F.when(one, F.col(fate(name, "value"))) for name, one in lasting.items()}
+    moments = {at: F.lit(False), at + STAYS_LATER: _existed() & F.lit(is_whole)}
+    needs = _needs(decided, touched, moments)
     if needs["made"]:
         target.remove(decided.where(~_is_kept()), touched, F.lit(at))
     if needs["shared"]:
         marked = decided.where(~_existed() & _is_kept() & F.col(MARKER_AT).isNotNull())
         target.remove(marked, (), F.col(MARKER_AT))
-    if needs["rows"]:
-        target.store(decided.where(wanted), values, F.lit(at), keep_nulls=False)
+    for moment, is_marked in moments.items():
+        if needs[str(moment)]:
+            rows = decided.where(_is_put(touched, moment, is_marked))
+            values = {
+                name: F.when(_lasts(name, moment), F.col(fate(name, "value"))) for name in touched
+            }
+            target.store(rows, values, F.lit(moment), keep_nulls=False)
     for name in touched:
         if needs[fate(name, "clears")]:
             null = {name: F.lit(None).cast("string")}
@@ -136,9 +138,9 @@ def put_back(
         if needs[fate(name, "lives")]:
             mortal = decided.where(_lives(name))
             lives, value = F.col(fate(name, "lives")), F.col(fate(name, "value"))
-            target.store(mortal, {name: value}, F.lit(at), lives=lives)
+            target.store(mortal, {name: value}, F.col(fate(name, "at")), lives=lives)
             # Else the row would end with the value.
-            target.store(mortal, {}, F.lit(at + 1))
+            target.store(mortal, {}, F.lit(at + MARKER_LATER))
     if needs["made"] or needs["shared"] or any(needs[_absent(name)] for name in touched):
         await_gone()
 
@@ -165,18 +167,33 @@ def _absent(name: str) -> str:
     return fate(name, "absent")
 
 
+def _lasts(name: str, moment: int) -> Column:
+    is_then = F.col(fate(name, "at")) == moment
+    is_for_ever = F.col(fate(name, "lives")) == 0
+    return _is_kept() & F.col(fate(name, "puts")) & is_for_ever & is_then
+
+
+def _is_put(touched: Sequence[str], moment: int, is_marked: Column) -> Column:
+    return reduce(or_, [_lasts(name, moment) for name in touched], is_marked)
+
+
 def _lives(name: str) -> Column:
     return _is_kept() & F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0)
 
 
-def _needs(decided: DataFrame, touched: Sequence[str]) -> dict[str, int]:
+def _needs(
+    decided: DataFrame, touched: Sequence[str], moments: Mapping[int, Column]
+) -> dict[str, int]:
     """Return how many rows there are for each kind of write, in one pass."""
     kinds = {
-        "rows": _is_kept(),
         "made": ~_is_kept(),
         "shared": ~_existed() & F.col(IS_SHARED),
         **{fate(name, "clears"): _clears(name) & _is_there() for name in touched},
         **{_absent(name): _clears(name) & ~_is_there() for name in touched},
+        **{
+            str(moment): _is_put(touched, moment, is_marked)
+            for moment, is_marked in moments.items()
+        },
         **{fate(name, "lives"): _lives(name) for name in touched},
     }
     counted = [F.count_if(kind).alias(name) for name, kind in kinds.items()]

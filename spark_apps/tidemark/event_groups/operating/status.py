@@ -43,7 +43,7 @@ def run_status(
     if shows_values:
         events = stored.events(name)
         images = {
-            event: stored.images(name, event, found.images) for event, found in events.items()
+            event: stored.images.of(name, event, found.images) for event, found in events.items()
         }
         lines = values.of_events(run.control, group.definition, events, images)
         outcome.lines += ["rows before and after", *lines]

@@ -58,6 +58,8 @@ def of_events(
         stored: its events that have begun.
         images: the rows before each of them that are still kept.
     """
+    if definition.refusal:
+        return [f"  not shown: {definition.refusal}"]
     lines = []
     for name, statement in definition.statements.items():
         event = definition.events[name]

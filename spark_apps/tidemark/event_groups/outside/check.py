@@ -36,7 +36,6 @@ def check(
         DefinitionError: a function is not defined, a library cannot be loaded, or an address or
             the target of a hook is not allowed.
     """
-    hosts = settings.event_group_host_names
     known = {one.name: one for one in loaded}
     for number, event in enumerate(definition.group.events):
         if event.library is not None:
@@ -51,14 +50,22 @@ def check(
                 where = settings.event_group_functions_dir
                 do = f"define it with `def` in a module in {where}, or correct the name"
                 raise fault(str(error), do, *place) from None
-    for url, place in _urls(definition.group):
-        if why := http.refusal(url, hosts):
-            raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *place)
-    for _, hook, place in hooks_of(definition.group):
-        why, do = targets.refusal(settings, hook)
-        if why:
-            raise fault(why, do, *place, hook.target)
+    _check_targets(settings, definition.group, fault)
     return list(known.values())
+
+
+def _check_targets(settings: Settings, group: Group, fault: Fault) -> None:
+    for url, place in _urls(group):
+        if why := http.refusal(url, settings.event_group_host_names):
+            raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *place)
+    refused = [(targets.of_topic(settings, topic), place) for topic, place in _topics(group)]
+    refused += [
+        (targets.refusal(settings, hook), (*place, hook.target))
+        for _, hook, place in hooks_of(group)
+    ]
+    for (why, do), place in refused:
+        if why:
+            raise fault(why, do, *place)
 
 
 def _fetched(
@@ -101,5 +108,13 @@ def _urls(group: Group) -> Iterator[tuple[str, Place]]:
         for number, need in enumerate(event.needs):
             if need.url is not None:
                 yield need.url, ("events", place, "needs", number, "url")
-        if isinstance(event.rollback, Compensation) and event.rollback.ask is not None:
-            yield event.rollback.ask.http, ("events", place, "rollback", "ask", "http")
+        if event.asked is not None and event.asked.http is not None:
+            yield event.asked.http, ("events", place, "rollback", "ask", "http")
+
+
+def _topics(group: Group) -> Iterator[tuple[str, Place]]:
+    for place, event in enumerate(group.events):
+        if event.asked is not None:
+            for key, topic in (("kafka", event.asked.kafka), ("answers", event.asked.answers)):
+                if topic is not None:
+                    yield topic, ("events", place, "rollback", "ask", key)

@@ -22,9 +22,14 @@ def refusal(settings: Settings, hook: Hook) -> tuple[str, str]:
         as_stored(uri) for uri in settings.event_group_asset_uris
     }:
         return _not_in("ASSETS", f"asset {hook.asset}")
-    if hook.kafka is not None and hook.kafka not in settings.event_group_topic_names:
-        return _not_in("TOPICS", f"topic {hook.kafka}")
-    return "", ""
+    return ("", "") if hook.kafka is None else of_topic(settings, hook.kafka)
+
+
+def of_topic(settings: Settings, topic: str) -> tuple[str, str]:
+    """Return why the settings do not allow a topic, and what to do; empty texts if they do."""
+    if topic in settings.event_group_topic_names:
+        return "", ""
+    return _not_in("TOPICS", f"topic {topic}")
 
 
 def as_stored(uri: str) -> str:

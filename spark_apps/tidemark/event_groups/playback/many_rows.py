@@ -27,11 +27,12 @@ from tidemark.event_groups.many_rows import functions, rows
 from tidemark.event_groups.many_rows.event_writes import EventWrite
 from tidemark.event_groups.many_rows.events import session
 from tidemark.event_groups.many_rows.failure import failing
-from tidemark.event_groups.many_rows.store import RESULT, KeptRows
+from tidemark.event_groups.many_rows.store import KeptRows
 from tidemark.event_groups.many_rows.writes import Target
 from tidemark.event_groups.playback.comparison import Difference, columns_of
 from tidemark.event_groups.playback.copies import Copies
 from tidemark.event_groups.playback.selection import PlayedEvent, not_stored
+from tidemark.event_groups.stream.kept_parts import RESULT
 from tidemark.spark import gateway
 from tidemark.spark.isolated_jars import IsolatedJars
 from tidemark.spark.local_rows import local_rows

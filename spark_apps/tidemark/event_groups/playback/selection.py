@@ -171,6 +171,12 @@ def events(stream: Stream, group: StoredGroup, into: Mapping[str, str]) -> list[
     """
     if group.state not in (GroupState.DONE, GroupState.PARTLY_DONE):
         return []
+    if why := group.definition.refusal:
+        raise InvalidInput(
+            f"the group {group.id}, number {group.sequence}, cannot be played: {why}",
+            where=f"stream {stream.name}",
+            do="end before it, or begin after it",
+        )
     stored = stream.events(group.id)
     if missing := group.definition.events.keys() - stored.keys():
         raise not_stored(min(missing), group.id, stream.name)

@@ -5,7 +5,7 @@ Source: EventGroupGrouping of mklew/cassandra-transactions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -42,11 +42,6 @@ class Occupied(Generic[Item]):
         self.is_empty = True
         for extent in extents:
             self.add(extent)
-
-    @property
-    def is_everything(self) -> bool:
-        """Return whether every other group collides with one of these."""
-        return self._of_all is not None
 
     def add(self, extent: Extent[Item]) -> None:
         """Add a group."""
@@ -108,34 +103,50 @@ class _Part(Generic[Item]):
 
 
 class _Keys(Generic[Item]):
-    """Keys of rows by their table and columns, with the first group of each."""
+    """Keys of rows with the first group of each, by their table and columns.
+
+    Two keys may be of one row if no column has two values. Those of other columns are looked up by
+    what both have.
+    """
 
     def __init__(self) -> None:
-        self._of_table: dict[str, dict[tuple[str, ...], dict[RowKey, Item]]] = {}
+        self._of_table: dict[str, dict[tuple[str, ...], _Shape[Item]]] = {}
 
     def add(self, keys: Collection[RowKey], item: Item) -> None:
-        for key in keys:
-            of_columns = self._of_table.setdefault(key[0], {})
-            of_columns.setdefault(_columns(key), {}).setdefault(key, item)
+        for name, values in keys:
+            shapes = self._of_table.setdefault(name, {})
+            columns = tuple(column for column, _ in values)
+            shapes.setdefault(columns, _Shape(columns)).add(dict(values), item)
 
     def meeting(self, keys: Iterable[RowKey]) -> Item | None:
         """Return a group that has a key of the same row as one of these."""
-        return next((item for key in keys for item in self._items(key)), None)
-
-    def _items(self, key: RowKey) -> Iterator[Item]:
-        for columns, known in self._of_table.get(key[0], {}).items():
-            if columns == _columns(key):
-                # Of keys of the same columns only equal ones are of one row.
-                yield from [known[key]] if key in known else []
-            else:
-                yield from (item for one, item in known.items() if _meet(one, key))
+        for name, values in keys:
+            for shape in self._of_table.get(name, {}).values():
+                found = shape.meeting(dict(values))
+                if found is not None:
+                    return found
+        return None
 
 
-def _columns(key: RowKey) -> tuple[str, ...]:
-    return tuple(name for name, _ in key[1])
+class _Shape(Generic[Item]):
+    """Keys of one table that have the same columns."""
 
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._keys: dict[tuple[str, ...], Item] = {}
+        self._by: dict[tuple[str, ...], dict[tuple[str, ...], Item]] = {}
 
-def _meet(one: RowKey, other: RowKey) -> bool:
-    """Tell whether two keys of a table may be of one row: no column has two values."""
-    mine, its = dict(one[1]), dict(other[1])
-    return all(mine[name] == its[name] for name in mine.keys() & its.keys())
+    def add(self, values: Mapping[str, str], item: Item) -> None:
+        self._keys.setdefault(tuple(values.values()), item)
+        for shared, items in self._by.items():
+            items.setdefault(tuple(values[column] for column in shared), item)
+
+    def meeting(self, values: Mapping[str, str]) -> Item | None:
+        shared = tuple(column for column in self._columns if column in values)
+        if shared not in self._by:
+            places = [self._columns.index(column) for column in shared]
+            items: dict[tuple[str, ...], Item] = {}
+            for key, item in self._keys.items():
+                items.setdefault(tuple(key[place] for place in places), item)
+            self._by[shared] = items
+        return self._by[shared].get(tuple(values[column] for column in shared))

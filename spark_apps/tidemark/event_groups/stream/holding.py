@@ -1,23 +1,67 @@
-"""Which open groups no run can execute: those that are not rolled back, and what waits for them."""
+"""Which open groups a run may execute, and which it holds.
+
+Held are those that are not rolled back, and what waits for them. A run keeps the rows of what it
+holds, so that the next one reads only the states of these groups.
+"""
 
 from __future__ import annotations
 
-from tidemark.event_groups.definition.tokens import Refused
-from tidemark.event_groups.stream.chunks import Extent, Occupied
-from tidemark.event_groups.stream.states import GroupState, StoredGroup
+import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
 
+from tidemark import clock
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.event_groups.definition.row_keys import RowKey
+from tidemark.event_groups.stream.chunks import Extent, Occupied, chunks
+from tidemark.event_groups.stream.states import GroupState, StoredGroup
+from tidemark.event_groups.stream.store import EndedGroup, Place, Stream
+
+MOST_EVENTS = 200
+"""The most events of groups that run at the same time."""
 MOST_HELD = 1000
 """The most groups that a run looks at that it cannot execute: it executes nothing after them."""
+_TOGETHER = 1000
+"""The most groups that are read before the first of them runs."""
+MAX_BYTES = 1024 * 1024
+"""The most bytes that are kept of a stream: they are one cell of Cassandra's."""
 
 
-def extent_of(group: StoredGroup) -> Extent[StoredGroup]:
-    """Return a group with its size and rows; one that only goes back does not read any more."""
-    has_read = group.state is GroupState.ROLLBACK_FAILED
-    try:
-        return group.definition.extent_as(group, reads=not has_read)
-    except Refused:
-        # Submitted to an earlier version; its execution says what is wrong.
-        return Extent(group, len(group.definition.events), None)
+class OpenGroup(NamedTuple):
+    """A group that has not ended.
+
+    Attributes:
+        id: of the group.
+        sequence: its place in the stream; an id that purge has freed may have another one later.
+        state: how far it is.
+        is_left: whether this run leaves it to the next, since it is not rolled back yet.
+        stored: the group as this run has read it; None if only an earlier run has.
+    """
+
+    id: str
+    sequence: int
+    state: GroupState
+    is_left: bool = False
+    stored: StoredGroup | None = None
+
+    @property
+    def place(self) -> Place:
+        """Return what names it for ever."""
+        return self.id, self.sequence
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether others wait for it, and it for none of them."""
+        return self.is_left or self.state is GroupState.ROLLBACK_FAILED
+
+
+def extent_of(group: StoredGroup, *, is_left: bool = False) -> Extent[OpenGroup]:
+    """Return a group with its size and rows; one that is being rolled back reads nothing."""
+    item = OpenGroup(group.id, group.sequence, group.state, is_left, group)
+    reads = group.state in (GroupState.SUBMITTED, GroupState.RUNNING)
+    return group.definition.extent_as(item, reads=reads)
 
 
 class Held:
@@ -25,41 +69,207 @@ class Held:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self.groups: dict[str, StoredGroup] = {}
-        self._waiting: set[str] = set()
-        self._occupied: Occupied[StoredGroup] = Occupied()
+        self._extents: list[Extent[OpenGroup]] = []
+        self._is_everything = False
+        self._occupied = Occupied[OpenGroup]()
+
+    def as_text(self, reached: int | None) -> str:
+        """Return the groups and their rows as JSON; `reached` is as of `Known`."""
+        groups = [
+            (
+                *(one.item.id, one.item.sequence, one.item.state, one.events),
+                *(None if one.rows is None else sorted(one.rows), sorted(one.reads)),
+            )
+            for one in self._extents
+        ]
+        return json.dumps({"reached": reached, "groups": groups})
+
+    @property
+    def groups(self) -> list[OpenGroup]:
+        """Return the groups."""
+        return [extent.item for extent in self._extents]
 
     @property
     def are_enough(self) -> bool:
         """Return whether no group after them is executed, so that none need be read."""
-        return self._occupied.is_everything or len(self.groups) >= MOST_HELD
+        return self._is_everything or len(self._extents) >= MOST_HELD
 
-    def leave(self, group: StoredGroup) -> None:
-        """Leave a group to a later run, since somebody else must take something back first."""
-        self._waiting.add(group.id)
-
-    def holder(self, group: Extent[StoredGroup]) -> StoredGroup | None:
+    def holder(self, group: Extent[OpenGroup]) -> OpenGroup | None:
         """Return why a group cannot be executed: itself if it is not rolled back, or another one.
 
         One that is held is held from then on. Groups are given in the order of the stream.
         """
-        is_stuck = group.item.state is GroupState.ROLLBACK_FAILED or group.item.id in self._waiting
-        found = group.item if is_stuck else self._occupied.meeting(group)
+        found = group.item if group.item.is_stuck else self._occupied.meeting(group)
         if found is not None:
-            self.groups[group.item.id] = group.item
-            self._occupied.add(group)
+            self._add(group)
         return found
 
-    @property
-    def last(self) -> int:
-        """Return the sequence of the last of them; 0 without any."""
-        return max((group.sequence for group in self.groups.values()), default=0)
+    def take(self, others: Held) -> None:
+        """Hold what others hold."""
+        for extent in others._extents:
+            self._add(extent)
+
+    def _add(self, group: Extent[OpenGroup]) -> None:
+        self._extents.append(group)
+        self._is_everything |= group.rows is None
+        self._occupied.add(group)
 
     @property
-    def stuck(self) -> list[StoredGroup]:
+    def stuck(self) -> list[OpenGroup]:
         """Return those for which the others wait."""
-        return [
-            group
-            for group in self.groups.values()
-            if group.state is GroupState.ROLLBACK_FAILED or group.id in self._waiting
-        ]
+        return [group for group in self.groups if group.is_stuck]
+
+
+class Known(NamedTuple):
+    """What is known before a stream is read.
+
+    Attributes:
+        groups: those that an earlier run has held and that have not ended, in their order.
+        reached: the sequence up to which all other groups have ended; None if nothing is known.
+    """
+
+    groups: Sequence[Extent[OpenGroup]] = ()
+    reached: int | None = None
+
+
+def as_known(text: str) -> Known:
+    """Return what `Held.as_text` has written."""
+    kept = json.loads(text)
+    groups = [
+        Extent(
+            OpenGroup(name, sequence, GroupState(state)),
+            events,
+            None if rows is None else _keys(rows),
+            _keys(reads),
+        )
+        for name, sequence, state, events, rows, reads in kept["groups"]
+    ]
+    return Known(groups, kept["reached"])
+
+
+def _keys(rows: list[tuple[str, list[tuple[str, str]]]]) -> frozenset[RowKey]:
+    return frozenset((name, tuple((column, value) for column, value in key)) for name, key in rows)
+
+
+class HeldGroups:
+    """What runs keep of the groups of one stream that they cannot execute."""
+
+    def __init__(self, run: RunContext, stream: Stream) -> None:
+        """Bind to a run and a stream."""
+        self._control, self._run_id, self._stream = run.control, run.run_id, stream
+        self._table = table(run.settings.keyspace, "event_group_held")
+        self._text: str | None = None
+
+    def read(self, ended: Callable[[Sequence[EndedGroup]], None]) -> Known:
+        """Return what the last run has kept; read again are only groups of another state now.
+
+        Somebody may have retried, settled or cancelled them; the last run may have executed them
+        and died, and its text may be older than another's, whose clock was ahead.
+
+        Args:
+            ended: called with those that have ended.
+        """
+        rows = self._control.execute(
+            f"SELECT held_groups FROM {self._table} WHERE stream = ?", (self._stream.name,)
+        )
+        self._text = rows[0]["held_groups"] if rows else None
+        if self._text is None:
+            return Known()
+        known = as_known(self._text)
+        states = self._stream.states([one.item.place for one in known.groups], ended)
+        as_kept = {
+            one.item.place: one
+            for one in known.groups
+            if states.get(one.item.place) is one.item.state
+        }
+        changed = [place for place in states if place not in as_kept]
+        read = {
+            place: extent_of(group)
+            for place, group in self._stream.not_ended(changed, ended).items()
+        }
+        groups = sorted((as_kept | read).values(), key=lambda one: one.item.sequence)
+        return Known(groups, known.reached)
+
+    def keep(self, held: Held, reached: int | None) -> None:
+        """Keep the groups that cannot be executed; `reached` is as of `Known`."""
+        text = held.as_text(reached) if held.groups else None
+        if text is not None and len(text) > MAX_BYTES:
+            text = None
+        if text == self._text:
+            return
+        self._control.execute(
+            f"UPDATE {self._table} SET held_groups = ?, run_id = ?, updated_at = ?"
+            " WHERE stream = ?",
+            (text, self._run_id, clock.now(), self._stream.name),
+        )
+
+
+class OpenGroups:
+    """The open groups of a stream, of which a run reads each once."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        known: Known,
+        ended: Callable[[Sequence[EndedGroup]], None] = lambda groups: None,
+    ) -> None:
+        """Begin with what is known; `ended` is called with groups between them that have ended."""
+        self._stream, self._ended = stream, ended
+        self.held, self.reached = Held(), known.reached
+        self._known = known.groups
+        self._may_run: Sequence[Extent[OpenGroup]] = ()
+
+    def execute(self, execute: Callable[[list[StoredGroup]], list[StoredGroup]]) -> None:
+        """Execute the groups that may run, in their order.
+
+        Args:
+            execute: executes groups at the same time; returns those that have not ended, as they
+                are then.
+        """
+        while parts := self.next_parts():
+            for number, part in enumerate(parts, start=1):
+                groups = self._loaded(part)
+                if groups and (stuck := execute(groups)):
+                    self._put_back(stuck, chain.from_iterable(parts[number:]))
+                    break
+
+    def next_parts(self) -> list[Sequence[Extent[OpenGroup]]]:
+        """Return the next groups that may run, those of a part at the same time."""
+        found, self._may_run = [*self._may_run], ()
+        found += [group for group in self._known if self.held.holder(group) is None]
+        self._known = ()
+        if not found and not self.held.are_enough:
+            found = self._read()
+        return chunks(found, MOST_EVENTS)
+
+    def _read(self) -> list[Extent[OpenGroup]]:
+        found = []
+        first = None if self.reached is None else self.reached + 1
+        for group in self._stream.open(first, self._ended):
+            self.reached = group.sequence
+            extent = extent_of(group)
+            if self.held.holder(extent) is None:
+                found.append(extent)
+            if len(found) == _TOGETHER or self.held.are_enough:
+                break
+        return found
+
+    def _loaded(self, part: Sequence[Extent[OpenGroup]]) -> list[StoredGroup]:
+        """Return the groups of a part; those that only an earlier run has read are read now."""
+        missing = [one.item.place for one in part if one.item.stored is None]
+        read = self._stream.not_ended(missing, self._ended)
+        groups = (one.item.stored or read.get(one.item.place) for one in part)
+        return [group for group in groups if group is not None]
+
+    def _put_back(self, stuck: Sequence[StoredGroup], later: Iterable[Extent[OpenGroup]]) -> None:
+        """Hold groups, and what collides with them of those that were found after them."""
+        newly = Held()
+        for group in stuck:
+            newly.holder(extent_of(group, is_left=True))
+        # Not compared with all that are held: of these some come after them.
+        self._may_run = [group for group in later if newly.holder(group) is None]
+        self.held.take(newly)
+
+    def unread(self) -> int:
+        """Return how many groups nobody has read, as too many are held."""
+        return self._stream.count_after(self.reached or 0) if self.held.are_enough else 0

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tidemark.cassandra.serialized import Serialized
 from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Policy
 
 
 class GroupState(StrEnum):
@@ -59,6 +60,11 @@ class StoredGroup:
     definition: Definition
     reason: str
     is_cancelled: bool = False
+
+    @property
+    def takes_back_all(self) -> bool:
+        """Return whether all events are taken back if one fails, and not that one alone."""
+        return self.is_cancelled or self.definition.group.policy is Policy.ALL_FOR_ONE
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,36 @@
-"""The rows of groups, their events and before-images."""
+"""The rows of groups and their events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from tidemark import clock
 from tidemark.cassandra import conditional
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
-from tidemark.cassandra.serialized import Serialized
 from tidemark.context import RunContext
-from tidemark.errors import InvalidInput, WrongData
+from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition.file import Definition
-from tidemark.event_groups.definition.model import Group
+from tidemark.event_groups.stream.before_images import BeforeImages
 from tidemark.event_groups.stream.states import (
-    Cell,
     EventState,
     GroupState,
-    Image,
     StoredEvent,
     StoredGroup,
     as_json,
 )
 
 _PAGE = 200
-_HEXADECIMAL = "0x"
+_STATES = 100
+"""The most groups whose states are one request: they are small, and of as many partitions."""
+
+
+Place = tuple[str, int]
+"""The id of a group, and its sequence in the stream."""
 
 
 class EndedGroup(NamedTuple):
@@ -44,13 +47,11 @@ class Stream:
         """Bind to a run and the name of the stream."""
         self._run, self.name = run, name
         self._control = run.control
-        self._groups, self._order, self._events, self._images, self._sizes = (
+        self._groups, self._order, self._events = (
             table(run.settings.keyspace, name)
-            for name in (
-                *("event_group", "event_group_order", "group_event", "before_image"),
-                "named_result_size",
-            )
+            for name in ("event_group", "event_group_order", "group_event")
         )
+        self.images = BeforeImages(run, name)
         self._read = (
             "SELECT id, sequence, state, definition, reason, is_cancelled, last_write_time"
             f" FROM {self._groups}"
@@ -75,18 +76,33 @@ class Stream:
             "submitted_at": clock.now(),
         }
         conditional.compare_and_set(self._control, self._groups, key, values, expected=None)
-        [found] = self._control.execute(
+        found = self.require_free(definition)
+        return self._place(name, found["sequence"] if found else None)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a group has its place in the stream: a submission that died may lack it."""
+        sequence = self._sequence(name)
+        return sequence is not None and self._at(sequence) == name
+
+    def require_free(self, definition: Definition) -> Row | None:
+        """Return the row of a group that was submitted before, if it is the same one.
+
+        Raises:
+            InvalidInput: another group of that id is there.
+        """
+        name = definition.group.group
+        found = self._control.execute(
             f"SELECT sequence, definition FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
         )
         # Not the texts: JSON, YAML and Python may have the same values in another order.
-        if Group.model_validate_json(found["definition"]) != definition.group:
+        if found and Definition.stored(name, found[0]["definition"]) != definition:
             raise InvalidInput(
                 f"another group {name} was submitted before",
                 where=f"stream {self.name}",
                 do="give this one another id",
             )
-        return self._place(name, found["sequence"])
+        return found[0] if found else None
 
     def _place(self, name: str, sequence: int | None) -> tuple[int, bool]:
         """Give a group its place, unless it has one; return the place and whether it is new.
@@ -107,11 +123,7 @@ class Stream:
                 expected={"sequence": sequence},
             ):
                 # The same group is submitted by somebody else at this moment.
-                [found] = self._control.execute(
-                    f"SELECT sequence FROM {self._groups} WHERE stream = ? AND id = ?",
-                    (self.name, name),
-                )
-                sequence = found["sequence"]
+                sequence = self._sequence(name)
                 continue
             sequence = new
             place = {"stream": self.name, "sequence": new}
@@ -119,6 +131,12 @@ class Stream:
                 self._control, self._order, place, {"id": name}, expected=None
             ):
                 return new, True
+
+    def _sequence(self, name: str) -> int | None:
+        found = self._control.execute(
+            f"SELECT sequence FROM {self._groups} WHERE stream = ? AND id = ?", (self.name, name)
+        )
+        return found[0]["sequence"] if found else None
 
     def _at(self, sequence: int) -> str | None:
         found = self._control.execute(
@@ -144,22 +162,53 @@ class Stream:
             page=_PAGE,
         )
         while page := list(islice(places, _PAGE)):
-            keys = [(self.name, row["id"]) for row in page]
-            answers = self._control.execute_many(self._read, keys)
             # Of two submissions of a group at once one leaves a place that is not its own.
-            rows = [
-                answer[0]
-                for place, answer in zip(page, answers, strict=True)
-                if answer and answer[0]["sequence"] == place["sequence"]
-            ]
-            ended(
-                [
-                    EndedGroup(row["id"], row["last_write_time"] or 0)
-                    for row in rows
-                    if GroupState(row["state"]).has_ended
-                ]
-            )
-            yield from (_stored(row) for row in rows if not GroupState(row["state"]).has_ended)
+            rows = self._not_ended([_place(row) for row in page], ended)
+            yield from map(_stored, rows)
+
+    def not_ended(
+        self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
+    ) -> dict[Place, StoredGroup]:
+        """Return those of some groups that have not ended.
+
+        Args:
+            places: of the groups.
+            ended: called with the others, but for those that purge has deleted.
+        """
+        return {_place(row): _stored(row) for row in self._not_ended(places, ended)}
+
+    def states(
+        self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
+    ) -> dict[Place, GroupState]:
+        """Return the states of those of some groups that have not ended; as `not_ended`."""
+        names = [name for name, _ in places]
+        answers = self._control.execute_many(
+            f"SELECT id, sequence, state, last_write_time FROM {self._groups}"
+            " WHERE stream = ? AND id IN ?",
+            [(self.name, names[at : at + _STATES]) for at in range(0, len(names), _STATES)],
+        )
+        rows = self._open_of(answers, places, ended)
+        return {_place(row): GroupState(row["state"]) for row in rows}
+
+    def _not_ended(
+        self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
+    ) -> list[Row]:
+        keys = [(self.name, name) for name in dict.fromkeys(name for name, _ in places)]
+        return self._open_of(self._control.execute_many(self._read, keys), places, ended)
+
+    def _open_of(
+        self,
+        answers: Iterable[Sequence[Row]],
+        places: Collection[Place],
+        ended: Callable[[Sequence[EndedGroup]], None],
+    ) -> list[Row]:
+        """Return the rows of groups that have not ended, in the order of the stream."""
+        own = frozenset(places)
+        rows = [row for found in answers for row in found if _place(row) in own]
+        rows.sort(key=itemgetter("sequence"))
+        have_ended = [row for row in rows if GroupState(row["state"]).has_ended]
+        ended([EndedGroup(row["id"], row["last_write_time"] or 0) for row in have_ended])
+        return [row for row in rows if not GroupState(row["state"]).has_ended]
 
     def _open_from(self) -> int:
         found = self._control.execute(
@@ -169,11 +218,7 @@ class Stream:
 
     def count_after(self, sequence: int) -> int:
         """Return how many groups were submitted after a sequence."""
-        [row] = self._control.execute(
-            f"SELECT count(*) AS number FROM {self._order} WHERE stream = ? AND sequence > ?",
-            (self.name, sequence),
-        )
-        return int(row["number"])
+        return self.next_sequence() - 1 - sequence
 
     def last_write_time(self) -> int:
         """Return a write time after which no group has written that ended below `open_from`."""
@@ -213,6 +258,12 @@ class Stream:
             (self.name, name),
         )
         return GroupState(row["state"]), row["reason"] or ""
+
+    def newest_write_time(self, name: str) -> int:
+        """Return the newest write time of a group in microseconds; 0 if it has written nothing."""
+        found = self._control.execute(self._read, (self.name, name))
+        of_events = [event.write_time or 0 for event in self.events(name).values()]
+        return max([*(row["last_write_time"] or 0 for row in found), *of_events], default=0)
 
     def set_state(
         self,
@@ -260,17 +311,13 @@ class Stream:
 
         The clock of its machine may have been ahead of this one.
         """
-        for of_group, column in (
-            (self._events, "state"),
-            (self._images, "existed"),
-            (self._sizes, "row_count"),
-        ):
-            [row] = self._control.execute(
-                f"SELECT max(writetime({column})) AS newest FROM {of_group}"
-                " WHERE stream = ? AND group_id = ?",
-                (self.name, name),
-            )
-            self._control.write_times.pass_by(row["newest"] or 0)
+        [row] = self._control.execute(
+            f"SELECT max(writetime(state)) AS newest FROM {self._events}"
+            " WHERE stream = ? AND group_id = ?",
+            (self.name, name),
+        )
+        self._control.write_times.pass_by(row["newest"] or 0)
+        self.images.win_over_earlier_runs(name)
 
     def events(self, name: str) -> dict[str, StoredEvent]:
         """Return the events of a group that have begun, by name."""
@@ -324,81 +371,13 @@ class Stream:
             (*row.values(), self.name, group, event),
         )
 
-    def keep_images(self, group: str, event: str, images: Iterable[Image]) -> None:
-        """Write the rows as they are before an event; more of a run that died may be left."""
-        self._control.execute_many(
-            f"INSERT INTO {self._images} (stream, group_id, event, number, statement, existed,"
-            " row_key, cells) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    *(self.name, group, event, number, one.statement, one.existed),
-                    json.dumps({name: _digits(part) for name, part in one.key.items()}),
-                    json.dumps(
-                        {
-                            name: (_digits(cell.value), cell.written, cell.expires)
-                            for name, cell in one.cells.items()
-                        }
-                    ),
-                )
-                for number, one in enumerate(images)
-            ],
-        )
 
-    def forget_images(self, group: str) -> None:
-        """Delete the rows as they were before the events of a group."""
-        self._control.execute(
-            f"DELETE FROM {self._images} WHERE stream = ? AND group_id = ?", (self.name, group)
-        )
-
-    def has_images(self, groups: Sequence[str]) -> list[str]:
-        """Return those of the groups of which rows are kept as they were."""
-        found = self._control.execute_many(
-            f"SELECT group_id FROM {self._images} WHERE stream = ? AND group_id = ? LIMIT 1",
-            [(self.name, group) for group in groups],
-        )
-        return [rows[0]["group_id"] for rows in found if rows]
-
-    def images(self, group: str, event: str, count: int) -> list[Image]:
-        """Return the rows as they were before an event; `count` is how many it has kept."""
-        found = self._control.execute(
-            f"SELECT statement, existed, row_key, cells FROM {self._images}"
-            " WHERE stream = ? AND group_id = ? AND event = ? AND number < ?",
-            (self.name, group, event, count),
-        )
-        return [
-            Image(
-                row["statement"],
-                row["existed"],
-                {
-                    name: _bytes(part) or Serialized()
-                    for name, part in json.loads(row["row_key"]).items()
-                },
-                {
-                    name: Cell(_bytes(value), written, expires)
-                    for name, (value, written, expires) in json.loads(row["cells"]).items()
-                },
-            )
-            for row in found
-        ]
-
-
-def _digits(value: Serialized | None) -> str | None:
-    return None if value is None else _HEXADECIMAL + value.hex()
-
-
-def _bytes(digits: str | None) -> Serialized | None:
-    if digits is None:
-        return None
-    if not digits.startswith(_HEXADECIMAL):
-        raise WrongData(
-            "rows before its events were kept by an older version, as JSON",
-            do="put them back by hand, see the table before_image, and settle the group",
-        )
-    return Serialized.fromhex(digits.removeprefix(_HEXADECIMAL))
+def _place(row: Row) -> Place:
+    return row["id"], row["sequence"]
 
 
 def _stored(row: Row) -> StoredGroup:
-    definition = Definition(Group.model_validate_json(row["definition"]))
+    definition = Definition.stored(row["id"], row["definition"])
     state = GroupState(row["state"])
     return StoredGroup(
         *(row["id"], row["sequence"], state, definition, row["reason"] or ""),

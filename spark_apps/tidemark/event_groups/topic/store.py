@@ -60,6 +60,6 @@ class Source:
         }
         self._run.control.execute(
             f"INSERT INTO {self._quarantine} ({', '.join(row)})"
-            f" VALUES ({', '.join('?' * len(row))})",
-            list(row.values()),
+            f" VALUES ({', '.join('?' * len(row))}) USING TTL ?",
+            [*row.values(), self._run.settings.keep_reports_seconds],
         )

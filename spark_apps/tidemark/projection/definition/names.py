@@ -1,8 +1,9 @@
 """Prints the names of all projections, for callers that start a run for each.
 
-`python -m tidemark.projection.definition.names`: a line of JSON, a sorted list. Definitions that
-cannot be used are among them: their runs fail and say why. Rollups are not among them: the run of
-the projection that a rollup reads makes it.
+`python -m tidemark.projection.definition.names`: a line of JSON, a sorted list. With `--of-topics`
+only of those that read a topic of kafka-journal. Definitions that cannot be used are among them:
+their runs fail and say why. Rollups are not among them: the run of the projection that a rollup
+reads makes it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition.catalog import read_all
+from tidemark.projection.definition.source import KafkaJournal
 from tidemark.settings import Settings
 from tidemark.text import harmless
 
@@ -23,7 +25,12 @@ def main() -> int:
     except TidemarkError as error:
         print(f"names: error: {harmless(str(error))}", file=sys.stderr)
         return error.exit_status
-    names = {definition.name for definition in catalog.definitions}
+    of_topics = "--of-topics" in sys.argv
+    names = {
+        definition.name
+        for definition in catalog.definitions
+        if not of_topics or isinstance(definition.source, KafkaJournal)
+    }
     names |= {broken.name for broken in catalog.unusable}
     print(json.dumps(sorted(names)))
     return 0

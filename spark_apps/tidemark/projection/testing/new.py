@@ -6,123 +6,16 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
 
 from tidemark.errors import InvalidInput
 from tidemark.projection.definition.model import Mode
-from tidemark.settings import Settings
+from tidemark.settings import REPOSITORY, Settings
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _TARGET = re.compile(rf"{_NAME.pattern}\.{_NAME.pattern}")
 Say = Callable[[str], None]
-
-
-class _Form(NamedTuple):
-    """The texts of a mode: the definition's body, the columns of its table, and the test's rows."""
-
-    body: str
-    columns: str
-    expected: str
-
-
-_SQL = """/*---
-name: $name
-version: 1
-source: messages
-mode: $mode
-target: $target
-event: kind STRING
----*/
-
--- Declare in `event` the fields of the payload that you need.
-$body
-"""
-
-_FOLD = """from __future__ import annotations
-
-from typing import Any
-
-import pandas as pd
-
-from tidemark.projection import projection
-
-
-@projection(
-    name="$name",
-    version=1,
-    source="messages",
-    mode="fold",
-    target="$target",
-    event="kind STRING",
-    state="events BIGINT, last_kind STRING",
-)
-def $name(state: dict[str, Any] | None, events: pd.DataFrame) -> dict[str, Any]:
-    # The next events of a persistence id, in the order of their sequence nrs.
-    before = state or {"events": 0}
-    return {"events": before["events"] + len(events), "last_kind": events["kind"].iloc[-1]}
-"""
-
-_TEST = """from __future__ import annotations
-
-from pathlib import Path
-
-from tidemark.projection.testing import run_projection
-
-DEFINITION = Path(__file__).with_name("$file")
-AT = "2026-01-01T00:00:0{}Z"
-
-
-def event(number: int, kind: str) -> dict[str, object]:
-    key = {"persistence_id": "order|1", "sequence_nr": number, "timestamp": AT.format(number)}
-    return {**key, "kind": kind}
-
-
-def test_$name() -> None:
-    rows = run_projection(DEFINITION, [event(1, "placed"), event(2, "paid"), event(3, "placed")])
-    chosen = [{name: row[name] for name in row if not name.endswith("at")} for row in rows]
-    assert sorted(chosen, key=str) == $expected
-"""
-
-_OF_EVENTS = """SELECT persistence_id, sequence_nr, timestamp AS happened_at, kind
-FROM events"""
-_COUNTED = """SELECT time_bucket, kind, count(*) AS events
-FROM events
-GROUP BY time_bucket, kind"""
-_COUNTS = """[
-        {"time_bucket": 1767225600000, "kind": "paid", "events": 1},
-        {"time_bucket": 1767225600000, "kind": "placed", "events": 2},
-    ]"""
-_FORMS = {
-    Mode.BUCKET: _Form(
-        _COUNTED,
-        "    time_bucket bigint,\n    kind text,\n    events bigint,\n"
-        "    PRIMARY KEY ((time_bucket), kind)",
-        _COUNTS,
-    ),
-    Mode.UPSERT: _Form(
-        _OF_EVENTS,
-        "    persistence_id text PRIMARY KEY,\n    sequence_nr bigint,\n"
-        "    happened_at timestamp,\n    kind text",
-        '[{"persistence_id": "order|1", "sequence_nr": 3, "kind": "placed"}]',
-    ),
-    Mode.APPEND: _Form(
-        _OF_EVENTS,
-        "    persistence_id text,\n    sequence_nr bigint,\n    happened_at timestamp,\n"
-        "    kind text,\n    PRIMARY KEY ((persistence_id), sequence_nr)",
-        """[
-        {"persistence_id": "order|1", "sequence_nr": 1, "kind": "placed"},
-        {"persistence_id": "order|1", "sequence_nr": 2, "kind": "paid"},
-        {"persistence_id": "order|1", "sequence_nr": 3, "kind": "placed"},
-    ]""",
-    ),
-    Mode.FOLD: _Form(
-        "",
-        "    persistence_id text PRIMARY KEY,\n    sequence_nr bigint,\n    events bigint,\n"
-        "    last_kind text",
-        '[{"persistence_id": "order|1", "sequence_nr": 3, "events": 3, "last_kind": "placed"}]',
-    ),
-    Mode.EXPORT: _Form(_COUNTED, "", _COUNTS),
-}
+TEMPLATES_DIR = REPOSITORY / "include" / "templates"
+"""A directory for each mode: files whose NAME is that of the projection, with $name and $target."""
 
 
 def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
@@ -171,16 +64,11 @@ def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
 
 
 def _files(name: str, mode: Mode, target: str) -> dict[str, str]:
-    form = _FORMS[mode]
-    definition = f"{name}.py" if mode is Mode.FOLD else f"{name}.sql"
-    words = {"name": name, "mode": mode.value, "target": target, "body": form.body}
-    words |= {"file": definition, "expected": form.expected}
-    template = _FOLD if mode is Mode.FOLD else _SQL
-    files = {definition: Template(template).substitute(words)}
-    if form.columns:
-        files[f"{name}.cql"] = f"CREATE TABLE {target} (\n{form.columns}\n);\n"
-    files[f"test_{name}.py"] = Template(_TEST).substitute(words)
-    return files
+    words = {"name": name, "target": target}
+    return {
+        file.stem.replace("NAME", name): Template(file.read_text()).substitute(words)
+        for file in sorted((TEMPLATES_DIR / mode).glob("*.template"))
+    }
 
 
 def _next_steps(directory: Path, name: str, files: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,20 @@ from typing import Any
 from pydantic import Base64Bytes, BaseModel, ConfigDict, ValidationError
 
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
-from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables, table
-from tidemark.context import Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.kafka_journal import tables
 from tidemark.kafka_journal.wire.decode import row
 from tidemark.kafka_journal.wire.record import Record
 from tidemark.ledger.locks import Locks
-from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.quarantine import TABLE, Quarantined
 from tidemark.settings import Settings
 
 _NAMED = 20
+_LONGEST = 16 * 1024
+"""Characters of a record that is shown: a report is one value in Cassandra and in Airflow."""
 _OF_PARTITION = "journal_keyspace = ? AND topic = ? AND partition = ? AND state = ?"
 
 
@@ -49,7 +51,7 @@ class _Header(_Value):
 
 
 class HeldRecord(_Value):
-    """A record as `held` writes it, one JSON object a line, and `mend` reads it."""
+    """A record as `held` shows it, one JSON object a line, and `mend` reads it."""
 
     topic: str
     partition: int
@@ -74,26 +76,58 @@ class HeldRecord(_Value):
         )
 
 
-def held(
-    control: Control, settings: Settings, partitions: Iterable[TopicPartition], ids: Sequence[str]
-) -> Iterator[HeldRecord]:
-    """Yield the held records that cannot be read, with the content that they have by now.
+def run_held(
+    run: RunContext, topics: Sequence[str], ids: Sequence[str], save: Path | None
+) -> Outcome:
+    """Show the held records that cannot be read, with the content that they have by now.
 
     Args:
-        control: the session.
-        settings: where quarantine is.
-        partitions: those of the topics in question.
-        ids: only of these keys; of all if there are none.
+        run: the context of the run.
+        topics: only these; all with the prefix if there are none.
+        ids: only these keys; all of them if there are none.
+        save: all of them are also written here, one JSON object a line.
+
+    Raises:
+        InvalidInput: a topic does not exist, or the file cannot be written.
+        KafkaUnavailable: Kafka does not answer.
     """
-    for one in partitions:
-        found = control.stream(
-            f"SELECT id, offset, cause, value, headers, mended_value, mended_headers"
-            f" FROM {table(settings.keyspace, TABLE)} WHERE {_OF_PARTITION}",
-            _place(settings, one),
+    create_own_tables(run.control, run.settings)
+    records, lines = _held(run, Topics(run.settings).partitions(topics), ids), []
+    number = 0
+    try:
+        with save.open("x") if save else nullcontext() as file:
+            for number, record in enumerate(records, 1):
+                text = json.dumps(record.model_dump(mode="json", exclude_none=True))
+                if number <= _NAMED:
+                    is_short = len(text) <= _LONGEST
+                    lines.append(text if is_short else _too_long(record, len(text)))
+                if file:
+                    file.write(f"{text}\n")
+    except OSError as error:
+        what = f"the records cannot be saved: {error.strerror}"
+        raise InvalidInput(what, where=str(save), do="name another file") from None
+    if number > _NAMED:
+        lines.append(f"and {number - _NAMED:,} more; name keys, or save all to a file")
+    return Outcome(RunState.PLANNED, counts={"records_held": number}, lines=lines)
+
+
+def _too_long(record: HeldRecord, length: int) -> str:
+    at = f"{record.place} offset {record.offset} of {record.id}"
+    return f"{at}: {record.cause}; {length:,} characters, save it to a file to see and mend it"
+
+
+def _held(
+    run: RunContext, partitions: Iterable[TopicPartition], ids: Sequence[str]
+) -> Iterator[HeldRecord]:
+    for partition in partitions:
+        stored = run.control.stream(
+            "SELECT id, offset, cause, value, headers, mended_value, mended_headers"
+            f" FROM {table(run.settings.keyspace, TABLE)} WHERE {_OF_PARTITION}",
+            _place(run.settings, partition),
         )
-        for record in found:
+        for record in stored:
             if record["cause"] is not None and (not ids or record["id"] in ids):
-                yield _shown(one, record)
+                yield _shown(partition, record)
 
 
 def _shown(partition: TopicPartition, stored: dict[str, Any]) -> HeldRecord:
@@ -129,7 +163,9 @@ def parse(file: Path) -> list[HeldRecord]:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"cannot be read: {error}", where=str(file), do="name the edited output of held"
+            f"cannot be read: {error}",
+            where=str(file),
+            do="name a file that `held --save` has written",
         ) from None
     records = []
     for number, line in enumerate(lines, 1):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException
@@ -20,6 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from tidemark.errors import InvalidInput, KafkaUnavailable
 from tidemark.settings import Settings
 
+_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _PLACED = re.compile(r"(?P<topic>[^/:]+)/(?P<partition>\d+):(?P<rest>.+)")
 
 
@@ -147,12 +148,36 @@ class Topics:
         ends = self.offsets(one for one, offset in found.items() if offset < 0)
         return {one: ends[one].end if one in ends else offset for one, offset in found.items()}
 
+    def begins(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, datetime]:
+        """Return the time of the first record of each partition that has one.
+
+        Raises:
+            KafkaUnavailable: Kafka does not answer.
+        """
+        of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
+        found = self._answers(of_client, OffsetSpec.for_timestamp(0))
+        return {
+            # A producer may have meant microseconds.
+            one: datetime.fromtimestamp(min(answer.timestamp / 1000, _LAST_SECOND), UTC)
+            for one, answer in found.items()
+            if answer.offset >= 0
+        }
+
     def _ask(
         self,
         of_client: Mapping[TopicPartition, ClientPartition],
         which: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Mapping[TopicPartition, int]:
+        answers = self._answers(of_client, which, isolation)
+        return {one: answer.offset for one, answer in answers.items()}
+
+    def _answers(
+        self,
+        of_client: Mapping[TopicPartition, ClientPartition],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Mapping[TopicPartition, Any]:
         if not of_client:
             return {}
         with self._in_one_line():
@@ -163,8 +188,7 @@ class Topics:
             )
             answers = {(one.topic, one.partition): asked[one] for one in asked}
             return {
-                one: answers[one.topic, one.partition].result(self._timeout).offset
-                for one in of_client
+                one: answers[one.topic, one.partition].result(self._timeout) for one in of_client
             }
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Event groups that ended long ago, and records that were refused as groups.
+"""Event groups that ended long ago.
 
 Only groups that have ended go: those whose rollback has failed are still in the way of others. How
 far a stream has taken a topic stays: without it old groups would be submitted again.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.retention.own_tables import store
-from tidemark.retention.own_tables.old_rows import delete_keys, is_before, lock_of
+from tidemark.retention.own_tables.old_rows import is_before, lock_of
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.text import counted
 
@@ -22,8 +21,6 @@ _GROUPS, _ORDER = "event_group", "event_group_order"
 _OF_GROUP = ("before_image", "named_result_size", "hook_delivery", "group_event")
 _ROWS, _SIZES = "named_result", "named_result_size"
 _PART = ("stream", "group_id", "event", "kind", "part")
-_REFUSED = "quarantined_group"
-_RECORD = ("stream", "topic", "partition", "offset")
 _PAGE = 1000
 
 
@@ -67,27 +64,6 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
         digest([_GROUPS, *old]),
         [lock_of(run, _GROUPS)],
         apply if old else None,
-    )
-
-
-def plan_quarantined_groups(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the records that were refused before the last `keep_days` days."""
-    before = run.moment - timedelta(days=keep_days)
-    rows = run.control.stream(
-        f"SELECT {', '.join(_RECORD)}, found_at FROM {table(run.settings.keyspace, _REFUSED)}",
-        page=_PAGE,
-    )
-    old = sorted(
-        tuple(row[name] for name in _RECORD) for row in rows if is_before(row["found_at"], before)
-    )
-    counted_as = "quarantined_groups_deleted"
-    return TargetPlan(
-        {counted_as: len(old)},
-        [f"{_REFUSED}: {counted(len(old), 'record')}"],
-        Tombstones(rows=len(old)),
-        digest([_REFUSED, *old]),
-        [lock_of(run, _REFUSED)],
-        partial(delete_keys, run, _REFUSED, counted_as, {_RECORD: old}) if old else None,
     )
 
 

@@ -1,6 +1,5 @@
-"""Old reports, quarantined records and findings, deleted by partition or by range.
+"""Old quarantined records and findings, deleted by partition or by range.
 
-- `run`: only people read it. A report is kept in Airflow, too.
 - `quarantine`: only people read it. The event itself is in the journal, and counts as consumed.
 - `finding`: validate replaces those of a time bucket as a whole, projections wait for what blocks,
   and `reconcile repair` takes its orders from them. So only partitions go in which every
@@ -32,23 +31,6 @@ Key = tuple[object, ...]
 def lock_of(run: RunContext, name: str) -> str:
     """Return the resource that purge locks for one of Tidemark's own tables."""
     return f"own_tables/{run.settings.keyspace}/{name}"
-
-
-def plan_runs(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the reports of runs that ended before the last `keep_days` days."""
-    before = run.moment - timedelta(days=keep_days)
-    rows = run.control.stream(
-        f"SELECT run_id, started_at, finished_at FROM {table(run.settings.keyspace, 'run')}",
-        page=_PAGE,
-    )
-    old: list[Key] = []
-    kept = 0
-    for row in rows:
-        if is_before(row["finished_at"] or row["started_at"], before):
-            old.append((row["run_id"],))
-        else:
-            kept += 1
-    return _plan(run, "run", {("run_id",): sorted(old, key=str)}, kept, "report")
 
 
 def plan_quarantine(run: RunContext, keep_days: int) -> TargetPlan:

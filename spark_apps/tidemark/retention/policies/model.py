@@ -27,6 +27,9 @@ Days = Annotated[int, Field(ge=1, le=36_500)]
 _REMOVED = {
     "table-ttl": "remove the policy; a database administrator can set default_time_to_live by"
     " ALTER TABLE, see docs/retention.md",
+    "runs": "remove the policy; reports expire by themselves, after TIDEMARK_KEEP_REPORTS_DAYS",
+    "quarantined-groups": "remove the policy; they expire by themselves, after"
+    " TIDEMARK_KEEP_REPORTS_DAYS",
 }
 """What to do about a target that earlier versions had."""
 
@@ -117,7 +120,6 @@ class OwnTable(PolicyForm):
 
     target: Literal[
         "ledger",
-        "runs",
         "findings",
         "quarantine",
         "tails",
@@ -125,7 +127,6 @@ class OwnTable(PolicyForm):
         "skipped",
         "offset-ranges",
         "event-groups",
-        "quarantined-groups",
     ]
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 

@@ -1,0 +1,126 @@
+"""The rows that the events of groups have written, as they were before, until a group has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+
+from tidemark.cassandra.schema import table
+from tidemark.cassandra.serialized import Serialized
+from tidemark.context import RunContext
+from tidemark.errors import WrongData
+from tidemark.event_groups.stream.kept_parts import BEFORE, SIZES, KeptParts
+from tidemark.event_groups.stream.states import Cell, Image
+
+_HEXADECIMAL = "0x"
+
+
+class BeforeImages:
+    """The rows of one stream's groups as they were before."""
+
+    def __init__(self, run: RunContext, stream: str) -> None:
+        """Bind to a run and the name of the stream."""
+        self._control, self._stream, self._keyspace = run.control, stream, run.settings.keyspace
+        self._images, self._sizes = (
+            table(self._keyspace, name) for name in ("before_image", SIZES)
+        )
+
+    def keep(self, group: str, event: str, images: Iterable[Image]) -> None:
+        """Write the rows as they are before an event; more of a run that died may be left."""
+        self._control.execute_many(
+            f"INSERT INTO {self._images} (stream, group_id, event, number, statement, existed,"
+            " row_key, cells) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *(self._stream, group, event, number, one.statement, one.existed),
+                    json.dumps({name: _digits(part) for name, part in one.key.items()}),
+                    json.dumps(
+                        {
+                            name: (_digits(cell.value), cell.written, cell.expires)
+                            for name, cell in one.cells.items()
+                        }
+                    ),
+                )
+                for number, one in enumerate(images)
+            ],
+        )
+
+    def of(self, group: str, event: str, count: int) -> list[Image]:
+        """Return the rows as they were before an event; `count` is how many it has kept."""
+        found = self._control.execute(
+            f"SELECT statement, existed, row_key, cells FROM {self._images}"
+            " WHERE stream = ? AND group_id = ? AND event = ? AND number < ?",
+            (self._stream, group, event, count),
+        )
+        return [
+            Image(
+                row["statement"],
+                row["existed"],
+                {
+                    name: _bytes(part) or Serialized()
+                    for name, part in json.loads(row["row_key"]).items()
+                },
+                {
+                    name: Cell(_bytes(value), written, expires)
+                    for name, (value, written, expires) in json.loads(row["cells"]).items()
+                },
+            )
+            for row in found
+        ]
+
+    def win_over_earlier_runs(self, group: str) -> None:
+        """Let what this session writes of a group win over what others have kept of it."""
+        [row] = self._control.execute(
+            f"SELECT max(writetime(existed)) AS newest FROM {self._images}"
+            " WHERE stream = ? AND group_id = ?",
+            (self._stream, group),
+        )
+        newest = max(row["newest"] or 0, self._parts(group).newest_write_time())
+        self._control.write_times.pass_by(newest)
+
+    def forget(self, group: str, ensure_locked: Callable[[], None]) -> None:
+        """Delete the rows as they were: they may be what the group was to erase.
+
+        Those that another session has kept are deleted after `win_over_earlier_runs`.
+        `ensure_locked` was asked before, and is asked before each further write.
+        """
+        self._control.execute(
+            f"DELETE FROM {self._images} WHERE stream = ? AND group_id = ?", (self._stream, group)
+        )
+        parts = self._parts(group)
+        for event in parts.events(BEFORE):
+            ensure_locked()
+            parts.empty(event, BEFORE)
+            ensure_locked()
+            parts.forget(event, BEFORE)
+
+    def left(self, groups: Sequence[str]) -> list[str]:
+        """Return those of the groups of which rows are kept as they were."""
+        keys = [(self._stream, group) for group in groups]
+        few = self._control.execute_many(
+            f"SELECT group_id FROM {self._images} WHERE stream = ? AND group_id = ? LIMIT 1", keys
+        )
+        many = self._control.execute_many(
+            f"SELECT group_id, kind FROM {self._sizes} WHERE stream = ? AND group_id = ?", keys
+        )
+        found = {rows[0]["group_id"] for rows in few if rows}
+        found |= {row["group_id"] for rows in many for row in rows if row["kind"] == BEFORE}
+        return sorted(found)
+
+    def _parts(self, group: str) -> KeptParts:
+        return KeptParts(self._control, self._keyspace, (self._stream, group))
+
+
+def _digits(value: Serialized | None) -> str | None:
+    return None if value is None else _HEXADECIMAL + value.hex()
+
+
+def _bytes(digits: str | None) -> Serialized | None:
+    if digits is None:
+        return None
+    if not digits.startswith(_HEXADECIMAL):
+        raise WrongData(
+            "rows before its events were kept by an older version, as JSON",
+            do="put them back by hand, see the table before_image, and settle the group",
+        )
+    return Serialized.fromhex(digits.removeprefix(_HEXADECIMAL))

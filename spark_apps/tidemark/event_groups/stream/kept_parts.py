@@ -1,0 +1,72 @@
+"""In which parts the rows are kept that Spark has read or will write: they may be any number."""
+
+from __future__ import annotations
+
+from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.schema import table
+
+ROWS, SIZES = "named_result", "named_result_size"
+RESULT, BEFORE = "result", "before"
+
+
+class KeptParts:
+    """The parts of one group's events."""
+
+    def __init__(self, control: Control, keyspace: str, group: tuple[str, str]) -> None:
+        """Bind to a group, which is its stream and its id."""
+        self._control, self._group = control, group
+        self._rows, self._sizes = table(keyspace, ROWS), table(keyspace, SIZES)
+
+    def announce(self, event: str, kind: str, parts: int, count: int) -> None:
+        """Write how many parts and rows are about to be written."""
+        self._control.execute(
+            f"INSERT INTO {self._sizes}"
+            " (stream, group_id, event, kind, parts, row_count) VALUES (?, ?, ?, ?, ?, ?)",
+            (*self._group, event, kind, parts, count),
+        )
+
+    def empty(self, event: str, kind: str) -> None:
+        """Delete the rows of an event."""
+        self._control.execute_many(
+            f"DELETE FROM {self._rows}"
+            " WHERE stream = ? AND group_id = ? AND event = ? AND kind = ? AND part = ?",
+            self.places(event, kind),
+        )
+
+    def forget(self, event: str, kind: str) -> None:
+        """Delete how many rows of an event there were, after these."""
+        self._control.execute(
+            f"DELETE FROM {self._sizes}"
+            " WHERE stream = ? AND group_id = ? AND event = ? AND kind = ?",
+            (*self._group, event, kind),
+        )
+
+    def events(self, kind: str) -> list[str]:
+        """Return the events of which rows of a kind are kept."""
+        found = self._control.execute(
+            f"SELECT event, kind FROM {self._sizes} WHERE stream = ? AND group_id = ?", self._group
+        )
+        return [row["event"] for row in found if row["kind"] == kind]
+
+    def places(self, event: str, kind: str) -> list[tuple[str, str, str, str, int]]:
+        """Return the keys of the partitions of an event's rows."""
+        size = self.size(event, kind)
+        return [(*self._group, event, kind, part) for part in range(size["parts"] if size else 0)]
+
+    def size(self, event: str, kind: str) -> Row | None:
+        """Return the number of `parts` and `row_count` as they were announced."""
+        found = self._control.execute(
+            f"SELECT parts, row_count FROM {self._sizes}"
+            " WHERE stream = ? AND group_id = ? AND event = ? AND kind = ?",
+            (*self._group, event, kind),
+        )
+        return found[0] if found else None
+
+    def newest_write_time(self) -> int:
+        """Return when the last rows of the group were announced, in microseconds; 0 for never."""
+        [row] = self._control.execute(
+            f"SELECT max(writetime(row_count)) AS newest FROM {self._sizes}"
+            " WHERE stream = ? AND group_id = ?",
+            self._group,
+        )
+        return int(row["newest"] or 0)

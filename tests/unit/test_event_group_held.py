@@ -1,0 +1,276 @@
+"""Runs over a stream execute what a run would that reads all of it, whatever was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.faults.dying import Died
+from tidemark.event_groups.stream import holding
+from tidemark.event_groups.stream.chunks import Extent, collides
+from tidemark.event_groups.stream.holding import HeldGroups, OpenGroup, OpenGroups
+from tidemark.event_groups.stream.states import GroupState, StoredGroup
+from tidemark.event_groups.stream.store import EndedGroup, Place
+
+STUCK = GroupState.ROLLBACK_FAILED
+BACK = GroupState.ROLLING_BACK
+ENDS = (GroupState.DONE, GroupState.DONE, STUCK, BACK)
+"""How an execution may end; the last one waits for somebody else."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Stands for the definition of a group: what it writes and reads."""
+
+    writes: frozenset[int] | None
+    reads: frozenset[int] = frozenset()
+
+    def extent_as(self, item: Any, *, reads: bool) -> Extent[Any]:
+        read = self.reads if reads else frozenset()
+        return Extent(item, 1, None if self.writes is None else _keys(self.writes), _keys(read))
+
+
+def _keys(rows: frozenset[int]) -> frozenset[Any]:
+    return frozenset(("t", (("id", str(row)),)) for row in rows)
+
+
+@dataclass
+class FakeStream:
+    """A stream in memory, with what runs keep of it; it may die, or change, at each request."""
+
+    name: str = "s"
+    groups: dict[str, StoredGroup] = field(default_factory=dict)
+    submitted: int = 0
+    kept: str | None = None
+    read: list[str] = field(default_factory=list)
+    passed: set[Place] = field(default_factory=set)
+    at_request: Callable[[], None] = lambda: None
+
+    def submit(self, name: str, rows: Rows, state: GroupState = GroupState.SUBMITTED) -> None:
+        self.submitted += 1
+        stored = StoredGroup(name, self.submitted, state, cast("Any", rows), "")
+        self.groups[name] = stored
+
+    def set(self, name: str, state: GroupState) -> StoredGroup:
+        self.groups[name] = replace(self.groups[name], state=state)
+        return self.groups[name]
+
+    def in_order(self) -> list[StoredGroup]:
+        return sorted(self.groups.values(), key=lambda group: group.sequence)
+
+    def open(self, first: int | None, ended: Any) -> Iterator[StoredGroup]:
+        places = [(one.id, one.sequence) for one in self.in_order()]
+        yield from self.not_ended([one for one in places if one[1] >= (first or 0)], ended).values()
+
+    def not_ended(self, places: Sequence[Place], ended: Any) -> dict[Place, StoredGroup]:
+        self.at_request()
+        self.read += [name for name, _ in places]
+        return {(one.id, one.sequence): one for one in self._open(places, ended)}
+
+    def states(self, places: Sequence[Place], ended: Any) -> dict[Place, GroupState]:
+        self.at_request()
+        return {(one.id, one.sequence): one.state for one in self._open(places, ended)}
+
+    def _open(self, places: Sequence[Place], ended: Any) -> list[StoredGroup]:
+        found = [self.groups.get(name) for name, _ in places]
+        groups = [one for one in found if one is not None and (one.id, one.sequence) in places]
+        have_ended = [one for one in groups if one.state.has_ended]
+        self.passed |= {(one.id, one.sequence) for one in have_ended}
+        ended([EndedGroup(one.id, 0) for one in have_ended])
+        return [one for one in groups if not one.state.has_ended]
+
+    def count_after(self, sequence: int) -> int:
+        return self.submitted - sequence
+
+    def execute(self, statement: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+        self.at_request()
+        if statement.startswith("SELECT"):
+            return [{"held_groups": self.kept}]
+        self.kept = values[0]
+        return []
+
+    def kept_groups(self) -> HeldGroups:
+        run = SimpleNamespace(control=self, run_id="r", settings=SimpleNamespace(keyspace="k"))
+        return HeldGroups(cast("Any", run), cast("Any", self))
+
+
+def held_by(stream: FakeStream) -> set[str]:
+    """Return which groups a run holds that reads all of them, and has executed what it may."""
+    held: list[Extent[OpenGroup]] = []
+    for group in stream.in_order():
+        extent = holding.extent_of(group, is_left=group.state is BACK)
+        is_open = not group.state.has_ended
+        if is_open and (extent.item.is_stuck or any(collides(one, extent) for one in held)):
+            held.append(extent)
+    return {one.item.id for one in held}
+
+
+def run(stream: FakeStream, ends: Callable[[str], GroupState]) -> OpenGroups:
+    kept = stream.kept_groups()
+    open_groups = OpenGroups(cast("Any", stream), kept.read(lambda _: None), lambda _: None)
+    executed: set[str] = set()
+
+    def execute(part: list[StoredGroup]) -> list[StoredGroup]:
+        extents = [holding.extent_of(one) for one in part]
+        assert not any(collides(a, b) for n, a in enumerate(extents) for b in extents[:n])
+        for group, extent in zip(part, extents, strict=True):
+            assert group.id not in executed
+            executed.add(group.id)
+            before = [one for one in stream.in_order() if one.sequence < group.sequence]
+            is_open = not stream.groups[group.id].state.has_ended
+            for one in before:
+                is_earlier = not one.state.has_ended and collides(holding.extent_of(one), extent)
+                assert not (is_open and is_earlier), f"{group.id} comes before {one.id}"
+        left = []
+        for group in part:
+            stream.at_request()
+            # Somebody may have cancelled it since it was read.
+            has_ended = stream.groups[group.id].state.has_ended
+            if not has_ended and group.state is GroupState.SUBMITTED:
+                stream.set(group.id, GroupState.RUNNING)
+                stream.at_request()
+            if not has_ended:
+                after = stream.set(group.id, ends(group.id))
+                left += [] if after.state.has_ended else [after]
+        return left
+
+    open_groups.execute(execute)
+    kept.keep(open_groups.held, open_groups.reached)
+    return open_groups
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_parts() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(holding, "_TOGETHER", 6)
+        yield
+
+
+@settings(max_examples=1500)
+@given(st.integers(0), st.sampled_from([3, 1000]), st.sampled_from([300, 10**6]))
+def test_what_was_kept_does_not_change_what_a_run_executes(
+    seed: int, most_held: int, most_bytes: int
+) -> None:
+    """Runs die at any request, and between and during them groups are changed by hand."""
+    stream, random = FakeStream(), Random(seed)
+
+    change = partial(_change, stream, random)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(holding, "MOST_HELD", most_held)
+        patched.setattr(holding, "MAX_BYTES", most_bytes)
+        patched.setattr(holding, "MOST_EVENTS", random.choice([1, 3]))
+        for _ in range(random.randrange(1, 7)):
+            for _ in range(random.choice([0, 1, 3, 9])):
+                _submit(stream, random)
+            for _ in range(random.randrange(4)):
+                change(purges=True)
+            is_quiet = random.random() < 0.5
+            requests = iter(range(random.choice([1, 4, 9, 10**6, 10**6, 10**6])))
+            stream.at_request = partial(_disturb, requests, random, None if is_quiet else change)
+            with suppress(Died):
+                found = run(stream, lambda _: random.choice(ENDS))
+                if is_quiet:
+                    _require_right(stream, found)
+            stream.at_request = lambda: None
+
+
+def _disturb(requests: Iterator[int], random: Random, change: Callable[[], None] | None) -> None:
+    if next(requests, None) is None:
+        raise Died
+    if change is not None and random.random() < 0.1:
+        change()
+
+
+def _require_right(stream: FakeStream, found: OpenGroups) -> None:
+    """Compare what a run has held, while nobody else changed a group, with what it should."""
+    held = {one.id for one in found.held.groups}
+    reached = (found.reached or 0) if found.held.are_enough else stream.submitted
+    read = [one for one in stream.in_order() if one.sequence <= reached]
+    assert held == held_by(stream) & {one.id for one in read}
+    assert held == {one.id for one in read if not one.state.has_ended}
+    assert found.unread() == stream.submitted - reached
+
+
+def _submit(stream: FakeStream, random: Random) -> None:
+    """Submit a group, sometimes with an id that purge has freed."""
+    writes = frozenset(random.sample(range(4), random.randrange(3)))
+    reads = frozenset(random.sample(range(4), random.randrange(2)))
+    rows = Rows(None if random.random() < 0.05 else writes, reads)
+    freed = [name for name, one in stream.groups.items() if one.state.has_ended]
+    is_again = freed and random.random() < 0.3
+    stream.submit(random.choice(freed) if is_again else f"g{stream.submitted + 1}", rows)
+
+
+def _change(stream: FakeStream, random: Random, *, purges: bool = False) -> None:
+    """Cancel, retry or settle a group; or let purge delete one that has ended."""
+    if not stream.groups:
+        return
+    group = stream.groups[random.choice([*stream.groups])]
+    ended = (GroupState.ROLLED_BACK, GroupState.DONE)
+    if group.state is GroupState.SUBMITTED:
+        stream.set(group.id, GroupState.CANCELLED)
+    elif group.state is GroupState.RUNNING:
+        stream.set(group.id, BACK)
+    elif group.state is STUCK:
+        stream.set(group.id, random.choice([BACK, *ended]))
+    elif group.state is BACK:
+        stream.set(group.id, random.choice(ended))
+    elif purges:
+        del stream.groups[group.id]
+
+
+def test_after_a_change_by_hand_only_that_group_is_read() -> None:
+    stream = FakeStream()
+    for number in range(1, 20):
+        rows = Rows(frozenset({1, number}))
+        stream.submit(f"g{number}", rows, STUCK if number == 1 else GroupState.SUBMITTED)
+    for name, state, read in (
+        ("g1", STUCK, 19),
+        ("g1", STUCK, 0),
+        ("g1", BACK, 1),
+        ("g6", GroupState.CANCELLED, 0),
+    ):
+        stream.read.clear()
+        stream.set(name, state)
+        run(stream, lambda _: STUCK)
+        assert len(stream.read) == read, stream.read
+
+
+def test_a_run_is_told_of_groups_that_somebody_has_ended() -> None:
+    """Their write times count, and what was kept of their rows is deleted."""
+    stream = FakeStream()
+    for number in range(1, 4):
+        stream.submit(f"g{number}", Rows(frozenset({1, number})))
+    run(stream, lambda name: STUCK if name == "g1" else GroupState.DONE)
+    stream.set("g1", GroupState.ROLLED_BACK)
+    stream.set("g2", GroupState.CANCELLED)
+    run(stream, lambda _: GroupState.DONE)
+    assert {("g1", 1), ("g2", 2)} <= stream.passed
+
+
+def test_an_id_that_is_submitted_again_has_the_place_of_the_new_group() -> None:
+    stream = FakeStream()
+    stream.submit("stuck", Rows(frozenset({1})), STUCK)
+    stream.submit("again", Rows(frozenset({1})))
+    stream.submit("before", Rows(frozenset({1, 7})))
+    run(stream, lambda _: GroupState.DONE)
+    del stream.groups["again"]
+    stream.submit("again", Rows(frozenset({7})))
+    stream.set("stuck", GroupState.ROLLED_BACK)
+    order: list[str] = []
+
+    def ends(name: str) -> GroupState:
+        order.append(name)
+        return GroupState.DONE
+
+    run(stream, ends)
+    assert order == ["before", "again"]
