@@ -27,6 +27,8 @@ _TOGETHER = 1000
 """The most groups that are read before the first of them runs."""
 MAX_BYTES = 1024 * 1024
 """The most bytes that are kept of a stream: they are one cell of Cassandra's."""
+_WAITING = {GroupState.SUBMITTED, GroupState.ROLLBACK_FAILED}
+"""The states in which a held group stays held, as long as no other one's state changes."""
 
 
 class OpenGroup(NamedTuple):
@@ -69,9 +71,10 @@ class Held:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._extents: list[Extent[OpenGroup]] = []
+        self.extents: list[Extent[OpenGroup]] = []
         self._is_everything = False
         self._occupied = Occupied[OpenGroup]()
+        self._in_occupied = 0
 
     def as_text(self, reached: int | None) -> str:
         """Return the groups and their rows as JSON; `reached` is as of `Known`."""
@@ -80,39 +83,41 @@ class Held:
                 *(one.item.id, one.item.sequence, one.item.state, one.events),
                 *(None if one.rows is None else sorted(one.rows), sorted(one.reads)),
             )
-            for one in self._extents
+            for one in self.extents
         ]
         return json.dumps({"reached": reached, "groups": groups})
 
     @property
     def groups(self) -> list[OpenGroup]:
         """Return the groups."""
-        return [extent.item for extent in self._extents]
+        return [extent.item for extent in self.extents]
 
     @property
     def are_enough(self) -> bool:
         """Return whether no group after them is executed, so that none need be read."""
-        return self._is_everything or len(self._extents) >= MOST_HELD
+        return self._is_everything or len(self.extents) >= MOST_HELD
 
     def holder(self, group: Extent[OpenGroup]) -> OpenGroup | None:
         """Return why a group cannot be executed: itself if it is not rolled back, or another one.
 
         One that is held is held from then on. Groups are given in the order of the stream.
         """
-        found = group.item if group.item.is_stuck else self._occupied.meeting(group)
+        found = group.item if group.item.is_stuck else self._meeting(group)
         if found is not None:
-            self._add(group)
+            self.take([group])
         return found
 
-    def take(self, others: Held) -> None:
-        """Hold what others hold."""
-        for extent in others._extents:
-            self._add(extent)
+    def take(self, groups: Sequence[Extent[OpenGroup]]) -> None:
+        """Hold groups of which it is known that they cannot be executed."""
+        self.extents += groups
+        self._is_everything |= any(group.rows is None for group in groups)
 
-    def _add(self, group: Extent[OpenGroup]) -> None:
-        self._extents.append(group)
-        self._is_everything |= group.rows is None
-        self._occupied.add(group)
+    def _meeting(self, group: Extent[OpenGroup]) -> OpenGroup | None:
+        # Most runs meet no new group: their rows are indexed for the first that needs them.
+        for extent in self.extents[self._in_occupied :]:
+            self._occupied.add(extent)
+        self._in_occupied = len(self.extents)
+        return self._occupied.meeting(group)
 
     @property
     def stuck(self) -> list[OpenGroup]:
@@ -126,10 +131,12 @@ class Known(NamedTuple):
     Attributes:
         groups: those that an earlier run has held and that have not ended, in their order.
         reached: the sequence up to which all other groups have ended; None if nothing is known.
+        all_wait: whether none of the groups can be executed, since no state has changed.
     """
 
     groups: Sequence[Extent[OpenGroup]] = ()
     reached: int | None = None
+    all_wait: bool = False
 
 
 def as_known(text: str) -> Known:
@@ -158,7 +165,7 @@ class HeldGroups:
         """Bind to a run and a stream."""
         self._control, self._run_id, self._stream = run.control, run.run_id, stream
         self._table = table(run.settings.keyspace, "event_group_held")
-        self._text: str | None = None
+        self._kept = Known()
 
     def read(self, ended: Callable[[Sequence[EndedGroup]], None]) -> Known:
         """Return what the last run has kept; read again are only groups of another state now.
@@ -172,14 +179,14 @@ class HeldGroups:
         rows = self._control.execute(
             f"SELECT held_groups FROM {self._table} WHERE stream = ?", (self._stream.name,)
         )
-        self._text = rows[0]["held_groups"] if rows else None
-        if self._text is None:
+        text = rows[0]["held_groups"] if rows else None
+        if text is None:
             return Known()
-        known = as_known(self._text)
-        states = self._stream.states([one.item.place for one in known.groups], ended)
+        self._kept = kept = as_known(text)
+        states = self._stream.states([one.item.place for one in kept.groups], ended)
         as_kept = {
             one.item.place: one
-            for one in known.groups
+            for one in kept.groups
             if states.get(one.item.place) is one.item.state
         }
         changed = [place for place in states if place not in as_kept]
@@ -188,15 +195,17 @@ class HeldGroups:
             for place, group in self._stream.not_ended(changed, ended).items()
         }
         groups = sorted((as_kept | read).values(), key=lambda one: one.item.sequence)
-        return Known(groups, known.reached)
+        all_wait = len(as_kept) == len(kept.groups) and {*states.values()} <= _WAITING
+        return Known(groups, kept.reached, all_wait)
 
     def keep(self, held: Held, reached: int | None) -> None:
         """Keep the groups that cannot be executed; `reached` is as of `Known`."""
+        is_as_kept = held.groups == [one.item for one in self._kept.groups]
+        if is_as_kept and (reached == self._kept.reached or not held.groups):
+            return
         text = held.as_text(reached) if held.groups else None
         if text is not None and len(text) > MAX_BYTES:
             text = None
-        if text == self._text:
-            return
         self._control.execute(
             f"UPDATE {self._table} SET held_groups = ?, run_id = ?, updated_at = ?"
             " WHERE stream = ?",
@@ -217,6 +226,9 @@ class OpenGroups:
         self._stream, self._ended = stream, ended
         self.held, self.reached = Held(), known.reached
         self._known = known.groups
+        if known.all_wait:
+            self.held.take(known.groups)
+            self._known = ()
         self._may_run: Sequence[Extent[OpenGroup]] = ()
 
     def execute(self, execute: Callable[[list[StoredGroup]], list[StoredGroup]]) -> None:
@@ -268,7 +280,7 @@ class OpenGroups:
             newly.holder(extent_of(group, is_left=True))
         # Not compared with all that are held: of these some come after them.
         self._may_run = [group for group in later if newly.holder(group) is None]
-        self.held.take(newly)
+        self.held.take(newly.extents)
 
     def unread(self) -> int:
         """Return how many groups nobody has read, as too many are held."""
