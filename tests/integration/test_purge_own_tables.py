@@ -177,6 +177,26 @@ def test_event_groups_that_ended_long_ago_go_with_all_that_is_theirs(
         assert {row["group_id"] for row in journal.own_rows(name)} == {"young", "stuck"}
 
 
+def test_the_newest_group_of_a_stream_stays_while_an_earlier_one_is_open(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """Else the next one gets its place, of which a run has kept that it has ended."""
+    policies = "policies: [{name: groups, target: event-groups, keep-days: 90}]"
+    (tmp_path / "retention.yaml").write_text(policies)
+    ended = {"stuck": None, "old": OLD, "newest": OLD}
+    for sequence, (name, time) in enumerate(ended.items(), start=1):
+        group = {"stream": "s", "id": name, "sequence": sequence}
+        put(journal, "event_group", {**group, "ended_at": time})
+        put(journal, "event_group_order", group)
+    assert journal.run("purge", "--apply").report["counts"]["event_groups_deleted"] == 1
+    assert {row["id"] for row in journal.own_rows("event_group")} == {"stuck", "newest"}
+    settled = {"stream": "s", "id": "stuck", "sequence": 1, "ended_at": OLD}
+    put(journal, "event_group", settled)
+    put(journal, "event_group_order", {"stream": "s", "sequence": 1, "id": "stuck", "open_from": 4})
+    assert journal.run("purge", "--apply").report["counts"]["event_groups_deleted"] == 2
+    assert journal.own_rows("event_group") == []
+
+
 def test_reports_expire_by_themselves(journal: Journal) -> None:
     name = table(journal.own_keyspace, "run")
     for days in (7, 0):

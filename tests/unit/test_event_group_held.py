@@ -96,6 +96,7 @@ class FakeStream:
         self.at_request()
         if statement.startswith("SELECT"):
             return [{"held_groups": self.kept}]
+        assert values[0] != self.kept
         self.kept = values[0]
         return []
 

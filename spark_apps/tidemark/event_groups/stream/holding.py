@@ -165,7 +165,7 @@ class HeldGroups:
         """Bind to a run and a stream."""
         self._control, self._run_id, self._stream = run.control, run.run_id, stream
         self._table = table(run.settings.keyspace, "event_group_held")
-        self._kept = Known()
+        self._text: str | None = None
 
     def read(self, ended: Callable[[Sequence[EndedGroup]], None]) -> Known:
         """Return what the last run has kept; read again are only groups of another state now.
@@ -179,10 +179,10 @@ class HeldGroups:
         rows = self._control.execute(
             f"SELECT held_groups FROM {self._table} WHERE stream = ?", (self._stream.name,)
         )
-        text = rows[0]["held_groups"] if rows else None
-        if text is None:
+        self._text = rows[0]["held_groups"] if rows else None
+        if self._text is None:
             return Known()
-        self._kept = kept = as_known(text)
+        kept = as_known(self._text)
         states = self._stream.states([one.item.place for one in kept.groups], ended)
         as_kept = {
             one.item.place: one
@@ -200,12 +200,11 @@ class HeldGroups:
 
     def keep(self, held: Held, reached: int | None) -> None:
         """Keep the groups that cannot be executed; `reached` is as of `Known`."""
-        is_as_kept = held.groups == [one.item for one in self._kept.groups]
-        if is_as_kept and (reached == self._kept.reached or not held.groups):
-            return
         text = held.as_text(reached) if held.groups else None
         if text is not None and len(text) > MAX_BYTES:
             text = None
+        if text == self._text:
+            return
         self._control.execute(
             f"UPDATE {self._table} SET held_groups = ?, run_id = ?, updated_at = ?"
             " WHERE stream = ?",

@@ -1,7 +1,9 @@
 """Event groups that ended long ago.
 
 Only groups that have ended go: those whose rollback has failed are still in the way of others. How
-far a stream has taken a topic stays: without it old groups would be submitted again.
+far a stream has taken a topic stays: without it old groups would be submitted again. So does the
+newest group while an earlier one is open: the next one would get its place, which runs know as that
+of a group that has ended.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
         f"SELECT stream, id, sequence, ended_at FROM {table(run.settings.keyspace, _GROUPS)}",
         page=_PAGE,
     )
-    old = sorted(
+    ended = [
         (row["stream"], row["id"], row["sequence"])
         for row in rows
         if is_before(row["ended_at"], before)
-    )
+    ]
+    stay = {(stream, _needed_place(run, stream)) for stream in {stream for stream, _, _ in ended}}
+    old = sorted(group for group in ended if (group[0], group[2]) not in stay)
     counts = {"event_groups_deleted": len(old)}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
@@ -65,6 +69,20 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
         [lock_of(run, _GROUPS)],
         apply if old else None,
     )
+
+
+def _needed_place(run: RunContext, stream: str) -> int | None:
+    """Return the newest place of a stream if an earlier group may be open; None if none is."""
+    found = run.control.execute(
+        f"SELECT sequence, open_from FROM {table(run.settings.keyspace, _ORDER)} WHERE stream = ?"
+        " ORDER BY sequence DESC LIMIT 1",
+        (stream,),
+    )
+    if not found or found[0]["sequence"] is None:
+        return None
+    [row] = found
+    sequence: int = row["sequence"]
+    return sequence if sequence >= (row["open_from"] or 0) else None
 
 
 def _parts(run: RunContext, group: Sequence[object]) -> Iterator[Sequence[object]]:
