@@ -70,16 +70,29 @@ def wake(process: subprocess.Popen[str]) -> str:
     return process.communicate()[1]
 
 
-def kill_behind(process: subprocess.Popen[str], line: str, after_s: float) -> None:
-    """Kill a process and its group `after_s` seconds after it told a line with these words."""
+def kill_behind(process: subprocess.Popen[str], line: str, after_s: float) -> bool:
+    """Kill a process and its group `after_s` seconds after it told a line with these words.
+
+    Returns:
+        whether it was still running.
+
+    Raises:
+        AssertionError: it has told no such line.
+    """
     assert process.stderr is not None
+    before = []
     for told in process.stderr:
+        before.append(told)
         if line in told:
             break
+    else:
+        process.communicate()
+        raise AssertionError(f"no line with {line!r}: {''.join(before)}")
     # The moment of the kill is the test's input; nothing is waited for.
     threading.Event().wait(after_s)
     _kill(process)
     process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

@@ -134,11 +134,16 @@ def submit(journal: Journal, folder: Path, bank: Bank) -> None:
     assert result.status == 0, result.stderr
 
 
-def kill_during_transfers(journal: Journal, after_s: float) -> None:
-    """Start a run, and kill it `after_s` seconds after the start of its first transfer."""
+def kill_during_transfers(journal: Journal, after_s: float) -> bool:
+    """Start a run, and kill it `after_s` seconds after the start of its first transfer.
+
+    Returns:
+        whether it had not ended by then.
+    """
     process = journal.start(ROOT / "spark_apps" / f"{APPLICATION}.py")
-    kill_behind(process, " groups from ", after_s)
+    is_hit = kill_behind(process, " groups from ", after_s)
     expire_locks(journal)
+    return is_hit
 
 
 def states(journal: Journal) -> dict[str, str]:
@@ -165,17 +170,19 @@ def test_no_transfer_is_executed_in_part(
     journal.insert("account", [{"id": one, "balance": EACH} for one in ACCOUNTS])
     moments = random.Random(20131231)
     hits: Counter[str] = Counter()
-    for _ in range(max(SAMPLE, pytestconfig.getoption("kills"))):
+    kills = max(SAMPLE, pytestconfig.getoption("kills"))
+    for _ in range(kills):
         submit(journal, tmp_path, bank)
-        kill_during_transfers(journal, after_s=moments.uniform(0.0, LONGEST_S))
+        is_hit = kill_during_transfers(journal, after_s=moments.uniform(0.0, LONGEST_S))
         found, booked = states(journal), entries(journal)
-        hits.update(set(found.values()) | {"kill"})
+        hits.update({*found.values(), "kill"} if is_hit else ())
         # What has ended is whole, also before somebody goes on with the others.
         ended = {name for name, state in found.items() if state in ("done", "rolled-back")}
         assert {name: found[name] for name in ended} == {name: bank.states[name] for name in ended}
         assert {name: booked[name] for name in ended & booked.keys()} == {
             name: bank.entries[name] for name in ended & bank.entries.keys()
         }
+    assert hits["kill"] > kills / 2
     assert journal.run(APPLICATION).status in (0, 3)
     assert journal.run(APPLICATION).report["state"] == "nothing-to-do"
     record_property("kills that found transfers in a state", dict(hits))

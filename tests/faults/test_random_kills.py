@@ -54,9 +54,11 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
         flights.run_chain(*before)
     killed = loaded["killed"]
     moments = random.Random(20131231)
-    for _ in range(pytestconfig.getoption("kills")):
-        kill_during_writes(killed.journal, COMMANDS[name], after_s=moments.uniform(0.0, 3.0))
+    kills, hits = pytestconfig.getoption("kills"), 0
+    for _ in range(kills):
+        hits += kill_during_writes(killed.journal, COMMANDS[name], moments.uniform(0.0, 3.0))
         wait_for_locks(killed.journal)
+    assert hits > kills / 2
     for flights in loaded.values():
         result = flights.journal.run(*last)
         assert result.status == 0, result.stderr
@@ -64,8 +66,12 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
 
 
-def kill_during_writes(journal: Journal, command: tuple[str, ...], after_s: float) -> None:
-    """Start a command, and kill it `after_s` seconds after the start of its first write."""
+def kill_during_writes(journal: Journal, command: tuple[str, ...], after_s: float) -> bool:
+    """Start a command, and kill it `after_s` seconds after the start of its first write.
+
+    Returns:
+        whether it had not ended by then.
+    """
     application, *arguments = command
     process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
-    kill_behind(process, "writing", after_s)
+    return kill_behind(process, "writing", after_s)

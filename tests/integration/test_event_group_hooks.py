@@ -6,7 +6,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal, wait_until
@@ -154,9 +154,12 @@ def test_a_run_that_dies_tells_again_with_the_same_id(
     variables = {"EVENT_GROUP_FUNCTIONS_DIR": str(functions)}
     text = GROUP.format(name="g", policy="all-for-one") + FAIL
     assert submit(shop, tmp_path, text, **variables).status == 0
+    deaths = 0
     for calls in (1, 2, 3):
-        with dying_after(seam, calls), suppress(Died):
+        with dying_after(seam, calls, surely=False) as death:
             shop.run("run_event_groups", **variables)
+        deaths += death.has_come
+    assert deaths
     assert shop.run("run_event_groups", **variables).status in (0, 3)
     lines = (functions / "told.txt").read_text().splitlines()
     assert {line.rsplit(" ", 1)[0] for line in lines} == {
@@ -164,8 +167,8 @@ def test_a_run_that_dies_tells_again_with_the_same_id(
         "group-ends rolled-back",
     }
     assert len({line.split()[2] for line in lines}) == 5
-    # What was sent and not recorded is sent again, and nothing else.
-    assert (len(lines) > 5) is (seam is Seam.HOOK_SENT)
+    # What was sent and not recorded is sent again; so may be what other threads were sending.
+    assert len(lines) > 5 or seam is not Seam.HOOK_SENT
 
 
 class Listening(BaseHTTPRequestHandler):

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.java_repository import compiled, publish
 from tests.integration.support import ROOT, Journal, Result
@@ -269,7 +268,7 @@ def test_a_run_that_dies_beside_a_load_is_ended_by_the_next(
 ) -> None:
     submitted(shop, tmp_path, settings, load_and_use("1", "a"))
     # The select of many rows begins first, or beside the load.
-    with dying_after(seam, 1), suppress(Died):
+    with dying_after(seam, 1):
         shop.run("run_event_groups", **settings)
     assert notes(shop, "a") == dict.fromkeys(of("1"))
     executed(shop, settings)
@@ -280,7 +279,7 @@ def test_a_run_that_dies_while_rows_are_written_goes_on_with_the_version_of_its_
     shop: Journal, tmp_path: Path, settings: Settings
 ) -> None:
     submitted(shop, tmp_path, settings, load_and_use("1", "a"))
-    with dying_after(Seam.MANY_ROWS_SENT, 1), suppress(Died):
+    with dying_after(Seam.MANY_ROWS_SENT, 1):
         shop.run("run_event_groups", **settings)
     # Another machine, which has fetched nothing yet.
     shutil.rmtree(settings["EVENT_GROUP_LIBRARY_DIR"])

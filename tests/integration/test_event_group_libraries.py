@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.contexts import context
 from tests.integration.support import Journal
@@ -143,7 +142,7 @@ def test_a_run_that_dies_beside_a_load_is_ended_by_the_next(
     shop: Journal, tmp_path: Path, settings: dict[str, str], seam: Seam
 ) -> None:
     assert submit(shop, tmp_path, LOAD.format(version="1"), **settings).status == 0
-    with dying_after(seam, 1), suppress(Died):
+    with dying_after(seam, 1):
         shop.run("run_event_groups", **settings)
     assert shop.run("run_event_groups", **settings).status == 0
     assert executed(shop, tmp_path, settings, USE.format(name="after")) == {

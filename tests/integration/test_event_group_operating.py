@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal
 from tests.integration.test_event_groups import (
@@ -227,7 +226,7 @@ def test_values_are_shown_before_and_after_where_they_are_asked_for(
     refused = shop.run("run_event_groups", "submit", "--values", str(file))
     assert refused.status == 2
     assert shop.run("run_event_groups", "submit", str(file)).status == 0
-    with dying_after(Seam.EVENT_ENDED, 4), suppress(Died):
+    with dying_after(Seam.EVENT_ENDED, 4):
         shop.run("run_event_groups")
     shown = shop.run("run_event_groups", "status", "correction", "--values").report["lines"]
     assert f"  copy: {account} id=bob: total null -> 10.50, note null -> old" in shown

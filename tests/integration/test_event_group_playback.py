@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal, Result, wait_until
 from tests.integration.test_event_group_data import functions
@@ -149,7 +148,7 @@ def test_a_playback_that_died_is_repeated_and_never_wins_over_newer_writes(
 ) -> None:
     shop = played_once
     # In the first group; some of its statements are sent at the same time.
-    with dying_after(Seam.STATEMENT_PLAYED, 2), suppress(Died):
+    with dying_after(Seam.STATEMENT_PLAYED, 2):
         play(shop, copy, "--apply")
     assert cells(copy) != {"account": [], "posting": []}
     assert cells(copy) != cells(shop)

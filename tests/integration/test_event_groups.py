@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal, Result
 from tidemark.cassandra import conditional
@@ -467,15 +466,23 @@ SEAMS = (
 )
 
 
-@pytest.mark.parametrize("calls", [1, pytest.param(2, marks=pytest.mark.long), 3])
-@pytest.mark.parametrize("seam", SEAMS)
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("seam", "calls", "fails"),
+    [
+        pytest.param(seam, calls, fails, marks=[pytest.mark.long] if calls == 2 else [])
+        for fails in (False, True)
+        for seam in SEAMS
+        for calls in (1, 2, 3)
+        # Nothing is restored of a group that does not fail, and it changes its state twice.
+        if fails or (seam is not Seam.ROW_RESTORED and (seam, calls) != (Seam.GROUP_STATE_SET, 3))
+    ],
+)
 def test_a_run_that_dies_anywhere_is_ended_by_the_next(
     shop: Journal, tmp_path: Path, seam: Seam, calls: int, *, fails: bool
 ) -> None:
     before = state(shop)
     submit(shop, tmp_path, FAILING if fails else CORRECTION)
-    with dying_after(seam, calls), suppress(Died):
+    with dying_after(seam, calls):
         shop.run("run_event_groups")
     again = shop.run("run_event_groups")
     # It may have died after all was done.
@@ -532,7 +539,7 @@ events:
     refused = submit(shop, tmp_path, text.replace("COLUMN", "tags"))
     assert "is a list, which has its elements twice" in refused.error_lines[0]
     assert submit(shop, tmp_path, text.replace("COLUMN", "kept")).status == 0
-    with dying_after(Seam.STATEMENT_SENT, 1), suppress(Died):
+    with dying_after(Seam.STATEMENT_SENT, 1):
         shop.run("run_event_groups")
     executed(shop)
     [row] = shop.rows("bag")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.faults.dying import Died, dying_after
+from tests.faults.dying import dying_after
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.seams import Seam
 from tests.integration.kafka_topic import PATIENCE_S, START, Topic
@@ -166,7 +165,7 @@ def test_a_run_that_dies_anywhere_is_ended_by_the_next_which_tells_what_is_refus
     # So that offsets are written on the way.
     monkeypatch.setattr(records, "_TOGETHER", 2)
     fill(shop, topic)
-    with dying_after(seam, calls), suppress(Died):
+    with dying_after(seam, calls):
         submit(shop, topic)
     assert done(submit(shop, topic), 3)["counts"]["records_refused"] == 6
     assert sorted(order(shop)) == ["a", "b", "x", "y", "z"]

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pendulum
 from airflow.timetables.base import DataInterval
 
+from tests.faults.dying import Death, Died
 from tests.integration.support import Journal, Result
 from tests.live.actors import Actors
 from tests.live.chain import Chain, Ended
@@ -30,11 +31,6 @@ CADENCES = {"hourly": timedelta(hours=1), "daily": timedelta(days=1)}
 A_START = timedelta(seconds=10)
 """The time that Airflow takes to start a run that is due."""
 KILLED = 137
-STATEMENTS = ("execute", "execute_many", "execute_batches", "applied", "table_columns")
-
-
-class Killed(BaseException):
-    """The end of a killed process, which does nothing after this."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +174,7 @@ class World:
                     RETENTION_DAYS=str(self.profile.retention_days or 30),
                     **dict(self.profile.settings),
                 )
-            except Killed:
+            except Died:
                 return Result(KILLED, "", "killed")
 
     def scheduled(self, stop_after: str = "purge") -> list[Ended]:
@@ -300,7 +296,7 @@ class World:
 
 
 def die() -> None:
-    raise Killed
+    """Stand for the death of the run, among its interrupts."""
 
 
 def _unreachable(self: Control, settings: object) -> None:
@@ -310,16 +306,15 @@ def _unreachable(self: Control, settings: object) -> None:
 @contextmanager
 def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Iterator[None]:
     """Act at the seams of a run: where it reports progress, and where it checks its locks."""
-    passed, is_dead = 0, False
+    passed, death = 0, Death()
     say, check = RunContext.say, Locks.check
 
     def seam() -> None:
-        nonlocal passed, is_dead
+        nonlocal passed
         passed += 1
-        due = [action for _, after, action in arranged if after == passed]
-        is_dead = die in due
-        for action in due:
-            action()
+        for _, after, action in arranged:
+            if after == passed:
+                death.come() if action is die else action()
 
     def said(run: RunContext, text: str) -> None:
         say(run, text)
@@ -329,19 +324,9 @@ def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Ite
         check(locks)
         seam()
 
-    def alive(name: str) -> Callable[..., object]:
-        method = getattr(Control, name)
-
-        def call(*arguments: object, **named: object) -> object:
-            if is_dead:
-                raise Killed
-            return method(*arguments, **named)
-
-        return call
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(RunContext, "say", said))
-        stack.enter_context(patch.object(Locks, "check", checked))
-        for name in STATEMENTS:
-            stack.enter_context(patch.object(Control, name, alive(name)))
+    with (
+        death.possible(),
+        patch.object(RunContext, "say", said),
+        patch.object(Locks, "check", checked),
+    ):
         yield
