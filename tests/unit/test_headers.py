@@ -140,7 +140,7 @@ def test_the_published_schemas_are_those_of_the_code(name: str) -> None:
 
 def test_the_shipped_definitions_fit_the_published_schema() -> None:
     files = sorted((REPOSITORY / "include" / "sql").glob("*s/*.sql"))
-    assert len(files) == 5
+    assert files
     for file in files:
         SCHEMA.validate(yaml.safe_load(file.read_text().split("---")[1]))
 
