@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,10 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.projections import Projections
 from tests.integration.test_project_sources import LOG, LOG_TABLE
 from tidemark.cassandra.schema import table
+from tidemark.replication.kafka.topics import Topics
 from tidemark.window import iso
 
+REPLICATED, RANGES = "replicated_topic", "offset_range"
 FOR_EVER = {"KAFKA_JOURNAL_DELAY": str(10**9)}
 
 
@@ -88,6 +92,75 @@ def test_runs_of_replicate_say_how_far_they_are(projections: Projections, kafka:
     assert idle["done_end"] >= hour[1]
     again = {row["partition"]: row["replicated_to"] for row in journal.own_rows("replicated_topic")}
     assert all(again[one] > first[one] for one in first)
+    assert projections.run(12, 13).report["pieces"]["done"] == 1
+
+
+def test_what_is_appended_while_offsets_are_asked_is_no_open_transaction(
+    projections: Projections, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, topic = projections.journal, Topic(kafka)
+    topic.feeds(journal)
+    topic.append("a", [1])
+    topic.flush()
+    ask, asked = Topics._ask, itertools.count(1)
+
+    def ask_and_append(self: Topics, *arguments: Any) -> Any:
+        answer = ask(self, *arguments)
+        if next(asked) == 1:
+            topic.append("a", [2])
+            topic.flush()
+        return answer
+
+    monkeypatch.setattr(Topics, "_ask", ask_and_append)
+    report = journal.run("replicate").report
+    assert report["details"]["topics"].keys() == {topic.name}
+    assert report["lines"] == []
+
+
+def test_a_key_with_records_in_each_run_after_it_has_moved_holds_up_only_what_is_new(
+    projections: Projections, kafka: str
+) -> None:
+    journal, topic = projections.journal, Topic(kafka, partitions=2)
+    # Nor does the time count for which Pekko's readers wait.
+    topic.feeds(journal, **FOR_EVER, EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY=str(10**8))
+    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
+    projections.define(definition, LOG_TABLE)
+    topic.append("moves", [1])
+    topic.flush()
+    assert journal.run("replicate").status == 0
+    for number in range(2, 5):
+        topic.append("moves", [number], partition=1)
+        topic.flush()
+        assert journal.run("replicate").status == 0
+    reached = {row["partition"]: row["replicated_to"] for row in journal.own_rows(REPLICATED)}
+    waiting = [row["timestamp"] for row in journal.own_rows("quarantined_record")]
+    if waiting:
+        assert reached[1] == min(waiting)
+    assert reached[1] >= FIRST.replace(tzinfo=None)
+    topic.append("moves", [5], partition=1)
+    topic.flush()
+    for _ in range(2):
+        assert journal.run("replicate").status == 0
+    assert projections.run(12, 13).report["pieces"]["done"] == 1
+    assert [row["what"] for row in journal.rows("log")] == list("12345")
+
+
+def test_pointers_that_another_replicator_has_left_are_not_those_of_one_that_goes_on(
+    projections: Projections, kafka: str
+) -> None:
+    journal, topic = projections.journal, Topic(kafka, partitions=2)
+    topic.feeds(journal, **FOR_EVER)
+    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
+    projections.define(definition, LOG_TABLE)
+    topic.append("a", [1])
+    topic.append("b", [1], partition=1)
+    topic.flush()
+    assert journal.run("replicate").status == 0
+    for name in (RANGES, REPLICATED):
+        journal.control.execute(f"TRUNCATE {table(journal.own_keyspace, name)}")
+    topic.append("a", [2])
+    topic.flush()
+    assert journal.run("replicate").status == 0
     assert projections.run(12, 13).report["pieces"]["done"] == 1
 
 

@@ -14,14 +14,16 @@ from tidemark.window import Window
 def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
     """Refuse an unusable window or journal; then create Tidemark's own tables unless they exist.
 
-    Without `has_journal`, the journal keyspace is neither needed nor checked.
+    Without `has_journal`, the journal keyspace is neither needed nor checked, and the window may
+    end now: it is Pekko's readers that wait for late events.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
     """
-    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    delay_s = run.settings.events_by_tag_eventual_consistency_delay if has_journal else 0
+    delay = timedelta(seconds=delay_s)
     window.require_whole_buckets(run.settings.bucket_size, clock.now() - delay)
     check_journal(run, has_journal=has_journal)
 

@@ -22,7 +22,7 @@ from tidemark.replication import quarantine
 from tidemark.replication.apply import WriteTimes, apply
 from tidemark.replication.fold import Batch
 from tidemark.replication.held import sorting
-from tidemark.replication.held.sorting import LowestKeptBack, SortedOut
+from tidemark.replication.held.sorting import SortedOut
 from tidemark.replication.kafka.failures import kafka_in_one_line
 from tidemark.replication.kafka.records import Spans, records, tasks_of
 from tidemark.replication.kafka.topics import TopicPartition
@@ -69,13 +69,11 @@ class Replicated:
         counts: numbers of records and events, by name.
         problems: why partitions stop: at a record, if that is the policy, or since another
             replicator has moved their pointers.
-        waiting: the partitions of which records of keys have begun to wait that have moved.
     """
 
     ranges: Sequence[Range]
     counts: Counts
     problems: Sequence[TidemarkError]
-    waiting: Sequence[TopicPartition]
 
 
 def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Replicated:
@@ -98,7 +96,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
             stops = {TopicPartition(one["topic"], one["partition"]): one["poison"] for one in told}
             order = replace(order, spans=_cut_at(order.spans, stops))
             if not order.spans:
-                return Replicated([], {}, poison, [])
+                return Replicated([], {}, poison)
             found = _within(found, order.spans)
             told = _summary(found)
         done = _write(run, order, raw, found, told, ensure_locked)
@@ -115,14 +113,12 @@ def _write(
 ) -> Replicated:
     partitions = list(order.spans)
     ranges: list[Range] = []
-    waiting: list[TopicPartition] = []
 
     def apply_these(them: SortedOut) -> bool:
         def begin(newest: WriteTimes) -> WriteTimes:
             pinned = order.pinned or _pinned(order, newest)
-            kept_back = sorting.lowest_kept_back(them)
-            waiting.extend(one for one, found in kept_back.items() if found.is_new)
-            ranges.extend(Ranges(run).start(_with_pointers(order, pinned, kept_back)))
+            lowest = sorting.lowest_kept_back(them)
+            ranges.extend(Ranges(run).start(_with_pointers(order, pinned, lowest)))
             if them.quarantined is not None:
                 ensure_locked()
                 quarantine.write(raw, them.quarantined, run.settings, run.run_id)
@@ -143,14 +139,13 @@ def _write(
     ensure_locked()
     ours, problems = _move_pointers(run, ranges)
     Ranges(run).finish({one: _counts_of(one.partition, told) for one in ours})
-    return Replicated(ours, _together(told), problems, waiting)
+    return Replicated(ours, _together(told), problems)
 
 
 def _with_pointers(
-    order: Order, ranges: Sequence[Range], kept_back: Mapping[TopicPartition, LowestKeptBack]
+    order: Order, ranges: Sequence[Range], lowest: Mapping[TopicPartition, int]
 ) -> list[Range]:
-    """Return ranges with the pointers before and after them."""
-    lowest = {one: found.offset for one, found in kept_back.items()}
+    """Return ranges with the pointers before and after them; `lowest` is what is kept back."""
     return [
         replace(
             one,

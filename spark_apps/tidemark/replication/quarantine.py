@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from functools import reduce
 
@@ -20,6 +21,7 @@ from tidemark.replication.shapes import HELD, HELD_FROM, STOPPED
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
+from tidemark.window import from_millis
 
 TABLE = "quarantined_record"
 _OF_KEY = (*JOURNAL_KEY, "partition")
@@ -69,6 +71,34 @@ def keeping_back(
     """Return the partitions with records that keep back others, by the state of these."""
     found = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
     return {state: there for state, there in found.items() if there}
+
+
+def oldest_waiting(
+    run: RunContext, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, datetime]:
+    """Return the time of the oldest waiting record of each partition that has one.
+
+    What waits for a held record of its key does not count: it may wait for ever.
+
+    Args:
+        run: the context of the run.
+        partitions: all of their topics.
+    """
+    there = with_any(run, partitions, Quarantined.WAITING)
+    if not there:
+        return {}
+    waiting = _read(run, there, Quarantined.WAITING, *_OF_KEY, "timestamp")
+    held = with_any(run, partitions, Quarantined.HELD)
+    if held:
+        keys = _read(run, held, Quarantined.HELD, *JOURNAL_KEY)
+        waiting = waiting.join(keys, list(JOURNAL_KEY), "left_anti")
+    oldest = waiting.groupBy("topic", "partition").agg(
+        F.unix_millis(F.min("timestamp")).alias("oldest")
+    )
+    return {
+        TopicPartition(row["topic"], row["partition"]): from_millis(row["oldest"])
+        for row in oldest.collect()
+    }
 
 
 @shaped(returns=HELD_FROM)

@@ -24,7 +24,7 @@ from tidemark.replication.plan import Position, Reached, alike, batch_now, cut, 
 from tidemark.replication.progress import replicated_to
 from tidemark.replication.progress.kept_back import KeptBack
 from tidemark.replication.progress.pointers import raise_to_kept_back
-from tidemark.replication.quarantine import Quarantined
+from tidemark.replication.progress.replicated_to import UpTo
 from tidemark.replication.ranges import Ranges
 from tidemark.text import counted
 from tidemark.window import EPOCH, Window, iso
@@ -42,7 +42,6 @@ class _Progress:
     ranges: int
     problems: list[TidemarkError]
     reached: list[TopicPartition]
-    waiting: set[TopicPartition]
     released: int = 0
 
     def add(self, done: Replicated) -> None:
@@ -50,7 +49,6 @@ class _Progress:
             self.counts[name] = self.counts.get(name, 0) + number
         self.ranges += len(done.ranges)
         self.problems += done.problems
-        self.waiting.update(done.waiting)
 
 
 def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool = False) -> Outcome:
@@ -82,7 +80,7 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
     resource = tables.lock_of(settings)
     with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
         # So that one that never gets as far as its end is known to lack.
-        replicated_to.write(run, partitions, EPOCH)
+        replicated_to.write(run, dict.fromkeys(partitions, UpTo(EPOCH, 0)))
         asked_at = clock.now()
         positions, begins = _positions(run, kafka, partitions), kafka.begins(partitions)
         if any(position.behind for position in positions):
@@ -97,9 +95,11 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         progress.released = release_waiting(run, partitions, ended, locks.check)
         locks.check()
         kept_back = raise_to_kept_back(run, partitions)
-        still = quarantine.with_any(run, list(progress.waiting), Quarantined.WAITING)
-        # What has begun to wait is released by the next run, unless something is held.
-        replicated_to.write(run, [one for one in whole if one not in still], asked_at)
+        oldest = quarantine.oldest_waiting(run, partitions)
+        ends = {one.partition: one.held.end for one in positions}
+        replicated_to.write(
+            run, {one: UpTo(min(asked_at, oldest.get(one, asked_at)), ends[one]) for one in whole}
+        )
         outcome = _outcome(progress, positions, kept_back)
         return _with_complete(outcome, replicated_to.complete(run, begins))
 
@@ -120,7 +120,7 @@ def _replicate(
     ensure_locked: EnsureLocked,
 ) -> _Progress:
     problems = {one.partition: problem for one in positions if (problem := one.problem())}
-    progress = _Progress({}, 0, list(problems.values()), [], set())
+    progress = _Progress({}, 0, list(problems.values()), [])
     able = [one for one in positions if one.partition not in problems]
     starts = {one.partition: one.next for one in able}
     ends = {one.partition: one.held.end for one in able}

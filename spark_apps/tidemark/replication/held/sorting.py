@@ -77,41 +77,24 @@ def _sorted(
     )
 
 
-@dataclass(frozen=True)
-class LowestKeptBack:
-    """The lowest offset of a topic partition that is kept back.
-
-    Attributes:
-        offset: that one.
-        is_new: whether records have begun to wait in this batch.
-    """
-
-    offset: int
-    is_new: bool
-
-
-def lowest_kept_back(them: SortedOut) -> Mapping[TopicPartition, LowestKeptBack]:
-    """Return what of each partition is kept back after a batch, without those of no such record."""
+def lowest_kept_back(them: SortedOut) -> Mapping[TopicPartition, int]:
+    """Return the lowest offset of each partition that is kept back after a batch, if any is."""
     place = ("topic", "partition", "offset")
     parts = []
     if them.held is not None:
-        known = them.held.withColumnRenamed("held_from", "offset")
-        parts.append(known.select(*place, F.lit(False).alias("is_new")))
+        parts.append(them.held.withColumnRenamed("held_from", "offset").select(*place))
     if them.quarantined is not None:
-        is_waiting = F.col("state") == Quarantined.WAITING.value
         keeps_back = F.col("state").isin([one.value for one in quarantine.KEEPS_BACK])
-        new = them.quarantined.where(keeps_back)
-        parts.append(new.select(*place, is_waiting.alias("is_new")))
+        parts.append(them.quarantined.where(keeps_back).select(*place))
     if not parts:
         return {}
     of_each = (
         reduce(DataFrame.unionByName, parts)
         .groupBy("topic", "partition")
-        .agg(F.min("offset").alias("offset"), F.bool_or("is_new").alias("is_new"))
+        .agg(F.min("offset").alias("offset"))
     )
     return {
-        TopicPartition(row["topic"], row["partition"]): LowestKeptBack(row["offset"], row["is_new"])
-        for row in of_each.collect()
+        TopicPartition(row["topic"], row["partition"]): row["offset"] for row in of_each.collect()
     }
 
 

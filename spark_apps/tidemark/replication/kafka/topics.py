@@ -126,8 +126,9 @@ class Topics:
         of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
         # The library's stubs leave these two untyped.
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        ends = self._ask(of_client, latest)
+        # In this order: what is appended in between is not taken for an open transaction.
         written = self._ask(of_client, latest, IsolationLevel.READ_UNCOMMITTED)
+        ends = self._ask(of_client, latest)
         firsts = self._ask(of_client, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         return {one: Offsets(firsts[one], ends[one], written[one]) for one in of_client}
 

@@ -8,31 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.plan import reached
+from tidemark.replication.plan import Reached, reached
 from tidemark.window import Window, from_millis, to_millis
 
 _TABLE = "replicated_topic"
 
 
-def write(run: RunContext, partitions: Iterable[TopicPartition], at: datetime) -> None:
-    """Record that partitions are replicated up to where they ended at a time.
+class UpTo(NamedTuple):
+    """How far a topic partition is replicated.
+
+    Attributes:
+        at: all records before this time are, but for those of held keys.
+        end: so are all before this offset.
+    """
+
+    at: datetime
+    end: int
+
+
+def write(run: RunContext, reached_by: Mapping[TopicPartition, UpTo]) -> None:
+    """Record how far partitions are replicated.
 
     It never goes back, whichever run is the last to write.
     """
     run.control.execute_many(
         f"INSERT INTO {table(run.settings.keyspace, _TABLE)}"
-        " (journal_keyspace, topic, partition, replicated_to, run_id) VALUES (?, ?, ?, ?, ?)"
-        " USING TIMESTAMP ?",
+        " (journal_keyspace, topic, partition, replicated_to, end_offset, run_id)"
+        " VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
         [
             (
                 *(run.settings.kafka_journal_keyspace, one.topic, one.partition),
-                *(at, run.run_id, to_millis(at) * 1000),
+                *(up_to.at, up_to.end, run.run_id, to_millis(up_to.at) * 1000),
             )
-            for one in partitions
+            for one, up_to in reached_by.items()
         ],
     )
 
@@ -44,13 +57,17 @@ def read(run: RunContext, topic: str) -> datetime | None:
     """
     if run.control.table_columns(run.settings.keyspace, _TABLE) is None:
         return None
-    times = _times(run, [topic])
-    known = reached(run.control, run.settings, list(times)).values()
-    if not known or any(
-        one.pointer >= (one.newest.range.end if one.newest else 0) for one in known
-    ):
+    stored = _stored(run, [topic])
+    known = reached(run.control, run.settings, list(stored))
+    if not stored or any(_is_foreign(known[one], up_to) for one, up_to in stored.items()):
         return None
-    return min(times.values())
+    return min(up_to.at for up_to in stored.values())
+
+
+def _is_foreign(known: Reached, up_to: UpTo) -> bool:
+    """Return whether a pointer is beyond all that `replicate` has done, or has found there."""
+    done = known.newest.range.end if known.newest else 0
+    return known.pointer >= max(up_to.end, done)
 
 
 def complete(run: RunContext, begins: Mapping[TopicPartition, datetime]) -> dict[str, Window]:
@@ -64,25 +81,27 @@ def complete(run: RunContext, begins: Mapping[TopicPartition, datetime]) -> dict
     """
     size = run.settings.bucket_size.milliseconds
     spans: dict[str, Window] = {}
-    times = _times(run, {one.topic for one in begins})
-    for topic in {one.topic for one in times}:
+    stored = _stored(run, {one.topic for one in begins})
+    for topic in {one.topic for one in stored}:
         begin = min(at for one, at in begins.items() if one.topic == topic)
-        until = min(at for one, at in times.items() if one.topic == topic)
+        until = min(up_to.at for one, up_to in stored.items() if one.topic == topic)
         first, end = (to_millis(at) // size * size for at in (begin, until))
         if first < end:
             spans[topic] = Window(from_millis(first), from_millis(end))
     return spans
 
 
-def _times(run: RunContext, topics: Iterable[str]) -> dict[TopicPartition, datetime]:
-    """Return up to when each partition of topics is replicated."""
+def _stored(run: RunContext, topics: Iterable[str]) -> dict[TopicPartition, UpTo]:
+    """Return how far each partition of topics is replicated."""
     rows = run.control.execute_many(
-        "SELECT topic, partition, replicated_to"
+        "SELECT topic, partition, replicated_to, end_offset"
         f" FROM {table(run.settings.keyspace, _TABLE)} WHERE journal_keyspace = ? AND topic = ?",
         [(run.settings.kafka_journal_keyspace, topic) for topic in topics],
     )
     return {
-        TopicPartition(row["topic"], row["partition"]): row["replicated_to"].replace(tzinfo=UTC)
+        TopicPartition(row["topic"], row["partition"]): UpTo(
+            row["replicated_to"].replace(tzinfo=UTC), row["end_offset"] or 0
+        )
         for of_topic in rows
         for row in of_topic
     }

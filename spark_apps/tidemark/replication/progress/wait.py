@@ -55,7 +55,7 @@ def ends(settings: Settings, topics: Sequence[str]) -> Targets:
     """
     kafka = Topics(settings)
     held = kafka.offsets(kafka.partitions(topics))
-    return {one: offsets.end - 1 for one, offsets in held.items() if offsets.end > 0}
+    return {one: offsets.end - 1 for one, offsets in held.items() if offsets.end > offsets.first}
 
 
 def missing(control: Control, settings: Settings, targets: Targets) -> Targets:
