@@ -12,7 +12,7 @@ from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal, Result, wait_until
 from tests.integration.test_event_group_data import functions
-from tests.integration.test_event_groups import cql, make_tables, shop, submit
+from tests.integration.test_event_groups import compensated, cql, make_tables, shop, submit
 from tidemark.cassandra import control as sessions
 from tidemark.cassandra.schema import table
 from tidemark.ledger.locks import Locks
@@ -60,6 +60,8 @@ events:
     needs: [{as: note, call: "shop_functions:noted"}]
   - {name: bad, statement: "UPDATE <account> SET total = :t WHERE id = 'bad'", values: {t: much}}
   - {name: behind, statement: "DELETE FROM <account> WHERE id = 'eve'", after: [bad, note]}
+"""
+NEVER = """  - {name: never, statement: SELECT id FROM <account> WHERE id = 'ann', after: [fail]}
 """
 CELLS = {
     "account": "id, total, note, seen, writetime(total), writetime(note), writetime(seen)",
@@ -158,6 +160,21 @@ def test_a_playback_that_died_is_repeated_and_never_wins_over_newer_writes(
     again = play(shop, copy, "--apply")
     assert differences(again) == {"rows_compared": 3, "rows_different": 1}
     assert {row["note"] for row in copy.rows("account")} == {"x"}
+
+
+def test_a_group_that_was_settled_as_done_plays_what_it_has_written(
+    shop: Journal, copy: Journal, tmp_path: Path
+) -> None:
+    for name in CELLS:
+        shop.control.execute(f"TRUNCATE {table(shop.keyspace, name)}")
+    stuck = compensated("stuck", "repaired", "much") + NEVER
+    assert submit(shop, tmp_path, OPENED, stuck).status == 0
+    assert shop.run("run_event_groups").status == 3
+    settled = shop.run("run_event_groups", "settle", "stuck", "--as", "done", "--apply")
+    assert settled.status == 0, settled.stderr
+    result = play(shop, copy, "--apply")
+    assert result.status == 0, result.stderr
+    assert [row["id"] for row in copy.rows("account")] == ["eve"]
 
 
 @pytest.mark.long

@@ -197,6 +197,20 @@ def test_the_newest_group_of_a_stream_stays_while_an_earlier_one_is_open(
     assert journal.own_rows("event_group") == []
 
 
+def test_the_place_of_another_group_stays(journal: Journal, tmp_path: Path) -> None:
+    """A submission that died has a number whose place another group has taken."""
+    policies = "policies: [{name: groups, target: event-groups, keep-days: 90}]"
+    (tmp_path / "retention.yaml").write_text(policies)
+    for name, time in {"died": OLD, "other": None}.items():
+        group = {"stream": "s", "id": name, "sequence": 1, "ended_at": time}
+        put(journal, "event_group", group)
+    put(journal, "event_group_order", {"stream": "s", "sequence": 1, "id": "other"})
+    put(journal, "event_group_order", {"stream": "s", "sequence": 2, "id": "newest"})
+    assert journal.run("purge", "--apply").report["counts"]["event_groups_deleted"] == 1
+    assert {row["id"] for row in journal.own_rows("event_group")} == {"other"}
+    assert {row["id"] for row in journal.own_rows("event_group_order")} == {"other", "newest"}
+
+
 def test_reports_expire_by_themselves(journal: Journal) -> None:
     name = table(journal.own_keyspace, "run")
     for days in (7, 0):

@@ -215,7 +215,7 @@ class GroupExecution:
         self._stream.images.forget(self._group.id, self._ensure_locked)
 
     def _require_state(self) -> None:
-        """Stop if somebody has cancelled the group."""
+        """Stop if somebody has cancelled the group, or settled it: then no images are left."""
         state, reason = self._stream.state_of(self._group.id)
         self._state_seen_at = time.monotonic()
         if state is not self._group.state:
@@ -426,12 +426,12 @@ class GroupExecution:
             self._run.settings,
             self._ensure_locked,
         )
-        for name in undone:
-            stored = self._events[name]
-            if not is_needed(self._definition, name, stored):
-                continue
+        events = self._events
+        for name in (one for one in undone if is_needed(self._definition, one, events[one])):
+            stored = events[name]
             if self._definition.events[name].asked and stored.asked_at is None:
                 stored = self._ask_for(name)
+            self._require_state()
             try:
                 with failing_its_event():
                     is_done = rollback.take_back(name, stored, times[name])
@@ -445,5 +445,6 @@ class GroupExecution:
             if not is_done:
                 says = f"{reason}; {name} is being taken back by who was asked"
                 return GroupState.ROLLING_BACK, says
+            self._require_state()
             self._end(name, EventState.ROLLED_BACK, reason=stored.reason)
         return self._set(then, reason)

@@ -15,7 +15,12 @@ from tidemark.event_groups.definition.statement import Elsewhere, Statement
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters
 from tidemark.event_groups.stream.history import History, existing
-from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
+from tidemark.event_groups.stream.states import (
+    EventState,
+    GroupState,
+    StoredEvent,
+    StoredGroup,
+)
 from tidemark.event_groups.stream.store import Stream
 
 
@@ -178,11 +183,12 @@ def events(stream: Stream, group: StoredGroup, into: Mapping[str, str]) -> list[
             do="end before it, or begin after it",
         )
     stored = stream.events(group.id)
-    if missing := group.definition.events.keys() - stored.keys():
-        raise not_stored(min(missing), group.id, stream.name)
+    if not stored and group.definition.events:
+        raise not_stored(min(group.definition.events), group.id, stream.name)
     found = []
     for name, source in group.definition.statements.items():
-        event, was = group.definition.events[name], stored[name]
+        # One that never began has no row: somebody has settled the group as done.
+        event, was = group.definition.events[name], stored.get(name, StoredEvent())
         if was.state is not EventState.DONE or was.write_time is None:
             continue
         if source.keyspace not in into:

@@ -75,9 +75,13 @@ class Stream:
             "run_id": self._run.run_id,
             "submitted_at": clock.now(),
         }
-        conditional.compare_and_set(self._control, self._groups, key, values, expected=None)
-        found = self.require_free(definition)
-        return self._place(name, found["sequence"] if found else None)
+        placed = None
+        # Purge may delete one of this id that has ended, at any moment.
+        while placed is None:
+            conditional.compare_and_set(self._control, self._groups, key, values, expected=None)
+            self.require_free(definition)
+            placed = self._place(name)
+        return placed
 
     def has(self, name: str) -> bool:
         """Tell whether a group has its place in the stream: a submission that died may lack it."""
@@ -104,33 +108,40 @@ class Stream:
             )
         return found[0] if found else None
 
-    def _place(self, name: str, sequence: int | None) -> tuple[int, bool]:
+    def _place(self, name: str) -> tuple[int, bool] | None:
         """Give a group its place, unless it has one; return the place and whether it is new.
 
         The row in the order comes last: a run that finds it finds the group's sequence as well, so
         it passes no group whose submission is under way.
+
+        Returns:
+            None if the group is not there any more.
         """
         key = {"stream": self.name, "id": name}
-        while True:
-            if sequence is not None and self._at(sequence) == name:
-                return sequence, False
+        while found := self._control.execute(
+            f"SELECT sequence, state FROM {self._groups} WHERE stream = ? AND id = ?",
+            (self.name, name),
+        ):
+            sequence, state = found[0]["sequence"], found[0]["state"]
+            # Asked for first: a place before it is taken for good, by this group or by another.
             new = self.next_sequence()
-            if not conditional.compare_and_set(
-                self._control,
-                self._groups,
-                key,
-                {"sequence": new},
-                expected={"sequence": sequence},
+            # Of one that has begun, or was cancelled, purge may have deleted the place already.
+            if sequence is not None and (
+                state != GroupState.SUBMITTED or self._at(sequence) == name
             ):
-                # The same group is submitted by somebody else at this moment.
-                sequence = self._sequence(name)
+                return sequence, False
+            expected = {"sequence": sequence, "state": state}
+            if not conditional.compare_and_set(
+                self._control, self._groups, key, {"sequence": new}, expected=expected
+            ):
+                # Somebody else submits, cancels or purges it at this moment.
                 continue
-            sequence = new
             place = {"stream": self.name, "sequence": new}
             if conditional.compare_and_set(
                 self._control, self._order, place, {"id": name}, expected=None
             ):
                 return new, True
+        return None
 
     def _sequence(self, name: str) -> int | None:
         found = self._control.execute(

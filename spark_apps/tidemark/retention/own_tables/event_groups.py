@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra.conditional import applied_to_each
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.retention.own_tables import store
@@ -44,18 +45,24 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         names = [(stream, name) for stream, name, _ in old]
-        places = [(stream, sequence) for stream, _, sequence in old]
         # The group last: as long as it is there, another run finds what is left of it.
         for group in names:
             ensure_locked()
             store.delete(run.control, run.settings, _ROWS, _PART, _parts(run, group))
         for deleted, columns, keys in (
             *((name, ("stream", "group_id"), names) for name in _OF_GROUP),
-            (_ORDER, ("stream", "sequence"), places),
-            (_GROUPS, ("stream", "id"), names),
+            (_ORDER, ("stream", "sequence"), _own_places(run, old)),
         ):
             ensure_locked()
             store.delete(run.control, run.settings, deleted, columns, keys)
+        ensure_locked()
+        # By transactions: it may be submitted again at this moment.
+        applied_to_each(
+            run.control,
+            f"DELETE FROM {table(run.settings.keyspace, _GROUPS)} WHERE stream = ? AND id = ?"
+            " IF sequence = ?",
+            old,
+        )
         return counts
 
     return TargetPlan(
@@ -69,6 +76,20 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
         [lock_of(run, _GROUPS)],
         apply if old else None,
     )
+
+
+def _own_places(run: RunContext, groups: Sequence[tuple[str, str, int]]) -> list[tuple[str, int]]:
+    """Return the places of groups; one that died before it took its place has none."""
+    places = [(stream, sequence) for stream, _, sequence in groups]
+    found = run.control.execute_many(
+        f"SELECT id FROM {table(run.settings.keyspace, _ORDER)} WHERE stream = ? AND sequence = ?",
+        places,
+    )
+    return [
+        place
+        for (_, name, _), place, rows in zip(groups, places, found, strict=True)
+        if rows and rows[0]["id"] == name
+    ]
 
 
 def _needed_place(run: RunContext, stream: str) -> int | None:

@@ -1,0 +1,110 @@
+"""Groups that are submitted while others submit, purge or settle the same ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.support import Journal
+from tests.integration.test_event_group_held import group
+from tests.integration.test_event_group_states import states
+from tests.integration.test_event_groups import FAILING, executed, shop, submit
+from tidemark.cassandra.schema import table
+from tidemark.event_groups.execution.rollback import Rollback
+from tidemark.event_groups.stream.states import GroupState
+from tidemark.event_groups.stream.store import Stream
+
+__all__ = ["shop"]
+KEY = "WHERE stream = 'default' AND id = 'g'"
+
+
+def order(journal: Journal) -> list[tuple[int, str]]:
+    rows = journal.own_rows("event_group_order")
+    return sorted((row["sequence"], row["id"]) for row in rows if row["sequence"] is not None)
+
+
+def test_a_group_that_purge_deletes_while_it_is_submitted_again_is_a_new_one(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submit(shop, tmp_path, group("g", "ann"), group("later", "bob")).status == 0
+    executed(shop)
+    groups, places = (
+        table(shop.own_keyspace, name) for name in ("event_group", "event_group_order")
+    )
+    place = Stream._place
+    purged: list[int] = []
+
+    def purge_and_place(stream: Stream, name: str) -> Any:
+        if not purged:
+            purged.append(1)
+            shop.control.execute(f"DELETE FROM {places} WHERE stream = 'default' AND sequence = 1")
+            shop.control.execute(f"DELETE FROM {groups} {KEY} IF sequence = 1")
+        return place(stream, name)
+
+    monkeypatch.setattr(Stream, "_place", purge_and_place)
+    again = submit(shop, tmp_path, group("g", "ann"))
+    assert again.report["lines"] == ["g: submitted as number 3"]
+    assert executed(shop)["counts"]["groups_done"] == 1
+    assert order(shop) == [(2, "later"), (3, "g")]
+    assert states(shop) == {"g": "done", "later": "done"}
+
+
+def test_a_group_of_which_purge_has_deleted_only_the_place_has_ended(
+    shop: Journal, tmp_path: Path
+) -> None:
+    assert submit(shop, tmp_path, group("g", "ann"), group("later", "bob")).status == 0
+    executed(shop)
+    places = table(shop.own_keyspace, "event_group_order")
+    shop.control.execute(f"DELETE FROM {places} WHERE stream = 'default' AND sequence = 1")
+    again = submit(shop, tmp_path, group("g", "ann"))
+    assert again.report["lines"] == ["g: was submitted before as number 1"]
+    assert order(shop) == [(2, "later")]
+
+
+def test_a_group_that_another_submission_has_placed_meanwhile_keeps_its_place(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submit(shop, tmp_path, group("g", "ann")).status == 0
+    places = table(shop.own_keyspace, "event_group_order")
+    key = "WHERE stream = 'default' AND sequence = 1"
+    shop.control.execute(f"DELETE FROM {places} {key} IF EXISTS")
+    next_sequence = Stream.next_sequence
+    placed: list[int] = []
+
+    def other_places_it(stream: Stream) -> int:
+        if not placed:
+            placed.append(1)
+            shop.control.execute(f"UPDATE {places} SET id = 'g' {key} IF id = null")
+        return next_sequence(stream)
+
+    monkeypatch.setattr(Stream, "next_sequence", other_places_it)
+    again = submit(shop, tmp_path, group("g", "ann"))
+    assert again.report["lines"] == ["g: was submitted before as number 1"]
+    assert order(shop) == [(1, "g")]
+    executed(shop)
+    assert states(shop) == {"g": "done"}
+
+
+def test_events_of_a_group_that_is_settled_while_it_is_rolled_back_are_left_as_they_are(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submit(shop, tmp_path, FAILING).status == 0
+    take_back = Rollback.take_back
+    settled: list[int] = []
+
+    def and_settle(rollback: Rollback, *rest: Any) -> bool:
+        done = take_back(rollback, *rest)
+        if not settled:
+            settled.append(1)
+            settle = ("settle", "correction", "--as", "done", "--apply")
+            assert shop.run_alone("run_event_groups", *settle).status == 0
+        return done
+
+    monkeypatch.setattr(Rollback, "take_back", and_settle)
+    shop.run("run_event_groups")
+    assert states(shop) == {"correction": GroupState.DONE}
+    of_events = {row["event"]: row["state"] for row in shop.own_rows("group_event")}
+    assert "rolled-back" not in of_events.values()
+    assert shop.own_rows("before_image") == []
