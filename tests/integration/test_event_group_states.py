@@ -335,6 +335,39 @@ events:
     assert note_of(shop, "eve") == "next"
 
 
+def test_an_idle_run_with_a_fast_clock_hides_no_write_time_of_the_runs_after_it(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    submit(shop, tmp_path, compensated("stuck", "repaired", "much"))
+    executed(shop, 3)
+    shift_clock(10)
+    executed(shop)
+    shift_clock(0)
+    ahead = int((time.time() + 600) * 1e6)
+    cql(shop, f"UPDATE {{account}} USING TIMESTAMP {ahead} SET note = 'x' WHERE id = 'bob'")
+    delete = "DELETE FROM <account> WHERE id = 'bob'"
+    insert = "INSERT INTO <account> (id, note) VALUES ('bob', 'next')"
+    for number, statement in enumerate((delete, insert)):
+        row = "rows: [{table: <account>, key: {id: bob}}]"
+        events = f'events: [{{name: w, statement: "{statement}"}}]'
+        submit(shop, tmp_path, f"group: g{number}\n{row}\n{events}\n")
+        executed(shop)
+    assert note_of(shop, "bob") == "next"
+
+
+def test_a_table_is_released_when_the_clock_has_passed_what_was_written(
+    shop: Journal, tmp_path: Path
+) -> None:
+    ahead = int((time.time() + 600) * 1e6)
+    cql(shop, f"UPDATE {{account}} USING TIMESTAMP {ahead} SET note = 'x' WHERE id = 'bob'")
+    delete = "DELETE FROM <account> WHERE id = 'bob'"
+    submit(shop, tmp_path, f'group: g\nevents: [{{name: w, statement: "{delete}"}}]\n')
+    executed(shop)
+    refused = shop.run("run_event_groups", "release", f"{shop.keyspace}.account", "--apply")
+    assert refused.status == 2
+    assert "which is ahead of this machine's clock" in refused.error_lines[0]
+
+
 def test_a_group_after_one_that_was_settled_before_a_run_ended_it_wins_over_what_it_wrote(
     shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
 ) -> None:

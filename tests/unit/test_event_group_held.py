@@ -55,6 +55,7 @@ class FakeStream:
     executed: set[str] = field(default_factory=set)
     passed: set[Place] = field(default_factory=set)
     at_request: Callable[[], None] = lambda: None
+    write_times = SimpleNamespace(pass_by=lambda at: None)
 
     def submit(self, name: str, rows: Rows, state: GroupState = GroupState.SUBMITTED) -> None:
         self.submitted += 1
@@ -95,7 +96,7 @@ class FakeStream:
     def execute(self, statement: str, values: Sequence[Any]) -> list[dict[str, Any]]:
         self.at_request()
         if statement.startswith("SELECT"):
-            return [{"held_groups": self.kept}]
+            return [{"held_groups": self.kept, "written": 0}]
         assert values[0] != self.kept
         self.kept = values[0]
         return []

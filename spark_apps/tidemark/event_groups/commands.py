@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -25,6 +26,7 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
 from tidemark.event_groups.topic.run import run_submit_topic
 from tidemark.ledger.locks import Locks
+from tidemark.window import from_millis, iso
 
 
 def run_submit(
@@ -149,14 +151,26 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
             raise InvalidInput(
                 f"no stream uses the table {name}", do="name it as keyspace.table, as groups do"
             )
+        newest: list[int] = []
         for stream in users.all:
-            for group in Stream(run, stream).open():
+            groups = Stream(run, stream)
+            newest.append(groups.last_write_time())
+            for group in groups.open(
+                ended=lambda ended: newest.extend(one.last_write_time for one in ended)
+            ):
                 if group.definition.refusal or name in group.definition.tables:
                     raise InvalidInput(
                         f"the group {group.id} uses the table {name}, and is {group.state}",
                         where=f"stream {stream}",
                         do="wait until it has ended, or cancel or settle it",
                     )
+        if max(newest) > clock.now_micros():
+            raise InvalidInput(
+                f"{users.all[0]} has written as of {iso(from_millis(max(newest) // 1000))}, which"
+                " is ahead of this machine's clock: what another stream writes would lose",
+                where=f"table {name}",
+                do="release it after that time",
+            )
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()

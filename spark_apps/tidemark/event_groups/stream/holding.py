@@ -177,8 +177,12 @@ class HeldGroups:
             ended: called with those that have ended.
         """
         rows = self._control.execute(
-            f"SELECT held_groups FROM {self._table} WHERE stream = ?", (self._stream.name,)
+            f"SELECT held_groups, writetime(updated_at) AS written FROM {self._table}"
+            " WHERE stream = ?",
+            (self._stream.name,),
         )
+        if rows:
+            self._control.write_times.pass_by(rows[0]["written"] or 0)
         self._text = rows[0]["held_groups"] if rows else None
         if self._text is None:
             return Known()

@@ -232,11 +232,20 @@ class Stream:
         return self.next_sequence() - 1 - sequence
 
     def last_write_time(self) -> int:
-        """Return a write time after which no group has written that ended below `open_from`."""
+        """Return a write time after which no group has written that ended below `open_from`.
+
+        What this session writes wins over it from then on: the clock of the machine that has
+        written it may have been ahead of this one.
+        """
         found = self._control.execute(
-            f"SELECT last_write_time FROM {self._order} WHERE stream = ? LIMIT 1", (self.name,)
+            f"SELECT last_write_time, writetime(last_write_time) AS written FROM {self._order}"
+            " WHERE stream = ? LIMIT 1",
+            (self.name,),
         )
-        return (found[0]["last_write_time"] or 0) if found else 0
+        if not found:
+            return 0
+        self._control.write_times.pass_by(found[0]["written"] or 0)
+        return found[0]["last_write_time"] or 0
 
     def move_open_from(self, sequence: int, last_write_time: int) -> None:
         """Record that all groups below a sequence have ended, and wrote no later than this."""
