@@ -251,6 +251,16 @@ def test_a_lack_of_memory_is_of_its_event(tmp_path: Path) -> None:
     )
 
 
+class Copies(list[Any]):
+    """The same value several times, as by references; hypothesis bears no long texts of values."""
+
+    def __init__(self, value: Any, number: int) -> None:
+        super().__init__([value] * number)
+
+    def __repr__(self) -> str:
+        return f"[{self[0]!r}] * {len(self)}" if self else "[]"
+
+
 _SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
@@ -269,8 +279,7 @@ _VALUES = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner),
         st.dictionaries(st.text(), inner),
-        # The same value several times, as by references.
-        st.builds(lambda value, number: [value] * number, inner, st.integers(0, 20)),
+        st.builds(Copies, inner, st.integers(0, 20)),
     ),
 )
 
