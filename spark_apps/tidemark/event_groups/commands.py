@@ -151,26 +151,8 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
             raise InvalidInput(
                 f"no stream uses the table {name}", do="name it as keyspace.table, as groups do"
             )
-        newest: list[int] = []
         for stream in users.all:
-            groups = Stream(run, stream)
-            newest.append(groups.last_write_time())
-            for group in groups.open(
-                ended=lambda ended: newest.extend(one.last_write_time for one in ended)
-            ):
-                if group.definition.refusal or name in group.definition.tables:
-                    raise InvalidInput(
-                        f"the group {group.id} uses the table {name}, and is {group.state}",
-                        where=f"stream {stream}",
-                        do="wait until it has ended, or cancel or settle it",
-                    )
-        if max(newest) > clock.now_micros():
-            raise InvalidInput(
-                f"{users.all[0]} has written as of {iso(from_millis(max(newest) // 1000))}, which"
-                " is ahead of this machine's clock: what another stream writes would lose",
-                where=f"table {name}",
-                do="release it after that time",
-            )
+            _require_unused(Stream(run, stream), name)
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()
@@ -189,6 +171,27 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
         lock=lambda: Locks.of(run, [f"event-group-table/{name}"]),
         apply=apply,
     )
+
+
+def _require_unused(stream: Stream, name: str) -> None:
+    """Refuse to release a table of which an open group is, or whose newest write is to come."""
+    newest = [stream.last_write_time()]
+    for group in stream.open(
+        ended=lambda ended: newest.extend(one.last_write_time for one in ended)
+    ):
+        if group.definition.refusal or name in group.definition.tables:
+            raise InvalidInput(
+                f"the group {group.id} uses the table {name}, and is {group.state}",
+                where=f"stream {stream.name}",
+                do="wait until it has ended, or cancel or settle it",
+            )
+    if max(newest) > clock.now_micros():
+        raise InvalidInput(
+            f"{stream.name} has written as of {iso(from_millis(max(newest) // 1000))}, which"
+            " is ahead of this machine's clock: what another stream writes would lose",
+            where=f"table {name}",
+            do="release it after that time",
+        )
 
 
 def _change(
@@ -229,9 +232,7 @@ def _change(
                     do="look at its status, and decide once more",
                 )
             if then.has_ended:
-                stored.images.win_over_earlier_runs(name)
-                ensure_locked()
-                stored.images.forget(name, ensure_locked)
+                stored.images.forget_of_all(name, ensure_locked)
             return {"groups": 1}
 
         lines = [f"{name}: {group.state} becomes {then}"]

@@ -86,9 +86,7 @@ def _passing(
             times.pass_by(group.last_write_time)
         # A run may have died between the end of a group and this.
         for name in stream.images.left([group.id for group in groups]):
-            stream.images.win_over_earlier_runs(name)
-            ensure_locked()
-            stream.images.forget(name, ensure_locked)
+            stream.images.forget_of_all(name, ensure_locked)
 
     return pass_by
 

@@ -94,6 +94,12 @@ class BeforeImages:
             ensure_locked()
             parts.forget(event, BEFORE)
 
+    def forget_of_all(self, group: str, ensure_locked: Callable[[], None]) -> None:
+        """Delete the rows as they were, also those that other sessions have kept."""
+        self.win_over_earlier_runs(group)
+        ensure_locked()
+        self.forget(group, ensure_locked)
+
     def left(self, groups: Sequence[str]) -> list[str]:
         """Return those of the groups of which rows are kept as they were."""
         keys = [(self._stream, group) for group in groups]

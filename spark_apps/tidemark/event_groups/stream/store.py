@@ -85,18 +85,19 @@ class Stream:
 
     def has(self, name: str) -> bool:
         """Tell whether a group has its place in the stream: a submission that died may lack it."""
-        sequence = self._sequence(name)
+        found = self._numbered(name)
+        sequence = found[0]["sequence"] if found else None
         return sequence is not None and self._at(sequence) == name
 
-    def require_free(self, definition: Definition) -> Row | None:
-        """Return the row of a group that was submitted before, if it is the same one.
+    def require_free(self, definition: Definition) -> None:
+        """Check that no other group of that id is there; the same one may be.
 
         Raises:
-            InvalidInput: another group of that id is there.
+            InvalidInput: another one is.
         """
         name = definition.group.group
         found = self._control.execute(
-            f"SELECT sequence, definition FROM {self._groups} WHERE stream = ? AND id = ?",
+            f"SELECT definition FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
         )
         # Not the texts: JSON, YAML and Python may have the same values in another order.
@@ -106,7 +107,6 @@ class Stream:
                 where=f"stream {self.name}",
                 do="give this one another id",
             )
-        return found[0] if found else None
 
     def _place(self, name: str) -> tuple[int, bool] | None:
         """Give a group its place, unless it has one; return the place and whether it is new.
@@ -118,10 +118,7 @@ class Stream:
             None if the group is not there any more.
         """
         key = {"stream": self.name, "id": name}
-        while found := self._control.execute(
-            f"SELECT sequence, state FROM {self._groups} WHERE stream = ? AND id = ?",
-            (self.name, name),
-        ):
+        while found := self._numbered(name):
             sequence, state = found[0]["sequence"], found[0]["state"]
             # Asked for first: a place before it is taken for good, by this group or by another.
             new = self.next_sequence()
@@ -143,11 +140,12 @@ class Stream:
                 return new, True
         return None
 
-    def _sequence(self, name: str) -> int | None:
-        found = self._control.execute(
-            f"SELECT sequence FROM {self._groups} WHERE stream = ? AND id = ?", (self.name, name)
+    def _numbered(self, name: str) -> list[Row]:
+        """Return the number of a group, null if it has none yet, and its state, if it is there."""
+        return self._control.execute(
+            f"SELECT sequence, state FROM {self._groups} WHERE stream = ? AND id = ?",
+            (self.name, name),
         )
-        return found[0]["sequence"] if found else None
 
     def _at(self, sequence: int) -> str | None:
         found = self._control.execute(
