@@ -71,13 +71,13 @@ def wake(process: subprocess.Popen[str]) -> str:
 
 
 def kill_behind(process: subprocess.Popen[str], line: str, after_s: float) -> bool:
-    """Kill a process and its group `after_s` seconds after it told a line with these words.
+    """Kill a process and its group `after_s` seconds after it printed a line with these words.
 
     Returns:
         whether it was still running.
 
     Raises:
-        AssertionError: it has told no such line.
+        AssertionError: it has printed no such line.
     """
     assert process.stderr is not None
     before = []

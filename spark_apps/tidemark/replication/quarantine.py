@@ -88,10 +88,7 @@ def oldest_waiting(
     if not there:
         return {}
     waiting = _read(run, there, Quarantined.WAITING, *_OF_KEY, "timestamp")
-    held = with_any(run, partitions, Quarantined.HELD)
-    if held:
-        keys = _read(run, held, Quarantined.HELD, *JOURNAL_KEY)
-        waiting = waiting.join(keys, list(JOURNAL_KEY), "left_anti")
+    waiting = without_held(run, waiting, partitions)
     oldest = waiting.groupBy("topic", "partition").agg(
         F.unix_millis(F.min("timestamp")).alias("oldest")
     )
@@ -111,6 +108,18 @@ def held_keys(run: RunContext, partitions: Sequence[TopicPartition]) -> DataFram
     if not parts:
         return None
     return _first_of_each(reduce(DataFrame.unionByName, parts))
+
+
+@shaped(records=JOURNAL_KEY)
+def without_held(
+    run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
+) -> DataFrame:
+    """Return waiting records without those of keys of which something is held."""
+    keys = held_keys(run, partitions)
+    if keys is None:
+        return records
+    held = keys.where(F.col("state") == Quarantined.HELD.value)
+    return records.join(held, list(JOURNAL_KEY), "left_anti")
 
 
 @shaped(returns=HELD)

@@ -67,10 +67,7 @@ def _turn(
 ) -> int:
     """Release what is next of each key of which nothing is held."""
     stored = quarantine.stored_records(run, there, Quarantined.WAITING)
-    held = quarantine.held_keys(run, partitions)
-    if held is not None:
-        stops = held.where(F.col("state") == Quarantined.HELD.value)
-        stored = stored.join(stops, list(JOURNAL_KEY), "left_anti")
+    stored = quarantine.without_held(run, stored, partitions)
     with kept(stored) as records, kept(decoded(records)) as found:
         waiting = found.join(records.select(*PLACE, "run_id"), list(PLACE)).withColumn(
             "is_settled", _is_settled(partitions, ended, run.run_id)
