@@ -97,7 +97,14 @@ def settings(home: Path, port: int) -> dict[str, str]:
         "database": {
             "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout={DATABASE_PATIENCE_S}"
         },
-        "api": {"host": HOST, "port": port, "base_url": base_url(port), "workers": 1},
+        "api": {
+            "host": HOST,
+            "port": port,
+            "base_url": base_url(port),
+            "workers": 1,
+            # Else an answer 500 names only an id to look for in the log.
+            "expose_stacktrace": True,
+        },
         "dag_processor": {
             "refresh_interval": 10,
             "min_file_process_interval": 10,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
 from tests.integration.projections import Projections
 from tests.integration.support import Journal, control_of, wait_until
+from tidemark import clock
 from tidemark.cassandra.control import Control
 
 
@@ -26,6 +28,20 @@ def control(cassandra: Endpoint) -> Iterator[Control]:
 def pool(control: Control) -> Pool:
     """Return the pool of this run's journals, which disappear with the server."""
     return Pool(control)
+
+
+@pytest.fixture
+def shift_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what moves the machine's clock by seconds."""
+    moved = 0.0
+    monkeypatch.setattr(clock, "machine_micros", lambda: int((time.time() + moved) * 1e6))
+    monkeypatch.setattr(clock, "now_micros", lambda: int((time.time() + moved) * 1e6))
+
+    def shift(seconds: float) -> None:
+        nonlocal moved
+        moved = seconds
+
+    return shift
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -169,6 +169,20 @@ def test_a_run_that_dies_tells_again_with_the_same_id(
     assert len({line.split()[2] for line in lines}) == 5
     # What was sent and not recorded is sent again; so may be what other threads were sending.
     assert len(lines) > 5 or seam is not Seam.HOOK_SENT
+
+
+def test_a_notice_that_a_machine_with_a_fast_clock_has_noted_is_delivered(
+    shop: Journal, tmp_path: Path, functions: Path, shift_clock: Callable[[float], None]
+) -> None:
+    variables = {"EVENT_GROUP_FUNCTIONS_DIR": str(functions)}
+    text = GROUP.format(name="g", policy="all-for-one")
+    assert submit(shop, tmp_path, text, **variables).status == 0
+    shift_clock(10)
+    with dying_after(Seam.HOOK_TOLD, 1):
+        shop.run("run_event_groups", **variables)
+    shift_clock(0)
+    assert shop.run("run_event_groups", **variables).status == 0
+    assert {row["state"] for row in shop.own_rows("hook_delivery")} == {"delivered"}
 
 
 class Listening(BaseHTTPRequestHandler):

@@ -322,12 +322,40 @@ def test_a_group_whose_table_was_released_while_it_was_submitted_is_not_executed
         return submit_it(self, definition)
 
     monkeypatch.setattr(Stream, "submit", released_first)
-    refused = submitted(shop, tmp_path, WRITING.format(name="a"), "one")
-    assert refused.status == 2
-    assert "groups of the stream two use the table" in refused.error_lines[0]
-    assert shop.run("run_event_groups", "--stream", "one").report["state"] == "nothing-to-do"
+    assert submitted(shop, tmp_path, WRITING.format(name="a"), "one").status == 0
+    refused = shop.run("run_event_groups", "--stream", "one")
+    assert refused.status == 3
+    name = f"{shop.keyspace}.account"
+    do = f"submit it to that stream, or run `run_event_groups.py release {name}` if it is over"
+    reason = f"groups of the stream two use the table {name}; {do}"
+    assert refused.report["lines"] == [f"a: rolled-back: {reason}"]
     states = {row["id"]: row["state"] for row in shop.own_rows("event_group")}
-    assert states == {"before": "done", "a": "cancelled", "b": "submitted"}
+    assert states == {"before": "done", "a": "rolled-back", "b": "submitted"}
+
+
+def test_a_table_is_not_released_while_a_group_that_writes_it_is_submitted(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group comes between the look at the open groups and the change of the table."""
+    assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").status == 0
+    change, calls = OwnedTables.change, []
+
+    def submitted_first(self: OwnedTables, name: str, expected: Users, users: Users) -> bool:
+        if not users.all:
+            monkeypatch.setattr(OwnedTables, "change", change)
+            calls.append(submitted(shop, tmp_path, WRITING.format(name="a"), "one").status)
+        return change(self, name, expected, users)
+
+    monkeypatch.setattr(OwnedTables, "change", submitted_first)
+    name = f"{shop.keyspace}.account"
+    refused = shop.run("run_event_groups", "release", name, "--apply")
+    assert calls == [0]
+    assert refused.status == 2
+    assert f"a stream has taken the table {name} meanwhile" in refused.error_lines[0]
+    assert submitted(shop, tmp_path, WRITING.format(name="b"), "two").status == 2
+    assert shop.run("run_event_groups", "--stream", "one").report["counts"]["groups_done"] == 1
+    assert shop.run("run_event_groups", "release", name, "--apply").status == 0
 
 
 def test_a_submission_that_died_does_not_keep_its_tables(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,22 @@ def test_a_run_that_dies_beside_a_load_is_ended_by_the_next(
         "1": "1 on 1",
         "after": "1 on 1",
     }
+
+
+def test_a_load_by_a_machine_whose_clock_is_fast_is_taken_back(
+    shop: Journal, tmp_path: Path, settings: dict[str, str], shift_clock: Callable[[float], None]
+) -> None:
+    assert submit(shop, tmp_path, LOAD.format(version="1"), **settings).status == 0
+    shift_clock(10)
+    with dying_after(Seam.LIBRARY_LOADED, 1):
+        shop.run("run_event_groups", **settings)
+    shift_clock(0)
+    assert len(shop.own_rows("group_library")) == 1
+    name = "load-1"
+    assert shop.run("run_event_groups", "cancel", name, "--apply", **settings).status == 0
+    shop.run("run_event_groups", **settings)
+    assert shop.own_rows("event_group")[0]["state"] == "rolled-back"
+    assert shop.own_rows("group_library") == []
 
 
 def test_a_library_that_is_not_what_it_was_is_not_used(

@@ -16,7 +16,6 @@ from tests.integration.test_event_group_asked import answering
 from tests.integration.test_event_group_hooks import served
 from tests.integration.test_event_group_rollback import FAILS, note_of
 from tests.integration.test_event_groups import compensated, cql, executed, shop, state, submit
-from tidemark import clock
 from tidemark.cassandra.schema import table
 from tidemark.event_groups.execution import before_image
 from tidemark.event_groups.execution.group import GroupExecution
@@ -39,20 +38,6 @@ events:
     needs: [{event: read, as: sum, sql: "total + 30"}]
     after: [read]
 """
-
-
-@pytest.fixture
-def shift_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return what moves the machine's clock by seconds."""
-    moved = 0.0
-    monkeypatch.setattr(clock, "machine_micros", lambda: int((time.time() + moved) * 1e6))
-    monkeypatch.setattr(clock, "now_micros", lambda: int((time.time() + moved) * 1e6))
-
-    def shift(seconds: float) -> None:
-        nonlocal moved
-        moved = seconds
-
-    return shift
 
 
 def states(journal: Journal) -> dict[str, str]:

@@ -11,10 +11,9 @@ from tests.faults.dying import dying_after
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.seams import Seam
 from tests.integration.support import Journal
-from tests.integration.test_event_group_states import shift_clock
 from tests.integration.test_event_groups_many import cql, each, shop, submit, wanted
 
-__all__ = ["shift_clock", "shop"]
+__all__ = ["shop"]
 # In the order in which a run passes them; with calls 2 what is kept are before-images, and what is
 # sent is the way back.
 WRITES = (

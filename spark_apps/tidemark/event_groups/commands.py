@@ -20,7 +20,7 @@ from tidemark.event_groups.execution.rollback import is_needed
 from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.operating import preview
 from tidemark.event_groups.stream.history import existing
-from tidemark.event_groups.stream.owned_tables import OwnedTables, Users
+from tidemark.event_groups.stream.owned_tables import OwnedTables
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
@@ -151,17 +151,17 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
             raise InvalidInput(
                 f"no stream uses the table {name}", do="name it as keyspace.table, as groups do"
             )
-        for stream in users.all:
-            _require_unused(Stream(run, stream), name)
+
+        def require_unused() -> None:
+            for stream in users.all:
+                _require_unused(Stream(run, stream), name)
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()
-            if not owned.change(name, users, Users()):
-                raise InvalidInput(
-                    f"the streams that use the table {name} have changed meanwhile",
-                    do="run it again",
-                )
+            owned.release(name, users, require_unused)
             return {"tables": 1}
+
+        require_unused()
 
         lines = [f"{name}: is not used by {', '.join(users.all)} any more"]
         return Plan({"tables": 1}, lines, change)

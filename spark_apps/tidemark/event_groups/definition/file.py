@@ -44,7 +44,7 @@ class Definition:
 
     Attributes:
         group: as its file or the stream has it.
-        fault: why this version cannot read it; empty if it can.
+        fault: why it cannot be executed, such as that this version cannot read it; or empty.
     """
 
     group: Group

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import WrongData
+from tidemark.errors import InvalidInput, WrongData
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, GroupExecution, Means
 from tidemark.event_groups.execution.hooks import HookTeller
@@ -17,6 +17,7 @@ from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.holding import Held, HeldGroups, Known, OpenGroups
+from tidemark.event_groups.stream.owned_tables import OwnedTables
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
 from tidemark.event_groups.stream.store import EndedGroup, Stream
 from tidemark.ledger.locks import Locks
@@ -118,9 +119,21 @@ class _Together:
                     *(self.ensure_locked, self.events, tables, self.times),
                     *(functions, teller, loading),
                 )
-                return group, GroupExecution(self.run, self.stream, group, means).execute()
+                return group, GroupExecution(
+                    self.run, self.stream, self._checked(group), means
+                ).execute()
 
         return list(self.groups.map(execute, part))
+
+    def _checked(self, group: StoredGroup) -> StoredGroup:
+        """Return a group that is refused if another stream has taken a table of it meanwhile."""
+        if group.state is GroupState.SUBMITTED:
+            try:
+                OwnedTables(self.run).take(self.stream.name, group.definition.tables)
+            except InvalidInput as error:
+                definition = replace(group.definition, fault=f"{error.what}; {error.do}")
+                return replace(group, definition=definition)
+        return group
 
 
 def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread: int) -> Outcome:

@@ -1,13 +1,14 @@
 """Which stream writes a table: its groups are kept apart, those of two streams are not.
 
 A table belongs to the first stream whose group writes it. Other streams can neither write nor read
-it from then on, until it is released. What no stream writes can be read by all.
+it from then on, until it is released. What no stream writes can be read by all. A stream takes its
+tables when a group is submitted, and again before the group begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from tidemark import clock
 from tidemark.cassandra import conditional
@@ -24,10 +25,13 @@ class Users:
     Attributes:
         writer: the one whose groups write it; empty if it is only read.
         readers: those whose groups only read it.
+        released_by: the run that is about to release it. A stream that takes the table meanwhile
+            deletes this, and so ends the release.
     """
 
     writer: str = ""
     readers: frozenset[str] = frozenset()
+    released_by: str = ""
 
     @property
     def all(self) -> list[str]:
@@ -42,9 +46,7 @@ class Users:
 
     def having(self, stream: str, *, writes: bool) -> Users:
         """Return these and a stream, which may use the table."""
-        if self.writer == stream:
-            return self
-        if writes:
+        if writes or self.writer == stream:
             return Users(stream)
         return Users(readers=self.readers | {stream})
 
@@ -61,12 +63,15 @@ class OwnedTables:
         """Return who uses a table; `name` is its keyspace and its name, with a dot."""
         keyspace, _, table_name = name.partition(".")
         found = self._control.execute(
-            f"SELECT writer, readers FROM {self._table} WHERE keyspace_name = ? AND table_name = ?",
+            f"SELECT writer, readers, released_by FROM {self._table}"
+            " WHERE keyspace_name = ? AND table_name = ?",
             (keyspace, table_name),
         )
         if not found:
             return Users()
-        return Users(found[0]["writer"] or "", frozenset(found[0]["readers"] or ()))
+        [row] = found
+        readers = frozenset(row["readers"] or ())
+        return Users(row["writer"] or "", readers, row["released_by"] or "")
 
     def named(self, text: str) -> str:
         """Return the name of a table that somebody has written, as statements or as reports do."""
@@ -98,6 +103,25 @@ class OwnedTables:
                 if wanted == users or self.change(name, users, wanted):
                     break
 
+    def release(self, name: str, users: Users, require_unused: Callable[[], None]) -> None:
+        """Let other streams use a table.
+
+        Args:
+            name: its keyspace and its name, with a dot.
+            users: who uses it, as they were read.
+            require_unused: raises if an open group uses it. One that is submitted afterwards takes
+                the table before it begins.
+
+        Raises:
+            InvalidInput: a stream has taken it meanwhile.
+        """
+        marked = replace(users, released_by=self._run.run_id)
+        if self.change(name, users, marked):
+            require_unused()
+            if self.change(name, marked, Users()):
+                return
+        raise InvalidInput(f"a stream has taken the table {name} meanwhile", do="run it again")
+
     def change(self, name: str, expected: Users, users: Users) -> bool:
         """Write who uses a table, unless somebody else has; return whether it is written."""
         keyspace, _, table_name = name.partition(".")
@@ -122,4 +146,8 @@ def refusal(other: str, name: str) -> tuple[str, str]:
 
 
 def _stored(users: Users) -> dict[str, object]:
-    return {"writer": users.writer or None, "readers": set(users.readers) or None}
+    return {
+        "writer": users.writer or None,
+        "readers": set(users.readers) or None,
+        "released_by": users.released_by or None,
+    }

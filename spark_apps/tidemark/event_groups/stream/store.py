@@ -16,6 +16,8 @@ from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.stream.before_images import BeforeImages
+from tidemark.event_groups.stream.deliveries import Deliveries
+from tidemark.event_groups.stream.libraries import LoadedLibraries
 from tidemark.event_groups.stream.states import (
     EventState,
     GroupState,
@@ -334,7 +336,12 @@ class Stream:
             " WHERE stream = ? AND group_id = ?",
             (self.name, name),
         )
-        self._control.write_times.pass_by(row["newest"] or 0)
+        newest = (
+            row["newest"] or 0,
+            Deliveries(self._run, self.name).newest_write_time(name),
+            LoadedLibraries(self._run, self.name).newest_write_time(),
+        )
+        self._control.write_times.pass_by(max(newest))
         self.images.win_over_earlier_runs(name)
 
     def events(self, name: str) -> dict[str, StoredEvent]:

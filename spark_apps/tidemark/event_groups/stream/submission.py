@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tidemark.context import RunContext
-from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.tables import with_comparable_keys
 from tidemark.event_groups.stream.owned_tables import OwnedTables
-from tidemark.event_groups.stream.states import GroupState
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import audit
 
@@ -20,18 +18,12 @@ def submit(run: RunContext, stream: Stream, definition: Definition) -> tuple[str
             declared key cannot be compared.
     """
     name = definition.group.group
-    comparable, owned = with_comparable_keys(run.control, definition), OwnedTables(run)
+    comparable = with_comparable_keys(run.control, definition)
     stream.require_free(comparable)
     if not stream.has(name):
-        owned.take(stream.name, definition.tables)
+        # The run takes them once more: somebody may release one before the group is there.
+        OwnedTables(run).take(stream.name, definition.tables)
     sequence, is_new = stream.submit(comparable)
-    if stream.state_of(name)[0] is GroupState.SUBMITTED:
-        try:
-            # Somebody may have released one before the group was there.
-            owned.take(stream.name, definition.tables)
-        except InvalidInput as error:
-            stream.set_state(name, GroupState.SUBMITTED, GroupState.CANCELLED, error.what)
-            raise
     if is_new:
         audit.record(run, "submit event group", name, [], {"sequence": sequence})
     told = "submitted" if is_new else "was submitted before"
