@@ -299,6 +299,25 @@ def submitted(shop: Journal, folder: Path, text: str, stream: str) -> Result:
     return shop.run("run_event_groups", "submit", str(file), "--stream", stream)
 
 
+def test_static_columns_are_written_by_groups_that_declare_their_partition(
+    shop: Journal, tmp_path: Path
+) -> None:
+    shop.control.execute_ddl(f"ALTER TABLE {table(shop.keyspace, 'posting')} ADD owner text static")
+    text = (
+        "group: g\nrows: [{table: <posting>, key: {KEY}}]\nevents:\n  - name: e\n    statement: "
+        "INSERT INTO <posting> (account, n, owner) VALUES ('ann', 1, 'x')\n"
+        "    rollback: {statements: [{statement: "
+        "\"DELETE owner FROM <posting> WHERE account = 'ann'\"}]}\n"
+    )
+    refused = submit(shop, tmp_path, text.replace("KEY", "account: ann, n: 1"))
+    assert refused.status == 2
+    name = f"{shop.keyspace}.posting"
+    says = f"it writes static columns of a partition of {name} that the group has not declared"
+    assert says in refused.error_lines[0]
+    assert submit(shop, tmp_path, text.replace("KEY", "account: ann")).status == 0
+    assert executed(shop)["counts"]["groups_done"] == 1
+
+
 def test_a_group_that_is_refused_takes_no_table(shop: Journal, tmp_path: Path) -> None:
     assert submitted(shop, tmp_path, WRITING.format(name="g"), "one").status == 0
     delete = "DELETE FROM <posting> WHERE account = 'ann'"

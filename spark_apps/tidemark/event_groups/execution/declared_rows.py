@@ -9,7 +9,7 @@ from tidemark.event_groups.definition.file import Definition, Fault
 from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
-from tidemark.event_groups.definition.tables import Table, moving, with_comparable_keys
+from tidemark.event_groups.definition.tables import Table, moving, touched, with_comparable_keys
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters
@@ -28,9 +28,11 @@ def require_declared(
     rows = definition.rows
     if rows is None or (not statement.writes and definition.undeclared_reads):
         return
+    # All rows of a partition have the same static columns, whichever row a statement names.
+    is_of_partition = statement.writes and bool(table.static & {*touched(statement, table)})
     named = {
         name: _value(name, statement, table, parameters)
-        for name in table.key
+        for name in (table.partition_key if is_of_partition else table.key)
         if name in statement.key
     }
     declared = rows if statement.writes else rows | definition.reads
@@ -39,7 +41,8 @@ def require_declared(
         for name, key in declared
     ):
         does = "writes" if statement.writes else "reads"
-        raise EventFailed(f"it {does} a row of {statement.name} that the group has not declared")
+        what = "static columns of a partition" if is_of_partition else "a row"
+        raise EventFailed(f"it {does} {what} of {statement.name} that the group has not declared")
 
 
 def check(control: Control, definition: Definition, fault: Fault) -> None:
