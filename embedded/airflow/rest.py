@@ -179,10 +179,11 @@ def backfill(
 ) -> int:
     """Create a backfill of the buckets from `first` to `last` (both inclusive), one at a time.
 
-    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again. If
-    its cleaning up meets that writer, too, a backfill without runs is left, and is in the way. The
-    DAG is paused meanwhile: a run that Airflow takes back must not have begun, since the end of its
-    tasks would count as that of the next one's, which has the same name.
+    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again, or
+    500 when it is its audit log that cannot be written (apache/airflow#68699). A backfill that is
+    left then is in the way. The DAG is paused meanwhile: a run that Airflow takes back must not
+    have begun, since the end of its tasks would count as that of the next one's, which has the same
+    name.
     """
     body = {
         "dag_id": dag_id,
@@ -199,7 +200,7 @@ def backfill(
     def probe() -> int | None:
         nonlocal was_locked
         answer = client.post("backfills", json=body)
-        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        if answer.is_server_error and "database is locked" in answer.text.lower():
             was_locked = True
             return None
         if answer.status_code == httpx.codes.CONFLICT and was_locked:
