@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.faults.dying import dying_after
+from tests.faults.seams import Seam
 from tests.integration.kafka_topic import START as FIRST
 from tests.integration.kafka_topic import Topic
 from tests.integration.projections import Projections
@@ -162,6 +164,62 @@ def test_pointers_that_another_replicator_has_left_are_not_those_of_one_that_goe
     topic.flush()
     assert journal.run("replicate").status == 0
     assert projections.run(12, 13).report["pieces"]["done"] == 1
+
+
+def test_a_keyspace_that_was_emptied_is_not_complete_before_it_is_replicated_anew(
+    projections: Projections, kafka: str
+) -> None:
+    journal, topic = projections.journal, Topic(kafka)
+    topic.feeds(journal, **FOR_EVER)
+    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
+    projections.define(definition, LOG_TABLE)
+    topic.append("a", [1])
+    topic.flush()
+    assert journal.run("replicate").status == 0
+    for name in ("journal", "metajournal", "pointer2"):
+        journal.control.execute(f"TRUNCATE {table(journal.keyspace, name)}")
+    with dying_after(Seam.RANGES_STARTED, 1):
+        journal.run("replicate")
+    assert projections.run(12, 13).report["pieces"]["held"] == 1
+    assert journal.run("replicate").status == 0
+    assert projections.run(12, 13).report["pieces"]["done"] == 1
+    assert [row["what"] for row in journal.rows("log")] == ["1"]
+
+
+def test_partitions_that_kafka_has_no_more_hold_up_nothing(
+    projections: Projections, kafka: str
+) -> None:
+    journal, topic = projections.journal, Topic(kafka)
+    topic.feeds(journal)
+    topic.append("a", [1])
+    topic.flush()
+    assert journal.run("replicate").status == 0
+    own = table(journal.own_keyspace, REPLICATED)
+    journal.control.execute(
+        f"INSERT INTO {own} (journal_keyspace, topic, partition, replicated_to, end_offset)"
+        " VALUES (?, ?, 1, 0, 0)",
+        (journal.keyspace, topic.name),
+    )
+    report = journal.run("replicate").report
+    assert report["details"]["topics"].keys() == {topic.name}
+    assert [row["partition"] for row in journal.own_rows(REPLICATED)] == [0]
+
+
+def test_a_first_record_of_the_future_holds_up_nothing(
+    projections: Projections, kafka: str
+) -> None:
+    # As brokers before 4.0 take them.
+    topic = Topic(kafka, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    journal = projections.journal
+    topic.feeds(journal)
+    mark = b'{"mark": {"id": "0b0f4a3e-6f1c-4d8e-9a57-1f2c3d4e5f60"}}'
+    topic.publish(b"a", None, [("journal.action", mark)], datetime(2999, 1, 1, tzinfo=UTC))
+    topic.flush()
+    report = journal.run("replicate").report
+    end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    assert report["details"]["topics"] == {
+        topic.name: {"done_start": iso(end - timedelta(hours=1)), "done_end": iso(end)}
+    }
 
 
 @pytest.mark.long

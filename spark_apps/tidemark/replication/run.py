@@ -69,6 +69,8 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         LockLost: a lock was lost on the way.
     """
     settings, kafka = run.settings, Topics(run.settings)
+    # A partition that somebody adds from now on has no record of before.
+    asked_at = clock.now()
     partitions = kafka.partitions(topics)
     if not partitions:
         line = f"no topic begins with {settings.kafka_topic_prefix}"
@@ -81,12 +83,15 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
     with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
         # So that one that never gets as far as its end is known to lack.
         replicated_to.write(run, dict.fromkeys(partitions, UpTo(EPOCH, 0)))
-        asked_at = clock.now()
+        # Those that were added since the first request are there as well.
+        replicated_to.keep_only(run, kafka.partitions(topics))
         positions, begins = _positions(run, kafka, partitions), kafka.begins(partitions)
         if any(position.behind for position in positions):
             run.start_spark()
         locks.check()
-        quarantine.forget(run, [one.partition for one in positions if one.reached.was_emptied])
+        emptied = [one.partition for one in positions if one.reached.was_emptied]
+        replicated_to.begin_anew(run, emptied)
+        quarantine.forget(run, emptied)
         progress = _replicate(run, kafka, positions, begins, locks.check)
         before = {one.partition: one.held.written for one in positions if not one.is_open}
         whole = [one for one in progress.reached if one in before]
@@ -228,10 +233,8 @@ def _kept_back_line(every: KeptBack) -> str:
     waiting = (
         f", of which {every.waiting:,} wait since their keys have moved" if every.waiting else ""
     )
-    return (
-        f"{of_keys} held in quarantine since {iso(every.since)}{waiting};"
-        " see `spark_apps/replicate.py replay`"
-    )
+    remedy = "see `spark_apps/replicate.py replay`" if every.held else "later runs replicate them"
+    return f"{of_keys} held in quarantine since {iso(every.since)}{waiting}; {remedy}"
 
 
 def _shown(positions: Sequence[Position]) -> Outcome:

@@ -6,15 +6,16 @@ and not sent yet. Of a topic that kafka-journal's own replicator writes, nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from tidemark import clock
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.plan import Reached, reached
-from tidemark.window import Window, from_millis, to_millis
+from tidemark.window import EPOCH, Window, from_millis, to_millis
 
 _TABLE = "replicated_topic"
 
@@ -36,6 +37,32 @@ def write(run: RunContext, reached_by: Mapping[TopicPartition, UpTo]) -> None:
 
     It never goes back, whichever run is the last to write.
     """
+    _write(run, reached_by, {one: _write_time(up_to) for one, up_to in reached_by.items()})
+
+
+def begin_anew(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
+    """Record that nothing of partitions is replicated: somebody has emptied their keyspace."""
+    before = _stored(run, {one.topic for one in partitions})
+    emptied = [one for one in partitions if one in before]
+    write_times = {one: _write_time(before[one]) + 1 for one in emptied}
+    _write(run, dict.fromkeys(emptied, UpTo(EPOCH, 0)), write_times)
+
+
+def keep_only(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
+    """Forget the partitions of the same topics that Kafka has no more: a topic was made anew."""
+    gone = _stored(run, {one.topic for one in partitions}).keys() - {*partitions}
+    run.control.execute_many(
+        f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
+        " WHERE journal_keyspace = ? AND topic = ? AND partition = ?",
+        [(run.settings.kafka_journal_keyspace, one.topic, one.partition) for one in gone],
+    )
+
+
+def _write(
+    run: RunContext,
+    reached_by: Mapping[TopicPartition, UpTo],
+    write_times: Mapping[TopicPartition, int],
+) -> None:
     run.control.execute_many(
         f"INSERT INTO {table(run.settings.keyspace, _TABLE)}"
         " (journal_keyspace, topic, partition, replicated_to, end_offset, run_id)"
@@ -43,11 +70,16 @@ def write(run: RunContext, reached_by: Mapping[TopicPartition, UpTo]) -> None:
         [
             (
                 *(run.settings.kafka_journal_keyspace, one.topic, one.partition),
-                *(up_to.at, up_to.end, run.run_id, to_millis(up_to.at) * 1000),
+                *(up_to.at, up_to.end, run.run_id, write_times[one]),
             )
             for one, up_to in reached_by.items()
         ],
     )
+
+
+def _write_time(up_to: UpTo) -> int:
+    """Return the write time of a row, by which a later one wins, in microseconds."""
+    return to_millis(up_to.at) * 1000
 
 
 def read(run: RunContext, topic: str) -> datetime | None:
@@ -83,8 +115,10 @@ def complete(run: RunContext, begins: Mapping[TopicPartition, datetime]) -> dict
     spans: dict[str, Window] = {}
     stored = _stored(run, {one.topic for one in begins})
     for topic in {one.topic for one in stored}:
-        begin = min(at for one, at in begins.items() if one.topic == topic)
         until = min(up_to.at for one, up_to in stored.items() if one.topic == topic)
+        # A clock was wrong if the first record is of the future. What ends by now is complete.
+        known = [at for one, at in begins.items() if one.topic == topic and at <= clock.now()]
+        begin = min(known, default=max(EPOCH, until - timedelta(milliseconds=size)))
         first, end = (to_millis(at) // size * size for at in (begin, until))
         if first < end:
             spans[topic] = Window(from_millis(first), from_millis(end))
