@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.faults.dying import Died
+from tests.faults.killing import expire_locks
 from tests.integration.support import Journal, Result
 from tests.integration.test_event_groups import cql, executed, shop, submit
 from tidemark.cassandra.schema import create_own_tables, table
@@ -17,7 +19,7 @@ from tidemark.context import RunContext
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Event
 from tidemark.event_groups.execution.few_rows import FewRows
-from tidemark.event_groups.stream.owned_tables import OwnedTables, Users
+from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken, Users
 from tidemark.event_groups.stream.store import Stream
 
 __all__ = ["shop"]
@@ -119,6 +121,10 @@ def test_a_dry_run_says_why_a_group_runs_alone(shop: Journal, tmp_path: Path) ->
     assert lines[1].startswith("runs alone, since read selects rows that are not declared; ")
 
 
+READ_ANN = """events:
+  - {name: read, statement: "SELECT id FROM <account> WHERE id = 'ann'"}"""
+
+
 def test_a_statement_that_takes_back_keeps_to_the_declared_rows(
     shop: Journal, tmp_path: Path
 ) -> None:
@@ -134,7 +140,15 @@ events:
         - {statement: "UPDATE <account> SET note = 'x' WHERE id = :other", values: {other: bob}}
   - {name: fail, statement: "SELECT id FROM <account> WHERE id = 'ann'", expect: none, after: [w]}
 """
-    submit(shop, tmp_path, text)
+    refused = submit(shop, tmp_path, text)
+    assert refused.status == 2
+    assert "it writes a row of" in refused.error_lines[0]
+    # What is known only when it is executed.
+    of_event = "needs: [{event: read, as: other, sql: \"'bob'\"}]\n    after: [read]"
+    text = text.replace(", values: {other: bob}", "").replace("values: {id: ann}", of_event)
+    text = text.replace("'new' WHERE id = :id", ":other WHERE id = 'ann'")
+    text = text.replace("events:", READ_ANN)
+    assert submit(shop, tmp_path, text).status == 0
     [line] = executed(shop, 3)["lines"]
     assert "w is not rolled back: it writes a row of" in line
     assert not cql(shop, "SELECT id FROM {account} WHERE id = 'bob'")
@@ -316,6 +330,29 @@ def test_static_columns_are_written_by_groups_that_declare_their_partition(
     assert says in refused.error_lines[0]
     assert submit(shop, tmp_path, text.replace("KEY", "account: ann")).status == 0
     assert executed(shop)["counts"]["groups_done"] == 1
+    # Nor may its way back, or two of the rows of one statement.
+    update = "UPDATE <posting> SET amount = 1 WHERE account = 'ann' AND n = 1"
+    back = text.replace("INSERT INTO <posting> (account, n, owner) VALUES ('ann', 1, 'x')", update)
+    refused = submit(shop, tmp_path, back.replace("KEY", "account: ann, n: 1"))
+    assert refused.status == 2
+    assert says in refused.error_lines[0]
+    each = """
+group: each
+rows: [{table: <posting>, key: {account: ann}}]
+events:
+  - {name: read, statement: "SELECT n FROM <posting> WHERE account = 'ann'"}
+  - name: write
+    statement: INSERT INTO <posting> (account, n, owner) VALUES ('ann', :n, :owner)
+    after: [read]
+    each: read
+    needs:
+      - {event: read, as: n, sql: n}
+      - {event: read, as: owner, sql: "cast(n AS string)"}
+    rollback: none
+"""
+    assert submit(shop, tmp_path, each).status == 0
+    [line] = executed(shop, 3)["lines"]
+    assert "it gives static columns of the partition ann more than one value" in line
 
 
 def test_a_group_that_is_refused_takes_no_table(shop: Journal, tmp_path: Path) -> None:
@@ -352,29 +389,89 @@ def test_a_group_whose_table_was_released_while_it_was_submitted_is_not_executed
     assert states == {"before": "done", "a": "rolled-back", "b": "submitted"}
 
 
-def test_a_table_is_not_released_while_a_group_that_writes_it_is_submitted(
-    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The group comes between the look at the open groups and the change of the table."""
-    assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
-    assert shop.run("run_event_groups", "--stream", "one").status == 0
-    change, calls = OwnedTables.change, []
+def changing_first(monkeypatch: pytest.MonkeyPatch, does: Callable[[], None]) -> None:
+    """Let something happen between the look of `release` at the open groups and its change."""
+    change = OwnedTables.change
 
-    def submitted_first(self: OwnedTables, name: str, expected: Users, users: Users) -> bool:
+    def first(self: OwnedTables, name: str, expected: Users, users: Users) -> bool:
         if not users.all:
             monkeypatch.setattr(OwnedTables, "change", change)
-            calls.append(submitted(shop, tmp_path, WRITING.format(name="a"), "one").status)
+            does()
         return change(self, name, expected, users)
 
-    monkeypatch.setattr(OwnedTables, "change", submitted_first)
+    monkeypatch.setattr(OwnedTables, "change", first)
+
+
+def test_a_group_that_is_submitted_while_its_table_is_released_takes_it_again(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").status == 0
+
+    def submit_it() -> None:
+        assert submitted(shop, tmp_path, WRITING.format(name="a"), "one").status == 0
+
+    changing_first(monkeypatch, submit_it)
+    name = f"{shop.keyspace}.account"
+    assert shop.run("run_event_groups", "release", name, "--apply").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").report["counts"]["groups_done"] == 1
+    assert submitted(shop, tmp_path, WRITING.format(name="b"), "two").status == 2
+
+
+def test_a_release_that_sleeps_while_a_run_takes_the_table_fails(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").status == 0
+
+    def run_it() -> None:
+        expire_locks(shop)
+        assert submitted(shop, tmp_path, WRITING.format(name="a"), "one").status == 0
+        assert shop.run("run_event_groups", "--stream", "one").report["counts"]["groups_done"] == 1
+
+    changing_first(monkeypatch, run_it)
     name = f"{shop.keyspace}.account"
     refused = shop.run("run_event_groups", "release", name, "--apply")
-    assert calls == [0]
     assert refused.status == 2
-    assert f"a stream has taken the table {name} meanwhile" in refused.error_lines[0]
+    assert f"the streams that use the table {name} have changed" in refused.error_lines[0]
     assert submitted(shop, tmp_path, WRITING.format(name="b"), "two").status == 2
-    assert shop.run("run_event_groups", "--stream", "one").report["counts"]["groups_done"] == 1
-    assert shop.run("run_event_groups", "release", name, "--apply").status == 0
+
+
+def test_no_table_is_released_and_no_group_settled_while_a_run_works_on_the_stream(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
+    assert shop.run("run_event_groups", "--stream", "one").status == 0
+    prepare = FewRows.prepare
+    refused: list[Result] = []
+
+    def and_ask(self: FewRows, event: Event) -> Any:
+        if not refused:
+            cancel = ("cancel", "g", "--stream", "one", "--apply")
+            assert shop.run_alone("run_event_groups", *cancel).status == 0
+            for words in (
+                ("settle", "g", "--stream", "one", "--as", "rolled-back"),
+                ("release", f"{shop.keyspace}.account"),
+            ):
+                refused.append(shop.run_alone("run_event_groups", *words, "--apply"))
+        return prepare(self, event)
+
+    monkeypatch.setattr(FewRows, "prepare", and_ask)
+    assert submitted(shop, tmp_path, WRITING.format(name="g"), "one").status == 0
+    shop.run("run_event_groups", "--stream", "one")
+    assert [one.status for one in refused] == [1, 1]
+    assert all("event-groups/one is held by" in one.error_lines[0] for one in refused)
+    assert {row["state"] for row in shop.own_rows("event_group")} == {"done", "rolled-back"}
+
+
+def test_a_group_that_is_refused_takes_none_of_its_tables(shop: Journal) -> None:
+    run = RunContext("run-event-groups", shop.settings(), shop.control, "1")
+    create_own_tables(run.control, run.settings)
+    owned = OwnedTables(run)
+    owned.take("two", {"shop.b": True})
+    with pytest.raises(TableTaken):
+        owned.take("one", {"shop.a": True, "shop.b": False}, executes=True)
+    assert owned.users("shop.a") == Users()
 
 
 def test_a_submission_that_died_does_not_keep_its_tables(
@@ -439,6 +536,7 @@ def test_of_two_streams_that_take_a_table_at_once_one_gets_it(shop: Journal) -> 
     assert owned.change(name, Users(), Users("one"))
     assert not owned.change(name, Users(), Users("two"))
     assert owned.users(name) == Users("one")
-    assert owned.change(name, Users("one"), Users())
-    assert owned.change(name, Users(), Users(readers=frozenset({"two", "three"})))
-    assert not owned.change(name, Users(readers=frozenset({"two"})), Users("two"))
+    assert owned.change(name, owned.users(name), Users())
+    known = owned.users(name)
+    assert owned.change(name, known, Users(readers=frozenset({"two", "three"})))
+    assert not owned.change(name, known, Users("two"))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.support import Journal
+from tests.integration.support import Journal, Result
 from tests.integration.test_event_group_held import group
 from tests.integration.test_event_group_states import states
-from tests.integration.test_event_groups import FAILING, executed, shop, submit
+from tests.integration.test_event_groups import FAILING, executed, shop, state, submit
 from tidemark.cassandra.schema import table
 from tidemark.event_groups.execution.rollback import Rollback
 from tidemark.event_groups.stream.states import GroupState
@@ -87,24 +89,46 @@ def test_a_group_that_another_submission_has_placed_meanwhile_keeps_its_place(
     assert states(shop) == {"g": "done"}
 
 
-def test_events_of_a_group_that_is_settled_while_it_is_rolled_back_are_left_as_they_are(
+def test_a_group_cannot_be_settled_while_a_run_rolls_it_back(
     shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert submit(shop, tmp_path, FAILING).status == 0
     take_back = Rollback.take_back
-    settled: list[int] = []
+    refused: list[Result] = []
 
     def and_settle(rollback: Rollback, *rest: Any) -> bool:
         done = take_back(rollback, *rest)
-        if not settled:
-            settled.append(1)
-            settle = ("settle", "correction", "--as", "done", "--apply")
-            assert shop.run_alone("run_event_groups", *settle).status == 0
+        settle = ("settle", "correction", "--as", "done", "--apply")
+        refused.append(shop.run_alone("run_event_groups", *settle))
         return done
 
     monkeypatch.setattr(Rollback, "take_back", and_settle)
     shop.run("run_event_groups")
-    assert states(shop) == {"correction": GroupState.DONE}
-    of_events = {row["event"]: row["state"] for row in shop.own_rows("group_event")}
-    assert "rolled-back" not in of_events.values()
+    assert {one.status for one in refused} == {1}
+    assert "event-groups/default is held by" in refused[0].error_lines[0]
+    assert states(shop) == {"correction": GroupState.ROLLED_BACK}
     assert shop.own_rows("before_image") == []
+
+
+def test_a_group_with_the_id_of_one_that_a_machine_with_a_fast_clock_purges_is_whole(
+    shop: Journal, tmp_path: Path, shift_clock: Callable[[float], None]
+) -> None:
+    assert submit(shop, tmp_path, FAILING, group("later", "bob")).status == 0
+    executed(shop, 3)
+    before = state(shop)
+    long_ago = datetime.now(UTC) - timedelta(days=100)
+    groups = table(shop.own_keyspace, "event_group")
+    key = KEY.replace("'g'", "'correction'")
+    shop.control.execute(f"UPDATE {groups} SET ended_at = ? {key} IF EXISTS", (long_ago,))
+    file = tmp_path / "retention.yaml"
+    file.write_text("policies: [{name: old, target: event-groups, keep-days: 90}]")
+    shift_clock(10)
+    purged = shop.run("purge", "--apply", RETENTION_FILE=str(file))
+    assert purged.status == 0, purged.stderr
+    shift_clock(0)
+    assert states(shop).keys() == {"later"}
+    assert submit(shop, tmp_path, FAILING).status == 0
+    executed(shop, 3)
+    assert states(shop)["correction"] == "rolled-back"
+    assert len(shop.own_rows("group_event")) > 1
+    assert state(shop) == before

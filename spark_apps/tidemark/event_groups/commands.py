@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -17,16 +16,15 @@ from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import load
 from tidemark.event_groups.definition.tables import with_comparable_keys
 from tidemark.event_groups.execution.rollback import is_needed
-from tidemark.event_groups.execution.run import run_event_groups
+from tidemark.event_groups.execution.run import lock_of, run_event_groups
 from tidemark.event_groups.operating import preview
 from tidemark.event_groups.stream.history import existing
-from tidemark.event_groups.stream.owned_tables import OwnedTables
+from tidemark.event_groups.stream.owned_tables import OwnedTables, Users
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
 from tidemark.event_groups.topic.run import run_submit_topic
 from tidemark.ledger.locks import Locks
-from tidemark.window import from_millis, iso
 
 
 def run_submit(
@@ -128,11 +126,14 @@ def run_settle(
 ) -> Outcome:
     """End a group that cannot be rolled back, and leave its rows as they are.
 
+    It takes the lock of the stream: a run would execute what it has begun after the end.
+
     Raises:
+        LockHeld: a run works on the stream.
         InvalidInput: there is no such group, or it is not being rolled back.
     """
     then = {GroupState.ROLLBACK_FAILED: settled_as, GroupState.ROLLING_BACK: settled_as}
-    return _change(run, stream, name, then, "settled", apply=apply)
+    return _change(run, stream, name, then, "settled", lock_of(stream), apply=apply)
 
 
 def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
@@ -144,37 +145,43 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
     create_own_tables(run.control, run.settings)
     owned = OwnedTables(run)
     name = owned.named(name)
+    users = owned.users(name)
 
     def plan() -> Plan:
-        users = owned.users(name)
         if not users.all:
             raise InvalidInput(
                 f"no stream uses the table {name}", do="name it as keyspace.table, as groups do"
             )
-
-        def require_unused() -> None:
-            for stream in users.all:
-                _require_unused(Stream(run, stream), name)
+        newest = [_unused_since(Stream(run, stream), name) for stream in users.all]
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()
-            owned.release(name, users, require_unused)
+            released = Users(last_write_time=max(users.last_write_time, *newest))
+            if not owned.change(name, users, released):
+                raise InvalidInput(
+                    f"the streams that use the table {name} have changed meanwhile",
+                    do="run it again",
+                )
             return {"tables": 1}
-
-        require_unused()
 
         lines = [f"{name}: is not used by {', '.join(users.all)} any more"]
         return Plan({"tables": 1}, lines, change)
 
+    # Under the locks of its streams no run executes a group that has ended meanwhile.
+    locks = [f"event-group-table/{name}", *map(lock_of, users.all)]
     return guarded_change(
         *(run, "event group table released", name, plan),
-        lock=lambda: Locks.of(run, [f"event-group-table/{name}"]),
+        lock=lambda: Locks.of(run, locks),
         apply=apply,
     )
 
 
-def _require_unused(stream: Stream, name: str) -> None:
-    """Refuse to release a table of which an open group is, or whose newest write is to come."""
+def _unused_since(stream: Stream, name: str) -> int:
+    """Return the newest write time of a stream's groups, none of which may be open and use a table.
+
+    Raises:
+        InvalidInput: one is.
+    """
     newest = [stream.last_write_time()]
     for group in stream.open(
         ended=lambda ended: newest.extend(one.last_write_time for one in ended)
@@ -185,13 +192,7 @@ def _require_unused(stream: Stream, name: str) -> None:
                 where=f"stream {stream.name}",
                 do="wait until it has ended, or cancel or settle it",
             )
-    if max(newest) > clock.now_micros():
-        raise InvalidInput(
-            f"{stream.name} has written as of {iso(from_millis(max(newest) // 1000))}, which"
-            " is ahead of this machine's clock: what another stream writes would lose",
-            where=f"table {name}",
-            do="release it after that time",
-        )
+    return max(newest)
 
 
 def _change(
@@ -200,7 +201,7 @@ def _change(
     name: str,
     states: Mapping[GroupState, GroupState],
     operation: str,
-    *,
+    *more_locks: str,
     apply: bool,
     is_cancelled: bool = False,
 ) -> Outcome:
@@ -245,8 +246,7 @@ def _change(
         f"event group {operation}",
         name,
         plan,
-        # Not that of the stream, which a run holds: what it must know of the change it finds.
-        lock=lambda: Locks.of(run, [f"event-group/{stream}/{name}"]),
+        lock=lambda: Locks.of(run, [f"event-group/{stream}/{name}", *more_locks]),
         apply=apply,
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition.file import Definition, Fault
 from tidemark.event_groups.definition.many import literal
+from tidemark.event_groups.definition.model import Compensation, Event
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table, moving, touched, with_comparable_keys
@@ -29,7 +30,7 @@ def require_declared(
     if rows is None or (not statement.writes and definition.undeclared_reads):
         return
     # All rows of a partition have the same static columns, whichever row a statement names.
-    is_of_partition = statement.writes and bool(table.static & {*touched(statement, table)})
+    is_of_partition = bool(_static(statement, table))
     named = {
         name: _value(name, statement, table, parameters)
         for name in (table.partition_key if is_of_partition else table.key)
@@ -55,15 +56,28 @@ def check(control: Control, definition: Definition, fault: Fault) -> None:
     if comparable.rows is None:
         return
     for place, event in enumerate(definition.group.events):
-        statement = comparable.statements.get(event.name)
-        table = statement and Table.read(control, statement.keyspace, statement.table)
-        if not statement or not table or not _parameters(statement, table) <= event.values.keys():
-            continue
-        try:
-            require_declared(comparable, statement, table, event.values)
-        except EventFailed as failure:
-            do = f"add it to `{'rows' if statement.writes else 'reads'}`"
-            raise fault(str(failure), do, "events", place, "statement") from None
+        for statement, values, key in _with_values(comparable, event):
+            table = Table.read(control, statement.keyspace, statement.table)
+            if table is None or not _parameters(statement, table) <= values.keys():
+                continue
+            try:
+                require_declared(comparable, statement, table, values)
+            except EventFailed as failure:
+                do = f"add it to `{'rows' if statement.writes else 'reads'}`"
+                raise fault(str(failure), do, "events", place, *key) from None
+
+
+def _with_values(
+    definition: Definition, event: Event
+) -> Iterator[tuple[Statement, Parameters, tuple[str | int, ...]]]:
+    """Yield the statements of an event and of its way back, with their known values and places."""
+    if event.name in definition.statements:
+        yield definition.statements[event.name], event.values, ("statement",)
+    if isinstance(event.rollback, Compensation):
+        backs = zip(event.rollback.statements, definition.compensations(event.name), strict=True)
+        for number, (one, back) in enumerate(backs):
+            place = ("rollback", "statements", number, "statement")
+            yield back, {**event.values, **one.values}, place
 
 
 def _parameters(statement: Statement, table: Table) -> set[str]:
@@ -80,17 +94,33 @@ def require_rows_once(statement: Statement, table: Table, parameters: Sequence[P
     """Refuse two values for a row at the same write time: Cassandra would keep the larger one.
 
     Raises:
-        EventFailed: two of the statement's parameters name the same row.
+        EventFailed: two of the statement's parameters name the same row, or give static columns of
+            a partition other values.
     """
     if statement.kind is Kind.DELETE or statement.is_range:
         return
     columns = [name for name in table.key if name in statement.key]
     seen: set[tuple[str | None, ...]] = set()
+    static = sorted(_static(statement, table))
+    of_partitions: dict[tuple[str | None, ...], list[str | None]] = {}
     for one in parameters:
+        if static:
+            place = tuple(
+                _value_or_text(name, statement, table, one) for name in table.partition_key
+            )
+            given = [_text(statement.assigned[name], one) for name in static]
+            if of_partitions.setdefault(place, given) != given:
+                what = f"static columns of the partition {', '.join(map(str, place))}"
+                raise EventFailed(f"it gives {what} more than one value")
         key = tuple(_value_or_text(name, statement, table, one) for name in columns)
         if key in seen and None not in key:
             raise EventFailed(f"it writes the row {', '.join(map(str, key))} twice")
         seen.add(key)
+
+
+def _static(statement: Statement, table: Table) -> frozenset[str]:
+    """Return the static columns that a statement writes."""
+    return table.static & {*touched(statement, table)} if statement.writes else frozenset()
 
 
 def _value(column: str, statement: Statement, table: Table, parameters: Parameters) -> str | None:

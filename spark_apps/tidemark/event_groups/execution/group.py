@@ -149,7 +149,7 @@ class GroupExecution:
     def _executed(self) -> tuple[GroupState, str]:
         name = self._group.id
         self._events = {event: StoredEvent() for event in self._definition.events}
-        if self._group.state is not GroupState.SUBMITTED:
+        if self._group.state is not GroupState.SUBMITTED or self._definition.refusal:
             self._stream.win_over_earlier_runs(name)
             self._events |= self._stream.events(name)
         self._resumed = self._at(EventState.RUNNING)
@@ -431,7 +431,6 @@ class GroupExecution:
             stored = events[name]
             if self._definition.events[name].asked and stored.asked_at is None:
                 stored = self._ask_for(name)
-            self._require_state()
             try:
                 with failing_its_event():
                     is_done = rollback.take_back(name, stored, times[name])
@@ -445,6 +444,5 @@ class GroupExecution:
             if not is_done:
                 says = f"{reason}; {name} is being taken back by who was asked"
                 return GroupState.ROLLING_BACK, says
-            self._require_state()
             self._end(name, EventState.ROLLED_BACK, reason=stored.reason)
         return self._set(then, reason)

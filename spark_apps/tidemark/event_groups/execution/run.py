@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import InvalidInput, WrongData
+from tidemark.errors import WrongData
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, GroupExecution, Means
 from tidemark.event_groups.execution.hooks import HookTeller
@@ -17,7 +17,7 @@ from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.holding import Held, HeldGroups, Known, OpenGroups
-from tidemark.event_groups.stream.owned_tables import OwnedTables
+from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
 from tidemark.event_groups.stream.store import EndedGroup, Stream
 from tidemark.ledger.locks import Locks
@@ -102,6 +102,8 @@ class _Together:
     groups: ThreadPoolExecutor
     events: ThreadPoolExecutor
     times: GroupTimes
+    taken: set[tuple[str, bool]] = field(default_factory=set)
+    """Tables that the run has taken, and whether to write them: nobody can release them now."""
 
     def execute(
         self, part: Sequence[StoredGroup]
@@ -119,20 +121,23 @@ class _Together:
                     *(self.ensure_locked, self.events, tables, self.times),
                     *(functions, teller, loading),
                 )
-                return group, GroupExecution(
-                    self.run, self.stream, self._checked(group), means
-                ).execute()
+                return group, GroupExecution(self.run, self.stream, group, means).execute()
 
-        return list(self.groups.map(execute, part))
+        return list(self.groups.map(execute, [self._having_tables(group) for group in part]))
 
-    def _checked(self, group: StoredGroup) -> StoredGroup:
-        """Return a group that is refused if another stream has taken a table of it meanwhile."""
-        if group.state is GroupState.SUBMITTED:
-            try:
-                OwnedTables(self.run).take(self.stream.name, group.definition.tables)
-            except InvalidInput as error:
-                definition = replace(group.definition, fault=f"{error.what}; {error.do}")
-                return replace(group, definition=definition)
+    def _having_tables(self, group: StoredGroup) -> StoredGroup:
+        """Take the tables of a new group; return it, refused if another stream uses one of them."""
+        definition = group.definition
+        if group.state is not GroupState.SUBMITTED or definition.refusal:
+            return group
+        new = definition.tables.items() - self.taken
+        try:
+            released_at = OwnedTables(self.run).take(self.stream.name, dict(new), executes=True)
+        except TableTaken as error:
+            fault = f"{error.what}; {error.do}"
+            return replace(group, definition=replace(definition, fault=fault))
+        self.taken.update(new)
+        self.times.pass_by(released_at)
         return group
 
 

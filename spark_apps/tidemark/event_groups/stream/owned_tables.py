@@ -2,13 +2,14 @@
 
 A table belongs to the first stream whose group writes it. Other streams can neither write nor read
 it from then on, until it is released. What no stream writes can be read by all. A stream takes its
-tables when a group is submitted, and again before the group begins.
+tables when a group is submitted; and each run takes those of its new groups once more, since they
+may have been released before the groups were there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tidemark import clock
 from tidemark.cassandra import conditional
@@ -18,6 +19,10 @@ from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition.tokens import Refused, tokenized
 
 
+class TableTaken(InvalidInput):
+    """Groups of another stream use a table."""
+
+
 @dataclass(frozen=True)
 class Users:
     """The streams that use a table.
@@ -25,13 +30,14 @@ class Users:
     Attributes:
         writer: the one whose groups write it; empty if it is only read.
         readers: those whose groups only read it.
-        released_by: the run that is about to release it. A stream that takes the table meanwhile
-            deletes this, and so ends the release.
+        last_write_time: the newest write time of those that it was released by, in microseconds.
+        changed_by: the run that has written this last.
     """
 
     writer: str = ""
     readers: frozenset[str] = frozenset()
-    released_by: str = ""
+    last_write_time: int = 0
+    changed_by: str = field(default="", compare=False)
 
     @property
     def all(self) -> list[str]:
@@ -47,8 +53,8 @@ class Users:
     def having(self, stream: str, *, writes: bool) -> Users:
         """Return these and a stream, which may use the table."""
         if writes or self.writer == stream:
-            return Users(stream)
-        return Users(readers=self.readers | {stream})
+            return Users(stream, last_write_time=self.last_write_time)
+        return Users("", self.readers | {stream}, self.last_write_time)
 
 
 class OwnedTables:
@@ -63,15 +69,19 @@ class OwnedTables:
         """Return who uses a table; `name` is its keyspace and its name, with a dot."""
         keyspace, _, table_name = name.partition(".")
         found = self._control.execute(
-            f"SELECT writer, readers, released_by FROM {self._table}"
+            f"SELECT writer, readers, last_write_time, run_id FROM {self._table}"
             " WHERE keyspace_name = ? AND table_name = ?",
             (keyspace, table_name),
         )
         if not found:
             return Users()
         [row] = found
-        readers = frozenset(row["readers"] or ())
-        return Users(row["writer"] or "", readers, row["released_by"] or "")
+        return Users(
+            row["writer"] or "",
+            frozenset(row["readers"] or ()),
+            row["last_write_time"] or 0,
+            row["run_id"],
+        )
 
     def named(self, text: str) -> str:
         """Return the name of a table that somebody has written, as statements or as reports do."""
@@ -83,57 +93,55 @@ class OwnedTables:
             return text
         return ".".join(names)
 
-    def take(self, stream: str, tables: Mapping[str, bool]) -> None:
+    def take(self, stream: str, tables: Mapping[str, bool], *, executes: bool = False) -> int:
         """Let a stream use tables.
 
         Args:
             stream: its name.
             tables: whether it writes each of them, by keyspace and name, with a dot.
+            executes: whether a run is to execute groups with them. Whoever has read before who uses
+                them cannot release them then.
+
+        Returns:
+            the newest write time of streams that have released one, in microseconds.
 
         Raises:
-            InvalidInput: another stream uses one of them.
+            TableTaken: another stream uses one of them.
         """
+        known = {name: self._free(stream, name, writes) for name, writes in tables.items()}
+        newest = 0
         for name, writes in tables.items():
-            while True:
-                users = self.users(name)
-                if other := users.other(stream, writes=writes):
-                    what, do = refusal(other, name)
-                    raise InvalidInput(what, where=f"stream {stream}", do=do)
-                wanted = users.having(stream, writes=writes)
-                if wanted == users or self.change(name, users, wanted):
+            users = known[name]
+            while executes or users.having(stream, writes=writes) != users:
+                if self.change(name, users, users.having(stream, writes=writes)):
                     break
+                users = self._free(stream, name, writes)
+            newest = max(newest, users.last_write_time)
+        return newest
 
-    def release(self, name: str, users: Users, require_unused: Callable[[], None]) -> None:
-        """Let other streams use a table.
-
-        Args:
-            name: its keyspace and its name, with a dot.
-            users: who uses it, as they were read.
-            require_unused: raises if an open group uses it. One that is submitted afterwards takes
-                the table before it begins.
-
-        Raises:
-            InvalidInput: a stream has taken it meanwhile.
-        """
-        marked = replace(users, released_by=self._run.run_id)
-        if self.change(name, users, marked):
-            require_unused()
-            if self.change(name, marked, Users()):
-                return
-        raise InvalidInput(f"a stream has taken the table {name} meanwhile", do="run it again")
+    def _free(self, stream: str, name: str, writes: bool) -> Users:
+        users = self.users(name)
+        if other := users.other(stream, writes=writes):
+            what, do = refusal(other, name)
+            raise TableTaken(what, where=f"stream {stream}", do=do)
+        return users
 
     def change(self, name: str, expected: Users, users: Users) -> bool:
         """Write who uses a table, unless somebody else has; return whether it is written."""
         keyspace, _, table_name = name.partition(".")
-        key = {"keyspace_name": keyspace, "table_name": table_name}
-        values = {**_stored(users), "run_id": self._run.run_id, "updated_at": clock.now()}
-        is_new = expected == Users()
-        # Of a table that was released, the row is there.
-        return (
-            is_new
-            and conditional.compare_and_set(self._control, self._table, key, values, expected=None)
-        ) or conditional.compare_and_set(
-            self._control, self._table, key, values, expected=_stored(expected)
+        values: dict[str, object] = {
+            "writer": users.writer or None,
+            "readers": set(users.readers) or None,
+            "last_write_time": users.last_write_time or None,
+            "run_id": self._run.run_id,
+            "updated_at": clock.now(),
+        }
+        return conditional.compare_and_set(
+            self._control,
+            self._table,
+            {"keyspace_name": keyspace, "table_name": table_name},
+            values,
+            expected=_stored(expected) if expected.changed_by else None,
         )
 
 
@@ -149,5 +157,5 @@ def _stored(users: Users) -> dict[str, object]:
     return {
         "writer": users.writer or None,
         "readers": set(users.readers) or None,
-        "released_by": users.released_by or None,
+        "run_id": users.changed_by,
     }

@@ -19,17 +19,22 @@ from tidemark.retention.own_tables import store
 from tidemark.retention.own_tables.old_rows import is_before, lock_of
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.text import counted
+from tidemark.window import to_millis
 
 _GROUPS, _ORDER = "event_group", "event_group_order"
 _OF_GROUP = ("before_image", "named_result_size", "hook_delivery", "group_event")
 _ROWS, _SIZES = "named_result", "named_result_size"
 _PART = ("stream", "group_id", "event", "kind", "part")
 _PAGE = 1000
+_CLOCKS_DIFFER = timedelta(hours=1)
+"""More than the clocks of a run that has ended a group, and of the one that purges it."""
 
 
 def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the groups that ended before `keep_days` days."""
     before = run.moment - timedelta(days=keep_days)
+    # Groups of the same ids may be submitted at this moment, by a machine whose clock is behind.
+    by = to_millis(before + _CLOCKS_DIFFER) * 1000
     rows = run.control.stream(
         f"SELECT stream, id, sequence, ended_at FROM {table(run.settings.keyspace, _GROUPS)}",
         page=_PAGE,
@@ -48,13 +53,14 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
         # The group last: as long as it is there, another run finds what is left of it.
         for group in names:
             ensure_locked()
-            store.delete(run.control, run.settings, _ROWS, _PART, _parts(run, group))
+            parts = _parts(run, group)
+            store.delete(run.control, run.settings, _ROWS, _PART, parts, write_time=by)
         for deleted, columns, keys in (
             *((name, ("stream", "group_id"), names) for name in _OF_GROUP),
             (_ORDER, ("stream", "sequence"), _own_places(run, old)),
         ):
             ensure_locked()
-            store.delete(run.control, run.settings, deleted, columns, keys)
+            store.delete(run.control, run.settings, deleted, columns, keys, write_time=by)
         ensure_locked()
         # By transactions: it may be submitted again at this moment.
         applied_to_each(

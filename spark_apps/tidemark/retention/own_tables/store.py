@@ -22,17 +22,21 @@ def delete(
     keys: Iterable[Sequence[object]],
     *,
     below: str | None = None,
+    write_time: int | None = None,
 ) -> None:
     """Delete all rows of one of Tidemark's own tables that begin with one of the keys.
 
     With `below`, the next column of the primary key, only those with a lower value in it than the
-    last one of the key.
+    last one of the key. With `write_time`, in microseconds, only what was written by then.
     """
     conditions = [f"{identifier(column)} = ?" for column in columns]
     if below is not None:
         conditions.append(f"{identifier(below)} < ?")
     condition = " AND ".join(conditions)
-    control.execute_many(f"DELETE FROM {table(settings.keyspace, name)} WHERE {condition}", keys)
+    deleted = table(settings.keyspace, name)
+    if write_time is not None:
+        deleted += f" USING TIMESTAMP {write_time:d}"
+    control.execute_many(f"DELETE FROM {deleted} WHERE {condition}", keys)
 
 
 @shaped(keys=ID)
