@@ -161,13 +161,13 @@ def test_event_groups_that_ended_long_ago_go_with_all_that_is_theirs(
         group = {"stream": "s", "id": name}
         of_group = {"stream": "s", "group_id": name, "event": "e"}
         put(journal, "event_group", {**group, "sequence": sequence, "ended_at": ended})
-        put(journal, "event_group_order", {**group, "sequence": sequence})
-        put(journal, "group_event", of_group)
-        put(journal, "before_image", {**of_group, "number": 0})
+        put(journal, "event_group_order", {**group, "sequence": sequence}, ended)
+        put(journal, "group_event", of_group, ended)
+        put(journal, "before_image", {**of_group, "number": 0}, ended)
         many = {**of_group, "kind": "result"}
-        put(journal, "named_result_size", {**many, "parts": 2})
+        put(journal, "named_result_size", {**many, "parts": 2}, ended)
         for part in range(2):
-            put(journal, "named_result", {**many, "part": part, "id": "i"})
+            put(journal, "named_result", {**many, "part": part, "id": "i"}, ended)
     assert journal.run("purge").report["counts"]["event_groups_deleted"] == 0
     result = journal.run("purge", "--apply")
     assert result.report["counts"]["event_groups_deleted"] == 1, result.stderr
@@ -187,12 +187,13 @@ def test_the_newest_group_of_a_stream_stays_while_an_earlier_one_is_open(
     for sequence, (name, time) in enumerate(ended.items(), start=1):
         group = {"stream": "s", "id": name, "sequence": sequence}
         put(journal, "event_group", {**group, "ended_at": time})
-        put(journal, "event_group_order", group)
+        put(journal, "event_group_order", group, time)
     assert journal.run("purge", "--apply").report["counts"]["event_groups_deleted"] == 1
     assert {row["id"] for row in journal.own_rows("event_group")} == {"stuck", "newest"}
     settled = {"stream": "s", "id": "stuck", "sequence": 1, "ended_at": OLD}
     put(journal, "event_group", settled)
-    put(journal, "event_group_order", {"stream": "s", "sequence": 1, "id": "stuck", "open_from": 4})
+    put(journal, "event_group_order", {"stream": "s", "sequence": 1, "id": "stuck"}, OLD)
+    put(journal, "event_group_order", {"stream": "s", "sequence": 1, "open_from": 4})
     assert journal.run("purge", "--apply").report["counts"]["event_groups_deleted"] == 2
     assert journal.own_rows("event_group") == []
 

@@ -20,6 +20,8 @@ from cassandra import (
     UnresolvableContactPoints,
 )
 from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionException
+from cassandra.protocol import ErrorMessage
 
 from tidemark.cassandra import tls
 from tidemark.errors import CassandraUnavailable, InvalidInput, StatementRefused, TidemarkError
@@ -75,7 +77,13 @@ class Failures:
             raise StatementRefused(
                 f"Cassandra refused a statement: {error}", where=self.hosts
             ) from error
-        except (DriverException, RequestExecutionException) as error:
+        except ConnectionException as error:
+            # Whether the statement was executed is not known.
+            raise CassandraUnavailable(
+                f"the connection was lost: {error}", where=self.hosts, do="try again"
+            ) from error
+        except (DriverException, RequestExecutionException, ErrorMessage) as error:
+            # Errors of the server that the driver has no exception for are messages.
             raise CassandraUnavailable(
                 f"Cassandra refused a statement: {error}", where=self.hosts
             ) from error

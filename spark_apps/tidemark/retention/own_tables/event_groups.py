@@ -27,14 +27,14 @@ _ROWS, _SIZES = "named_result", "named_result_size"
 _PART = ("stream", "group_id", "event", "kind", "part")
 _PAGE = 1000
 _CLOCKS_DIFFER = timedelta(hours=1)
-"""More than the clocks of a run that has ended a group, and of the one that purges it."""
+"""More than the clocks of two runs."""
 
 
 def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the groups that ended before `keep_days` days."""
     before = run.moment - timedelta(days=keep_days)
     # Groups of the same ids may be submitted at this moment, by a machine whose clock is behind.
-    by = to_millis(before + _CLOCKS_DIFFER) * 1000
+    by = to_millis(run.moment - _CLOCKS_DIFFER) * 1000
     rows = run.control.stream(
         f"SELECT stream, id, sequence, ended_at FROM {table(run.settings.keyspace, _GROUPS)}",
         page=_PAGE,
