@@ -31,6 +31,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+_TOO_LARGE = "Batch too large"
 _OUTAGES = (
     "AllNodesFailedException",
     "Cassandra timeout during",
@@ -169,6 +170,11 @@ def outage_of(error: BaseException) -> TidemarkError | None:
             f"Spark does not know which data centre to ask, the hosts are of {found[1]}",
             where="TIDEMARK_CASSANDRA_HOSTS",
             do="set TIDEMARK_CASSANDRA_LOCAL_DC, or give hosts of one of them",
+        )
+    if _TOO_LARGE in cause:
+        return CassandraUnavailable(
+            f"Cassandra refused a Spark job: {cause}",
+            do="set TIDEMARK_CASSANDRA_BATCH_SIZE below its batch_size_fail_threshold",
         )
     if not any(outage in cause for outage in _OUTAGES):
         return None
