@@ -6,6 +6,7 @@ Source: Cassandra's doc/native_protocol_v4.spec.
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import struct
@@ -57,13 +58,16 @@ class Fault(Enum):
     TWICE = "it is sent twice"
     LATE = "it is sent once more when `send_late` is called"
     UNAVAILABLE = "it is answered by Unavailable, and so are those after it"
-    OVERLOADED = "it is answered by Overloaded, and so are those after it"
+    OVERLOADED = "it is answered by Overloaded, and so are some after it"
     REFUSED = "it is refused as invalid, and so are those after it"
 
     @property
-    def lasts(self) -> bool:
-        """Whether it also happens to the requests after the first one."""
-        return self in (Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.REFUSED)
+    def most(self) -> float:
+        """The most requests that it happens to."""
+        if self in (Fault.UNAVAILABLE, Fault.REFUSED):
+            return math.inf
+        # Spark's connector sends an overloaded node the same again without an end.
+        return 20 if self is Fault.OVERLOADED else 1
 
 
 _ERRORS = {
@@ -146,9 +150,7 @@ class CqlProxy:
         with self._guard:
             self.writes += writes
             plan = self._plan
-            is_met = any(one.kind == plan.wanted for one in writes) and (
-                plan.fault.lasts or not plan.hits
-            )
+            is_met = plan.hits < plan.fault.most and any(one.kind == plan.wanted for one in writes)
             plan.hits += is_met
             return plan.fault if is_met else None
 

@@ -1,9 +1,9 @@
 """Requests to Cassandra that are lost, refused, repeated, or answered by a write timeout.
 
 Each kind of write of an application meets a fault in a run of its own. Which kinds there are comes
-from an undisturbed run, so none can be forgotten. A run ends well or with one line; and after the
-last run, which meets nothing, the tables are those of a journal whose runs were never disturbed.
-`make test` gives each kind of write one fault, by its place; `make soak` gives it all of them.
+from an undisturbed run over the same events, so none can be forgotten. A run ends well or with one
+line; and after the last run, which meets nothing, the tables are those of a journal whose runs were
+never disturbed. `make test` gives each kind of write one fault, `make soak` all of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from embedded.cassandra.server import Endpoint
-from tests.faults.cql_proxy import CqlProxy, Fault, Kind, Write
+from tests.faults.cql_proxy import CqlProxy, Fault, Kind
 from tests.faults.killing import expire_locks
-from tests.integration.flights import WINDOW, FlightsJournal
+from tests.integration.flights import WINDOW, FlightsJournal, first_events, message
 from tests.integration.support import Journal, Result
 
-FLIGHTS = 150
+FLIGHTS, MORE = 60, 10
 COMMANDS = {
     "tag_write": ("tag_write", *WINDOW, "--force"),
     "validate": ("validate", *WINDOW, "--force"),
@@ -34,27 +34,49 @@ BEFORE: dict[str, Sequence[str]] = {
 }
 
 
-def run(journal: Journal, proxy: CqlProxy, *command: str) -> Result:
-    host, port = proxy.address
-    application, *arguments = command
-    return journal.run(application, *arguments, CASSANDRA_HOSTS=f"{host}:{port}")
-
-
-def kinds(writes: Sequence[Write]) -> list[Kind]:
-    """Return what was written, each verb of a table once, in the order of the first writes."""
-    return list(dict.fromkeys(one.kind for one in writes))
-
-
-def faults_of(place: int, kind: Kind, *, all_of_them: bool) -> list[Fault]:
-    """Return what a kind of write meets, by its place among them.
+def faults_of(kind: Kind, number: int, *, all_of_them: bool) -> list[Fault]:
+    """Return what the kind of write with a number meets.
 
     A transaction that came once more would find another state; no network sends it again.
     """
     again = (Fault.TWICE, Fault.LATE) if kind.is_conditional else ()
     possible = [one for one in Fault if one not in again]
-    return possible if all_of_them else [possible[place % len(possible)]]
+    return possible if all_of_them else [possible[number % len(possible)]]
 
 
+class Grown:
+    """A journal that gets more events before each run of a command."""
+
+    def __init__(self, flights: FlightsJournal, proxy: CqlProxy) -> None:
+        self.flights, self.proxy = flights, proxy
+        self._known = len(first_events(FLIGHTS))
+        self._rounds = 0
+
+    def grow(self, before: Sequence[str]) -> None:
+        """Write the events of some more flights, and let what is upstream work on them."""
+        self._rounds += 1
+        events = first_events(FLIGHTS + self._rounds * MORE)
+        self.flights.journal.insert("messages", map(message, events[self._known :]))
+        self._known = len(events)
+        for application in before:
+            assert self.flights.journal.run(application, *WINDOW, "--force").status == 0
+
+    def run(self, *command: str) -> Result:
+        """Run a command through the proxy."""
+        host, port = self.proxy.address
+        application, *arguments = command
+        hosts = {"CASSANDRA_HOSTS": f"{host}:{port}"}
+        return self.flights.journal.run(application, *arguments, **hosts)
+
+    def kinds(self, *command: str) -> list[Kind]:
+        """Run a command, and return what it writes, in the order of the first writes."""
+        self.proxy.writes.clear()
+        result = self.run(*command)
+        assert result.status == 0, result.stderr
+        return list(dict.fromkeys(one.kind for one in self.proxy.writes))
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_kind_of_write_meets_a_fault_and_the_next_run_is_as_if_none_had(
     make_journal: Callable[..., Journal],
@@ -63,36 +85,40 @@ def test_every_kind_of_write_meets_a_fault_and_the_next_run_is_as_if_none_had(
     pytestconfig: pytest.Config,
     name: str,
 ) -> None:
-    loaded = {
-        home: FlightsJournal.create(make_journal, tmp_path / home, FLIGHTS)
-        for home in ("undisturbed", "disturbed")
-    }
-    for flights in loaded.values():
-        flights.run_chain(*BEFORE[name])
-    command, journal = COMMANDS[name], loaded["disturbed"].journal
+    command, every = COMMANDS[name], pytestconfig.getoption("soak")
     with CqlProxy((cassandra.host, cassandra.port)) as proxy:
-        traced = run(loaded["undisturbed"].journal, proxy, *command)
-        assert traced.status == 0, traced.stderr
-        ended: list[int] = []
-        every = pytestconfig.getoption("soak")
-        cases = [
-            (kind, fault)
-            for place, kind in enumerate(kinds(proxy.writes))
-            for fault in faults_of(place, kind, all_of_them=every)
-        ]
-        for kind, fault in cases:
+        undisturbed, disturbed = (
+            Grown(FlightsJournal.create(make_journal, tmp_path / home, FLIGHTS), proxy)
+            for home in ("undisturbed", "disturbed")
+        )
+        found: list[Kind] = []
+        met: dict[tuple[Kind, Fault], int] = {}
+        while True:
+            for one in (undisturbed, disturbed):
+                one.grow(BEFORE[name])
+            written = undisturbed.kinds(*command)
+            found += [kind for kind in written if kind not in found]
+            left = [
+                (kind, fault)
+                for kind in written
+                for fault in faults_of(kind, found.index(kind), all_of_them=every)
+                if (kind, fault) not in met
+            ]
+            if not left:
+                break
+            kind, fault = left[0]
             with proxy.meeting(fault, kind):
-                result = run(journal, proxy, *command)
-            ended.append(result.status)
+                result = disturbed.run(*command)
+            met[kind, fault] = result.status
             where = f"{kind}: {fault.value}: {result.stderr}"
             assert result.status in (0, 1), where
             assert len(result.error_lines) == (result.status != 0), where
             assert "Traceback" not in result.stderr, where
-            expire_locks(journal)
-        for flights in loaded.values():
-            last = flights.journal.run(*command)
-            assert last.status == 0, last.stderr
-        assert loaded["disturbed"].everything() == loaded["undisturbed"].everything()
-        assert proxy.send_late()
-    assert loaded["disturbed"].everything() == loaded["undisturbed"].everything()
-    assert {0, 1} <= set(ended)
+            expire_locks(disturbed.flights.journal)
+        last = disturbed.run(*command)
+        assert last.status == 0, last.stderr
+        expected = undisturbed.flights.everything()
+        assert disturbed.flights.everything() == expected
+        proxy.send_late()
+        assert disturbed.flights.everything() == expected
+    assert {0, 1} <= set(met.values())
