@@ -171,14 +171,12 @@ def outage_of(error: BaseException) -> TidemarkError | None:
             where="TIDEMARK_CASSANDRA_HOSTS",
             do="set TIDEMARK_CASSANDRA_LOCAL_DC, or give hosts of one of them",
         )
-    if _TOO_LARGE in cause:
-        return CassandraUnavailable(
-            f"Cassandra refused a Spark job: {cause}",
-            do="set TIDEMARK_CASSANDRA_BATCH_SIZE below its batch_size_fail_threshold",
-        )
-    if not any(outage in cause for outage in _OUTAGES):
+    is_too_large = _TOO_LARGE in cause
+    if not is_too_large and not any(outage in cause for outage in _OUTAGES):
         return None
     remedy = "check that its servers are up, and run again"
+    if is_too_large:
+        remedy = "set TIDEMARK_CASSANDRA_BATCH_SIZE below its batch_size_fail_threshold"
     return CassandraUnavailable(f"Cassandra failed a Spark job: {cause}", do=remedy)
 
 

@@ -106,7 +106,7 @@ def test_rows_that_cassandra_does_not_take_are_told_with_the_last_of_the_reasons
 
 def test_a_batch_that_is_too_large_for_cassandra_is_told_with_the_setting() -> None:
     assert str(outage_of(unwritten("Batch too large"))) == (
-        "Cassandra refused a Spark job: rows of shop.latest cannot be written: Batch too large;"
+        "Cassandra failed a Spark job: rows of shop.latest cannot be written: Batch too large;"
         " set TIDEMARK_CASSANDRA_BATCH_SIZE below its batch_size_fail_threshold"
     )
 
