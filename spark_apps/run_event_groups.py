@@ -121,7 +121,7 @@ def settle(
     """End a group whose rollback has failed, or does not end; its rows stay as they are.
 
     Groups that have waited for it are executed from then on. Put its rows right before: status and
-    the plan name the events that were not taken back.
+    the plan name the events that were not taken back. Refused while a run works on the stream.
     """
     state = GroupState(settled_as)
     return Job(
@@ -137,7 +137,7 @@ def release(
 ) -> Job:
     """Let another stream use a table, which belongs to the first one that has written it.
 
-    Refused as long as an open group names the table.
+    Refused as long as an open group names the table, or a run works on its stream.
     """
     return Job(lambda run: commands.run_release(run, table, apply=apply), dry_run=not apply)
 

@@ -292,6 +292,26 @@ def test_what_lasts_comes_back_to_last_in_a_table_with_a_time_to_live(
     assert eve == {"note": "lasts", "ttl": None}
 
 
+def test_statements_that_take_an_event_back_follow_each_other_also_on_one_row(
+    shop: Journal, tmp_path: Path
+) -> None:
+    text = """
+group: g
+events:
+  - name: w
+    statement: UPDATE <account> SET note = 'new' WHERE id = 'ann'
+    rollback:
+      statements:
+        - {statement: "DELETE FROM <account> WHERE id = 'ann'"}
+        - {statement: "INSERT INTO <account> (id, note) VALUES ('ann', 'z')"}
+        - {statement: "UPDATE <account> SET note = 'a' WHERE id = 'ann'"}
+  - {name: fail, statement: "SELECT id FROM <account> WHERE id = 'ann'", expect: none, after: [w]}
+"""
+    assert submit(shop, tmp_path, text).status == 0
+    executed(shop, 3)
+    assert note_of(shop, "ann") == "a"
+
+
 def test_what_cassandra_refuses_is_not_compensated(shop: Journal, tmp_path: Path) -> None:
     back = ", rollback: {statements: [{statement: \"DELETE FROM <account> WHERE id = 'ann'\"}]}"
     bad = "UPDATE <account> SET total = :t WHERE id = 'ann'"

@@ -35,7 +35,8 @@ class Checks:
         Raises:
             DefinitionError: it cannot be executed; the error names the place in its file.
         """
-        # One that was submitted before had its tables then, and so had those of its hooks.
+        # One that was submitted before had its tables then, and so had those of its hooks. And it
+        # kept to the rules of then.
         is_known = self._stream.has(definition.group.group)
         self._check(definition, fault, self._loaded, is_known=is_known)
 
@@ -45,7 +46,7 @@ class Checks:
         tables.check(self._run.control, self._owner, definition, fault)
         if not is_known:
             self._check_users(definition, fault)
-        declared_rows.check(self._run.control, definition, fault)
+            declared_rows.check(self._run.control, definition, fault)
         known = outside.check(self._run.settings, definition, fault, loaded)
         if definition.functions or any(map(definition.has_many, definition.group.events)):
             # Imported here, so that other groups do not wait for Spark.

@@ -140,6 +140,7 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
     """Let other streams use a table, once no open group of its streams does.
 
     Raises:
+        LockHeld: a run works on one of the streams.
         InvalidInput: no stream uses it, or an open group does.
     """
     create_own_tables(run.control, run.settings)

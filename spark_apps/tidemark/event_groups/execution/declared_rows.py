@@ -102,14 +102,17 @@ def require_rows_once(statement: Statement, table: Table, parameters: Sequence[P
     columns = [name for name in table.key if name in statement.key]
     seen: set[tuple[str | None, ...]] = set()
     static = sorted(_static(statement, table))
-    of_partitions: dict[tuple[str | None, ...], list[str | None]] = {}
+    of_partitions: dict[tuple[str | None, ...], list[list[object]]] = {}
     for one in parameters:
         if static:
             place = tuple(
                 _value_or_text(name, statement, table, one) for name in table.partition_key
             )
-            given = [_text(statement.assigned[name], one) for name in static]
-            if of_partitions.setdefault(place, given) != given:
+            given = [
+                [one[token.text[1:]] if token.kind == "parameter" else token.text for token in to]
+                for to in (statement.assigned[name] for name in static)
+            ]
+            if None not in place and of_partitions.setdefault(place, given) != given:
                 what = f"static columns of the partition {', '.join(map(str, place))}"
                 raise EventFailed(f"it gives {what} more than one value")
         key = tuple(_value_or_text(name, statement, table, one) for name in columns)

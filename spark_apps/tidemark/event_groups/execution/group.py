@@ -29,8 +29,14 @@ from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.execution.rollback import Engine, Rollback, in_order, is_needed
-from tidemark.event_groups.execution.undo import TIME_OF_EVENT
+from tidemark.event_groups.execution.rollback import (
+    Engine,
+    Rollback,
+    in_order,
+    is_needed,
+    own_times,
+    times_of,
+)
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.states import (
@@ -134,7 +140,6 @@ class GroupExecution:
                 return self._executed()
             except _Overtaken as change:
                 if change.state.has_ended:
-                    self._forget_images()
                     return change.state, change.reason
                 if change.state is not GroupState.ROLLING_BACK:
                     raise LockLost(
@@ -215,7 +220,7 @@ class GroupExecution:
         self._stream.images.forget(self._group.id, self._ensure_locked)
 
     def _require_state(self) -> None:
-        """Stop if somebody has cancelled the group, or settled it: then no images are left."""
+        """Stop if somebody has cancelled the group."""
         state, reason = self._stream.state_of(self._group.id)
         self._state_seen_at = time.monotonic()
         if state is not self._group.state:
@@ -404,25 +409,18 @@ class GroupExecution:
         """Take back what events may have written."""
         undone = in_order(self._definition.graph, self._events, names)
         newest = max(self._write_times(), default=0)
-        times = {name: newest + 1 + place * TIME_OF_EVENT for place, name in enumerate(undone)}
-        self._newest_at = max(times.values(), default=0) + TIME_OF_EVENT
+        times = times_of(self._definition, self._events, undone, newest)
+        self._newest_at = max((one.stop for one in times.values()), default=0)
         # With its newest write time, whoever ends it. And from now on nobody can cancel it: other
         # events would be taken back, at other times.
         self._set(GroupState.ROLLING_BACK, reason)
-        own = {*times.values()}
-        own |= {
-            time
-            for name in undone
-            if (time := self._events[name].write_time) is not None
-            and self._definition.events[name].rollback != "none"
-        }
         rollback = Rollback(
             *(self._control, self._definition, self._asks, self._group.sequence),
             self._functions,
             self._loading,
             self._table,
             self._engine,
-            own,
+            own_times(self._definition, self._events, times),
             self._run.settings,
             self._ensure_locked,
         )
@@ -433,7 +431,7 @@ class GroupExecution:
                 stored = self._ask_for(name)
             try:
                 with failing_its_event():
-                    is_done = rollback.take_back(name, stored, times[name])
+                    is_done = rollback.take_back(name, stored, times[name].start)
             except EventFailed as failure:
                 # A retry begins to wait anew.
                 self._events[name] = replace(stored, asked_at=None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import Protocol, cast
 
 from tidemark.cassandra.control import Control
@@ -17,6 +18,7 @@ from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.declared_rows import require_declared
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.execution.statements import Prepared, send
+from tidemark.event_groups.execution.undo import TIME_OF_EVENT
 from tidemark.event_groups.outside import asking
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.states import EventState, StoredEvent
@@ -73,6 +75,39 @@ def in_order(
         before = max((moments[one][0] for one in graph[name]), default=0)
         moments[name] = stored[name].write_time or before, place
     return sorted(names, key=lambda name: moments[name], reverse=True)
+
+
+def times_of(
+    definition: Definition, events: Mapping[str, StoredEvent], undone: Sequence[str], newest: int
+) -> dict[str, range]:
+    """Return the write times of the ways back of events, in their order.
+
+    Args:
+        definition: of the group.
+        events: what is stored of them.
+        undone: those that are taken back.
+        newest: the write time, in microseconds, that all are later than.
+    """
+    times, begin = {}, newest + 1
+    for name in undone:
+        own_statements = len(definition.compensations(name)) * len(events[name].parameters)
+        times[name] = range(begin, begin + max(TIME_OF_EVENT, own_statements))
+        begin = times[name].stop
+    return times
+
+
+def own_times(
+    definition: Definition, events: Mapping[str, StoredEvent], times: Mapping[str, range]
+) -> set[int]:
+    """Return the write times of events that are taken back, and of what is put back of them."""
+    own: set[int] = set()
+    for name, of_event in times.items():
+        # At the other times of a row that is restored, what others have written is put back.
+        own |= {*(of_event if definition.compensations(name) else of_event[:1])}
+        written = events[name].write_time
+        if written is not None and definition.events[name].rollback != "none":
+            own.add(written)
+    return own
 
 
 def is_needed(definition: Definition, name: str, stored: StoredEvent) -> bool:
@@ -156,9 +191,11 @@ class Rollback:
             self.ensure_locked()
             self.functions.call(rollback.call, told, event.timeout)
         backs = self.definition.compensations(name)
+        # Each wins over the one before it, also where they write the same row.
+        times = count(at)
         for parameters in reversed(stored.parameters):
             for one, back in zip(rollback.statements, backs, strict=True):
                 values = {**parameters, **one.values}
                 require_declared(self.definition, back, self.table(back), values)
                 self.ensure_locked()
-                send(self.control, back, values, at, event.timeout)
+                send(self.control, back, values, next(times), event.timeout)

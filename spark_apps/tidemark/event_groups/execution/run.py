@@ -126,11 +126,16 @@ class _Together:
         return list(self.groups.map(execute, [self._having_tables(group) for group in part]))
 
     def _having_tables(self, group: StoredGroup) -> StoredGroup:
-        """Take the tables of a new group; return it, refused if another stream uses one of them."""
+        """Take the tables of a group; return it, refused if another stream uses one of them.
+
+        Those of a group that has begun are its stream's already; but it must write after what the
+        streams before it have written.
+        """
         definition = group.definition
-        if group.state is not GroupState.SUBMITTED or definition.refusal:
+        if definition.refusal:
             return group
         new = definition.tables.items() - self.taken
+        self.ensure_locked()
         try:
             released_at = OwnedTables(self.run).take(self.stream.name, dict(new), executes=True)
         except TableTaken as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from uuid import UUID, uuid4
 
 from tidemark import clock
 from tidemark.cassandra import conditional
@@ -31,13 +32,13 @@ class Users:
         writer: the one whose groups write it; empty if it is only read.
         readers: those whose groups only read it.
         last_write_time: the newest write time of those that it was released by, in microseconds.
-        changed_by: the run that has written this last.
+        change_id: of the last change; None without one.
     """
 
     writer: str = ""
     readers: frozenset[str] = frozenset()
     last_write_time: int = 0
-    changed_by: str = field(default="", compare=False)
+    change_id: UUID | None = field(default=None, compare=False)
 
     @property
     def all(self) -> list[str]:
@@ -69,7 +70,7 @@ class OwnedTables:
         """Return who uses a table; `name` is its keyspace and its name, with a dot."""
         keyspace, _, table_name = name.partition(".")
         found = self._control.execute(
-            f"SELECT writer, readers, last_write_time, run_id FROM {self._table}"
+            f"SELECT writer, readers, last_write_time, change_id FROM {self._table}"
             " WHERE keyspace_name = ? AND table_name = ?",
             (keyspace, table_name),
         )
@@ -80,7 +81,7 @@ class OwnedTables:
             row["writer"] or "",
             frozenset(row["readers"] or ()),
             row["last_write_time"] or 0,
-            row["run_id"],
+            row["change_id"],
         )
 
     def named(self, text: str) -> str:
@@ -133,6 +134,7 @@ class OwnedTables:
             "writer": users.writer or None,
             "readers": set(users.readers) or None,
             "last_write_time": users.last_write_time or None,
+            "change_id": uuid4(),
             "run_id": self._run.run_id,
             "updated_at": clock.now(),
         }
@@ -141,7 +143,7 @@ class OwnedTables:
             self._table,
             {"keyspace_name": keyspace, "table_name": table_name},
             values,
-            expected=_stored(expected) if expected.changed_by else None,
+            expected={"change_id": expected.change_id},
         )
 
 
@@ -151,11 +153,3 @@ def refusal(other: str, name: str) -> tuple[str, str]:
         f"groups of the stream {other} use the table {name}",
         f"submit it to that stream, or run `run_event_groups.py release {name}` if it is over",
     )
-
-
-def _stored(users: Users) -> dict[str, object]:
-    return {
-        "writer": users.writer or None,
-        "readers": set(users.readers) or None,
-        "run_id": users.changed_by,
-    }
