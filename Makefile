@@ -13,7 +13,7 @@ COMPILE := .venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no
   --no-emit-index-url --quiet
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo install test unit long cluster-test soak up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
+.PHONY: help demo install test unit long share long-status cluster-test soak up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ unit: $(VENV)  ## run the tests that need neither a server nor Spark, in about t
 long: $(VENV)  ## run what `make test` leaves out
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(if $(findstring tests/,$(PYTEST_ARGS)),,--half) \
 	  --long -m long $(PYTEST_ARGS)
+
+share: $(VENV)  ## run this commit's share of the tests that take long; none begins after UNTIL (Unix time)
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --share --until $${UNTIL:-0} $(PYTEST_ARGS)
+
+long-status: $(VENV)  ## show when each of these tests last ran here
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --long-status -q -p no:cacheprovider || [[ $$? == 5 ]]
 
 cluster-test: $(VENV)  ## run the tests of applications on a Spark cluster of two workers, and with CLUSTER_TESTS others there, too
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 --long --cluster tests/cluster \

@@ -7,9 +7,7 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import warnings
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -19,6 +17,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from tests import turns
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from embedded.spark.cluster import SparkCluster
 
 _LOCK = pytest.StashKey[IO[str]]()
+_STATUS = pytest.StashKey[list[str]]()
 _STATE = Path(
     os.environ.get("TIDEMARK_STATE") or Path(__file__).parents[1] / ".tidemark" / "test"
 ).resolve()
@@ -93,6 +94,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked long")
     parser.addoption("--half", action="store_true", help="mark half of tests/integration as long")
     parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
+    parser.addoption("--share", action="store_true", help="run this commit's share of those")
+    parser.addoption("--until", type=float, default=0.0, help="begin no test after (Unix time)")
+    parser.addoption("--long-status", action="store_true", help="show when those last ran here")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
     parser.addoption("--cluster", action="store_true", help="use a Spark cluster with two workers")
 
@@ -165,26 +169,50 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    if config.getoption("long_status"):
+        config.stash[_STATUS] = turns.status(items, turns.kept(_STATE))
+        items.clear()
+        return
+    commit = turns.commits()
     if config.getoption("half"):
-        commit = _commit()
         for item in items:
-            function = item.nodeid.partition("[")[0]
-            if _room(function) == "integration" and (zlib.crc32(function.encode()) + commit) % 2:
+            function = turns.function_of(item)
+            if _room(function) == "integration" and not turns.is_turn(function, commit, 2):
                 item.add_marker("long")
     if config.getoption("soak"):
         return
-    marks = {"soak"} if config.getoption("long") else {"soak", "long"}
-    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
+    if config.getoption("share"):
+        chosen = [
+            item
+            for item in items
+            if turns.is_left_out(item)
+            and turns.is_turn(turns.function_of(item), commit, turns.SHARES)
+        ]
+        left_out = [item for item in items if item not in chosen]
+    else:
+        marks = {"soak"} if config.getoption("long") else turns.LEFT_OUT
+        left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
 
-def _commit() -> int:
-    """Return the number of commits up to the one that is checked out; 0 without Git."""
-    command = ["git", "rev-list", "--count", "HEAD"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
-    return 0 if done.returncode else int(done.stdout)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin no test when the time is up."""
+    turns.skip_if_late(item)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note when the tests ran that `make test` leaves out."""
+    turns.note(report)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how to repeat what has failed, or when tests last ran."""
+    lines = terminalreporter.config.stash.get(_STATUS, [])
+    for line in [*lines, *turns.repeats(terminalreporter.getreports("failed"))]:
+        terminalreporter.write_line(line)
 
 
 def pytest_configure() -> None:
@@ -241,6 +269,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     from embedded.kafka.server import Kafka
     from embedded.spark.cluster import SparkCluster
 
+    turns.keep(_STATE)
     SparkCluster(_STATE / "spark", cores=1).stop()
     Cassandra(_STATE / "cassandra").stop()
     Kafka(_STATE / "kafka").stop()

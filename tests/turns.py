@@ -1,0 +1,103 @@
+"""The turns of the tests that `make test` leaves out: each commit has another share of them.
+
+`.ci/run` runs the share of its commit after `make test`, as far as there is time. Which of them ran
+on this machine, when, and how they ended is kept beside the tests' servers (`make long-status`).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+SHARES = 10
+LEFT_OUT = {"long", "soak"}
+"""The marks of these tests."""
+_FILE = "long-tests.json"
+_RAN: dict[str, dict[str, str]] = {}
+"""Those of this run, by their ids: when they ended, how, and at which commit."""
+
+
+def commits() -> int:
+    """Return the number of commits up to the one that is checked out; 0 without Git."""
+    return int(_git("rev-list", "--count", "HEAD") or 0)
+
+
+def is_turn(function: str, commit: int, shares: int) -> bool:
+    """Return whether a function of tests is in the share of a commit."""
+    return (zlib.crc32(function.encode()) + commit) % shares == 0
+
+
+def function_of(item: pytest.Item) -> str:
+    """Return the id of a test without its parameters, which are tested together."""
+    return item.nodeid.partition("[")[0]
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """Return whether `make test` leaves a test out by its marks."""
+    return any(item.get_closest_marker(mark) for mark in LEFT_OUT)
+
+
+def skip_if_late(item: pytest.Item) -> None:
+    """Skip a test that would begin after the time of `--until`."""
+    until: float = item.config.getoption("until")
+    if until and time.time() > until:
+        pytest.skip("the time of this run is up")
+
+
+def note(report: pytest.TestReport) -> None:
+    """Note how a test that `make test` leaves out has ended."""
+    has_ended = report.when == "call" or report.failed
+    if has_ended and LEFT_OUT & report.keywords.keys() and report.outcome != "skipped":
+        at = datetime.now(UTC).isoformat(timespec="minutes")
+        _RAN[report.nodeid] = {"at": at, "outcome": report.outcome, "commit": _commit()}
+
+
+def keep(state: Path) -> None:
+    """Add this run's tests to those that are kept."""
+    if _RAN:
+        file = state / _FILE
+        file.write_text(json.dumps({**kept(state), **_RAN}, indent=1, sort_keys=True) + "\n")
+
+
+def kept(state: Path) -> dict[str, dict[str, str]]:
+    """Return when tests last ran on this machine, by their ids."""
+    file = state / _FILE
+    found: dict[str, dict[str, str]] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def status(items: Iterable[pytest.Item], last: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return a line for each test that `make test` leaves out, the oldest run first."""
+    lines = []
+    for item in filter(is_left_out, items):
+        ran = last.get(item.nodeid)
+        when = f"{ran['at']}  {ran['outcome']:6}  {ran['commit']}" if ran else "never here"
+        lines.append(f"{when:40}  {item.nodeid}")
+    return sorted(lines, key=lambda line: (not line.startswith("never"), line))
+
+
+def repeats(failed: Iterable[pytest.TestReport]) -> list[str]:
+    """Return the command that repeats each failed test that `make test` leaves out."""
+    return [
+        f"repeat it: make soak PYTEST_ARGS='{report.nodeid}'"
+        for report in failed
+        if LEFT_OUT & report.keywords.keys()
+    ]
+
+
+def _commit() -> str:
+    return _git("rev-parse", "--short", "HEAD")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
