@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import pytest
 
 from tests.integration.support import Journal, pekko_sample
 from tidemark.cassandra.control import Row
+from tidemark.cassandra.schema import table
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -240,6 +242,24 @@ def test_metadata_columns_are_copied_or_left_unset(journal: Journal) -> None:
         (by_number[2]["timebucket"], by_number[2]["timestamp"]),
     )
     assert written == [{"at": None}]
+    # Nor was a null written: it reads as the same, and is a tombstone.
+    assert tombstones(journal, "tag_views") == 0
+    journal.control.execute(
+        f"UPDATE {journal.keyspace}.tag_views SET meta = null WHERE tag_name = 't' AND timebucket = ?"
+        " AND timestamp = ? AND persistence_id = 'p' AND tag_pid_sequence_nr = 2",
+        (by_number[2]["timebucket"], by_number[2]["timestamp"]),
+    )
+    assert tombstones(journal, "tag_views") == 1
+
+
+def tombstones(journal: Journal, name: str) -> int:
+    """Return how many tombstones Cassandra meets when it reads a table, as it tells in a trace."""
+    cql = f"SELECT * FROM {table(journal.keyspace, name)}"
+    read = journal.control._session.execute(cql, trace=True)
+    says = [one.description for one in read.get_query_trace(max_wait_sec=60).events]
+    counts = re.findall(r"^Read \d+ live rows and (\d+) tombstone", "\n".join(says), re.MULTILINE)
+    assert counts, says
+    return sum(map(int, counts))
 
 
 def progress_of(pid: str, tag: str, at: dict[str, Any], number: int) -> dict[str, Any]:

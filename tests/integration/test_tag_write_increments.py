@@ -13,7 +13,13 @@ from pyspark.sql import DataFrame
 
 from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal, Result
-from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
+from tests.integration.test_tag_write import (
+    START,
+    comparable,
+    expected_tag_views,
+    message,
+    window,
+)
 from tidemark.cassandra.schema import SCHEMA_DIR
 from tidemark.journal.messages import increments
 from tidemark.tagging import plan, read
@@ -356,13 +362,17 @@ def test_buckets_within_reach_of_live_readers_are_left_for_later(
     just_ended = [(minute - timedelta(minutes=back)).isoformat() for back in (1, 0)]
     options = ("--window-start", just_ended[0], "--window-end", just_ended[1])
     no_delay = {"EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY": "0"}
+    in_reach = (minute - timedelta(seconds=30) - START) / timedelta(hours=1)
+    insert(journal, [message("p", number, in_reach, {"t"}) for number in (1, 2)])
     left = journal.run("tag_write", *options, **no_delay)
     assert (left.status, left.report["state"]) == (0, "nothing-to-do"), left.stderr
     assert "left for later: live readers may still look back at them" in left.stdout
     assert [row["state"] for row in journal.own_rows("piece")] == ["planned"]
+    assert not any(journal.tag_tables().values())
     forced = journal.run("tag_write", *options, "--force", **no_delay)
     assert forced.status == 0, forced.stderr
     assert [row["state"] for row in journal.own_rows("piece")] == ["done"]
+    assert [row["tag_pid_sequence_nr"] for row in journal.rows("tag_views")] == [1, 2]
 
 
 def test_window_inside_the_eventual_consistency_delay_is_refused(journal: Journal) -> None:
