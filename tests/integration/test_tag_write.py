@@ -244,10 +244,12 @@ def test_metadata_columns_are_copied_or_left_unset(journal: Journal) -> None:
     assert written == [{"at": None}]
     # Nor was a null written: it reads as the same, and is a tombstone.
     assert tombstones(journal, "tag_views") == 0
+    key = {name: by_number[2][name] for name in ("timebucket", "timestamp", "persistence_id")}
+    conditions = " AND ".join(f"{name} = ?" for name in key)
     journal.control.execute(
-        f"UPDATE {journal.keyspace}.tag_views SET meta = null WHERE tag_name = 't' AND timebucket = ?"
-        " AND timestamp = ? AND persistence_id = 'p' AND tag_pid_sequence_nr = 2",
-        (by_number[2]["timebucket"], by_number[2]["timestamp"]),
+        f"UPDATE {journal.keyspace}.tag_views SET meta = null"
+        f" WHERE tag_name = 't' AND tag_pid_sequence_nr = 2 AND {conditions}",
+        list(key.values()),
     )
     assert tombstones(journal, "tag_views") == 1
 
