@@ -2,7 +2,7 @@
 
 Each kind of write of an application meets a fault in a run of its own. Which kinds there are comes
 from an undisturbed run over the same events, so none can be forgotten, but for those that only the
-first run over a journal has: one of them meets a fault. A run ends well or with one
+first run over a journal has: one of these meets a fault. A run ends well or with one
 line; and after the last run, which meets nothing, the tables are those of a journal whose runs were
 never disturbed. `make test` gives each kind of write one fault, `make soak` all of them.
 """
