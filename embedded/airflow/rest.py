@@ -179,11 +179,10 @@ def backfill(
 ) -> int:
     """Create a backfill of the buckets from `first` to `last` (both inclusive), one at a time.
 
-    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again, or
-    500 when it is its audit log that cannot be written (apache/airflow#68699). A backfill that is
-    left then is in the way. The DAG is paused meanwhile: a run that Airflow takes back must not
-    have begun, since the end of its tasks would count as that of the next one's, which has the same
-    name.
+    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again, and
+    perhaps 500 (apache/airflow#68699). A backfill that is left then is in the way. The DAG is
+    paused meanwhile: a run that Airflow takes back must not have begun, since the end of its tasks
+    would count as that of the next one's, which has the same name.
     """
     body = {
         "dag_id": dag_id,

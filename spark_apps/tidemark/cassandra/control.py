@@ -169,6 +169,21 @@ class Control:
         """
         return self.write_times()
 
+    def newest_write_time(self, name: str, column: str, key: Mapping[str, object]) -> int:
+        """Return when a column of a partition was last written, in microseconds; 0 for never.
+
+        Args:
+            name: quoted name of the table, as `cassandra.schema.table` returns it.
+            column: the column.
+            key: values of the partition key, by column.
+        """
+        conditions = " AND ".join(f"{part} = ?" for part in key)
+        [row] = self.execute(
+            f"SELECT max(writetime({column})) AS newest FROM {name} WHERE {conditions}",
+            list(key.values()),
+        )
+        return int(row["newest"] or 0)
+
     def clock_offsets(self) -> dict[str, float]:
         """Return by how many seconds nodes' clocks are ahead of this machine's, by address."""
         with self._failures.in_one_line():

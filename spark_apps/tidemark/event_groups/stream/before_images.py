@@ -70,12 +70,11 @@ class BeforeImages:
 
     def win_over_earlier_runs(self, group: str) -> None:
         """Let what this session writes of a group win over what others have kept of it."""
-        [row] = self._control.execute(
-            f"SELECT max(writetime(existed)) AS newest FROM {self._images}"
-            " WHERE stream = ? AND group_id = ?",
-            (self._stream, group),
+        key = {"stream": self._stream, "group_id": group}
+        newest = max(
+            self._control.newest_write_time(self._images, "existed", key),
+            self._parts(group).newest_write_time(),
         )
-        newest = max(row["newest"] or 0, self._parts(group).newest_write_time())
         self._control.write_times.pass_by(newest)
 
     def forget(self, group: str, ensure_locked: Callable[[], None]) -> None:

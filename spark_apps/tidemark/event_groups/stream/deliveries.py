@@ -76,12 +76,8 @@ class Deliveries:
 
     def newest_write_time(self, group: str) -> int:
         """Return when the newest one of a group was written, in microseconds; 0 without one."""
-        [row] = self._control.execute(
-            f"SELECT max(writetime(state)) AS newest FROM {self._table}"
-            " WHERE stream = ? AND group_id = ?",
-            (self._stream, group),
-        )
-        return row["newest"] or 0
+        key = {"stream": self._stream, "group_id": group}
+        return self._control.newest_write_time(self._table, "state", key)
 
     def record(self, group: str, delivery_id: uuid.UUID, one: Delivery) -> None:
         """Write how a notice was delivered."""

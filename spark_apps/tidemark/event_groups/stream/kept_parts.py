@@ -64,9 +64,5 @@ class KeptParts:
 
     def newest_write_time(self) -> int:
         """Return when the last rows of the group were announced, in microseconds; 0 for never."""
-        [row] = self._control.execute(
-            f"SELECT max(writetime(row_count)) AS newest FROM {self._sizes}"
-            " WHERE stream = ? AND group_id = ?",
-            self._group,
-        )
-        return int(row["newest"] or 0)
+        key = dict(zip(("stream", "group_id"), self._group, strict=True))
+        return self._control.newest_write_time(self._sizes, "row_count", key)

@@ -52,11 +52,7 @@ class LoadedLibraries:
 
     def newest_write_time(self) -> int:
         """Return when the newest one was written, in microseconds; 0 without one."""
-        [row] = self._control.execute(
-            f"SELECT max(writetime(version)) AS newest FROM {self._table} WHERE stream = ?",
-            (self._stream,),
-        )
-        return row["newest"] or 0
+        return self._control.newest_write_time(self._table, "version", {"stream": self._stream})
 
     def forget(self, sequence: int, name: str) -> None:
         """Take back what a group has loaded."""

@@ -331,13 +331,9 @@ class Stream:
 
         The clock of its machine may have been ahead of this one.
         """
-        [row] = self._control.execute(
-            f"SELECT max(writetime(state)) AS newest FROM {self._events}"
-            " WHERE stream = ? AND group_id = ?",
-            (self.name, name),
-        )
+        key = {"stream": self.name, "group_id": name}
         newest = (
-            row["newest"] or 0,
+            self._control.newest_write_time(self._events, "state", key),
             Deliveries(self._run, self.name).newest_write_time(name),
             LoadedLibraries(self._run, self.name).newest_write_time(),
         )

@@ -50,11 +50,12 @@ def begin_anew(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
 
 def keep_only(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
     """Forget the partitions of the same topics that Kafka has no more: a topic was made anew."""
-    gone = _stored(run, {one.topic for one in partitions}).keys() - {*partitions}
+    stored = _stored(run, {partition.topic for partition in partitions})
+    absent = stored.keys() - {*partitions}
     run.control.execute_many(
         f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
         " WHERE journal_keyspace = ? AND topic = ? AND partition = ?",
-        [(run.settings.kafka_journal_keyspace, one.topic, one.partition) for one in gone],
+        [(run.settings.kafka_journal_keyspace, one.topic, one.partition) for one in absent],
     )
 
 

@@ -33,8 +33,8 @@ _CLOCKS_DIFFER = timedelta(hours=1)
 def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the groups that ended before `keep_days` days."""
     before = run.moment - timedelta(days=keep_days)
-    # Groups of the same ids may be submitted at this moment, by a machine whose clock is behind.
-    by = to_millis(run.moment - _CLOCKS_DIFFER) * 1000
+    # Groups of the same ids may be submitted at this moment, by a machine whose clock is slow.
+    written_by = to_millis(run.moment - _CLOCKS_DIFFER) * 1000
     rows = run.control.stream(
         f"SELECT stream, id, sequence, ended_at FROM {table(run.settings.keyspace, _GROUPS)}",
         page=_PAGE,
@@ -54,13 +54,13 @@ def plan_event_groups(run: RunContext, keep_days: int) -> TargetPlan:
         for group in names:
             ensure_locked()
             parts = _parts(run, group)
-            store.delete(run.control, run.settings, _ROWS, _PART, parts, write_time=by)
+            store.delete(run.control, run.settings, _ROWS, _PART, parts, write_time=written_by)
         for deleted, columns, keys in (
             *((name, ("stream", "group_id"), names) for name in _OF_GROUP),
             (_ORDER, ("stream", "sequence"), _own_places(run, old)),
         ):
             ensure_locked()
-            store.delete(run.control, run.settings, deleted, columns, keys, write_time=by)
+            store.delete(run.control, run.settings, deleted, columns, keys, write_time=written_by)
         ensure_locked()
         # By transactions: it may be submitted again at this moment.
         applied_to_each(
