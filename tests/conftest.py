@@ -173,7 +173,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[_STATUS] = turns.status(items, turns.kept(_STATE))
         items.clear()
         return
-    commit = turns.commits()
+    commit = turns.commits() if config.getoption("half") or config.getoption("share") else 0
     if config.getoption("half"):
         for item in items:
             function = turns.function_of(item)
@@ -181,20 +181,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker("long")
     if config.getoption("soak"):
         return
-    if config.getoption("share"):
-        chosen = [
-            item
-            for item in items
-            if turns.is_left_out(item)
-            and turns.is_turn(turns.function_of(item), commit, turns.SHARES)
-        ]
-        left_out = [item for item in items if item not in chosen]
-    else:
-        marks = {"soak"} if config.getoption("long") else turns.LEFT_OUT
-        left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    marks = {"soak"} if config.getoption("long") else turns.LEFT_OUT
+
+    def runs(item: pytest.Item) -> bool:
+        if config.getoption("share"):
+            is_turn = turns.is_turn(turns.function_of(item), commit, turns.SHARES)
+            return is_turn and turns.is_left_out(item)
+        return not turns.is_left_out(item, marks)
+
+    chosen = [(item, runs(item)) for item in items]
+    config.hook.pytest_deselected(items=[item for item, is_chosen in chosen if not is_chosen])
+    items[:] = [item for item, is_chosen in chosen if is_chosen]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,7 @@
 """The turns of the tests that `make test` leaves out: each commit has another share of them.
 
-`.ci/run` runs the share of its commit after `make test`, as far as there is time. Which of them ran
-on this machine, when, and how they ended is kept beside the tests' servers (`make long-status`).
+`make share` runs that of the commit that is checked out. Which of them ran on this machine, when,
+and how they ended is kept in the tests' state directory (`make long-status`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import subprocess
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ LEFT_OUT = {"long", "soak"}
 """The marks of these tests."""
 _FILE = "long-tests.json"
 _RAN: dict[str, dict[str, str]] = {}
-"""Those of this run, by their ids: when they ended, how, and at which commit."""
+"""Those of this run, by their ids: when they ended, and how."""
 
 
 def commits() -> int:
@@ -39,9 +39,9 @@ def function_of(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def is_left_out(item: pytest.Item) -> bool:
-    """Return whether `make test` leaves a test out by its marks."""
-    return any(item.get_closest_marker(mark) for mark in LEFT_OUT)
+def is_left_out(item: pytest.Item, marks: Collection[str] = LEFT_OUT) -> bool:
+    """Return whether a test has one of the marks by which `make test` leaves tests out."""
+    return any(item.get_closest_marker(mark) for mark in marks)
 
 
 def skip_if_late(item: pytest.Item) -> None:
@@ -56,14 +56,16 @@ def note(report: pytest.TestReport) -> None:
     has_ended = report.when == "call" or report.failed
     if has_ended and LEFT_OUT & report.keywords.keys() and report.outcome != "skipped":
         at = datetime.now(UTC).isoformat(timespec="minutes")
-        _RAN[report.nodeid] = {"at": at, "outcome": report.outcome, "commit": _commit()}
+        _RAN[report.nodeid] = {"at": at, "outcome": report.outcome}
 
 
 def keep(state: Path) -> None:
     """Add this run's tests to those that are kept."""
     if _RAN:
-        file = state / _FILE
-        file.write_text(json.dumps({**kept(state), **_RAN}, indent=1, sort_keys=True) + "\n")
+        commit = _git("rev-parse", "--short", "HEAD")
+        ran = {nodeid: {**one, "commit": commit} for nodeid, one in _RAN.items()}
+        text = json.dumps({**kept(state), **ran}, indent=1, sort_keys=True)
+        (state / _FILE).write_text(text + "\n")
 
 
 def kept(state: Path) -> dict[str, dict[str, str]]:
@@ -90,10 +92,6 @@ def repeats(failed: Iterable[pytest.TestReport]) -> list[str]:
         for report in failed
         if LEFT_OUT & report.keywords.keys()
     ]
-
-
-def _commit() -> str:
-    return _git("rev-parse", "--short", "HEAD")
 
 
 def _git(*words: str) -> str:

@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock, Semaphore, Thread
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-Address = tuple[str, int]
+from tests.integration.proxies import Address, listening
+
 _VERSION = 4
 _HEADER = struct.Struct(">BBhBi")
 _ERROR, _SUPPORTED, _QUERY, _RESULT, _PREPARE, _EXECUTE, _BATCH = 0, 6, 7, 8, 9, 10, 13
@@ -28,7 +29,7 @@ _TWICE_STREAM, _LATE_STREAM = 0x7FFE, 0x7FFD
 _PATIENCE_S = 60
 _WRITE = re.compile(
     r"\s*(?P<verb>INSERT INTO|UPDATE|DELETE\b.*?\bFROM)\s+"
-    r"\"?(?P<keyspace>\w+)\"?\.\"?(?P<table>\w+)",
+    r"\"?\w+\"?\.\"?(?P<table>\w+)",
     re.IGNORECASE | re.DOTALL,
 )
 _CONDITION = re.compile(r"\bIF\b", re.IGNORECASE)
@@ -40,13 +41,6 @@ class Kind(NamedTuple):
     verb: str
     table: str
     is_conditional: bool
-
-
-class Write(NamedTuple):
-    """A write of a request, in a keyspace."""
-
-    keyspace: str
-    kind: Kind
 
 
 class Fault(Enum):
@@ -93,26 +87,23 @@ class CqlProxy:
     """The server. What is not in a plan is passed on."""
 
     target: Address
-    writes: list[Write] = field(default_factory=list)
+    writes: list[Kind] = field(default_factory=list)
     """All that were sent."""
 
     def __post_init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.address: Address = self._server.getsockname()
         self._statements: dict[bytes, str] = {}
         self._guard, self._plan = Lock(), _Plan(None, Fault.TWICE)
         self._late: list[tuple[_Connection, bytes]] = []
+        self._listening = listening(self._pass_on)
 
     def __enter__(self) -> Self:
         """Begin to listen."""
-        Thread(target=self._serve, daemon=True).start()
+        self.address = self._listening.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *ended_by: Any) -> None:
         """Take no more connections."""
-        # Closing it alone would not wake up who waits in it.
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
+        self._listening.__exit__(*ended_by)
 
     @contextmanager
     def meeting(self, fault: Fault, wanted: Kind) -> Iterator[None]:
@@ -128,16 +119,15 @@ class CqlProxy:
             self._plan = _Plan(None, Fault.TWICE)
         assert plan.hits, f"no {wanted} met this: {fault.value}"
 
-    def send_late(self) -> int:
-        """Send once more what met `Fault.LATE`; return how many were answered."""
-        late, self._late = self._late, []
-        return sum(connection.ask_again(frame) for connection, frame in late)
+    def send_late(self) -> None:
+        """Send once more what met `Fault.LATE`.
 
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._server.accept()
-                Thread(target=self._pass_on, args=(client,), daemon=True).start()
+        Raises:
+            AssertionError: a request was not answered.
+        """
+        late, self._late = self._late, []
+        for connection, frame in late:
+            assert connection.ask_again(frame), "what was sent late was not answered"
 
     def _pass_on(self, client: socket.socket) -> None:
         server = socket.create_connection(self.target)
@@ -145,12 +135,12 @@ class CqlProxy:
         Thread(target=connection.answer, daemon=True).start()
         connection.ask()
 
-    def fault_of(self, writes: list[Write]) -> Fault | None:
+    def fault_of(self, writes: list[Kind]) -> Fault | None:
         """Return what happens to a request; None if nothing does."""
         with self._guard:
             self.writes += writes
             plan = self._plan
-            is_met = plan.hits < plan.fault.most and any(one.kind == plan.wanted for one in writes)
+            is_met = plan.hits < plan.fault.most and plan.wanted in writes
             plan.hits += is_met
             return plan.fault if is_met else None
 
@@ -199,7 +189,7 @@ class _Connection:
         statements = self._statements(opcode, body)
         if opcode == _PREPARE:
             self._preparing[stream] = statements.pop()
-        writes = [write for cql in statements if (write := _write(cql))]
+        writes = [kind for cql in statements if (kind := _write(cql))]
         fault = self._proxy.fault_of(writes) if writes else None
         if fault is Fault.CUT_BEFORE:
             raise EOFError
@@ -207,7 +197,7 @@ class _Connection:
             self._answer(stream, _ERROR, _ERRORS[fault])
             return
         if fault in (Fault.TIMED_OUT, Fault.CUT_AFTER):
-            self._answered[stream] = fault, any(one.kind.is_conditional for one in writes)
+            self._answered[stream] = fault, any(kind.is_conditional for kind in writes)
         if fault is Fault.LATE:
             late = _HEADER.pack(_VERSION, 0, _LATE_STREAM, opcode, len(body)) + body
             self._proxy.keep(self, late)
@@ -316,13 +306,13 @@ def _long_string(body: bytes) -> tuple[str, bytes]:
     return body[4 : 4 + size].decode(), body[4 + size :]
 
 
-def _write(cql: str) -> Write | None:
+def _write(cql: str) -> Kind | None:
     """Return what a statement writes; None if it only reads, or changes a schema."""
     found = _WRITE.match(cql)
     if found is None:
         return None
     verb = found["verb"].split()[0].upper()
-    return Write(found["keyspace"], Kind(verb, found["table"], bool(_CONDITION.search(cql))))
+    return Kind(verb, found["table"], bool(_CONDITION.search(cql)))
 
 
 def _without_compression(body: bytes) -> bytes:

@@ -76,7 +76,7 @@ class Grown:
         self.proxy.writes.clear()
         result = self.run(*command)
         assert result.status == 0, result.stderr
-        return list(dict.fromkeys(one.kind for one in self.proxy.writes))
+        return list(dict.fromkeys(self.proxy.writes))
 
 
 @pytest.mark.parametrize(

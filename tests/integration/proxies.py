@@ -45,8 +45,7 @@ class Gate:
     def open(self, delay: float = 0.0) -> None:
         """Listen; what comes is passed on so many seconds later."""
         self._server = socket.create_server(self._address)
-        arguments = (self._server, self._target, self._passed, delay)
-        Thread(target=_serve, args=arguments, daemon=True).start()
+        serve(self._server, partial(_pass_on, self._target, self._passed, delay))
 
     def close(self) -> None:
         """End all connections; further ones are refused."""
@@ -66,8 +65,15 @@ class Gate:
 
 @contextmanager
 def _in_front_of(target: Address, opened: Opened, delay: float) -> Iterator[Address]:
+    with listening(partial(_pass_on, target, opened, delay)) as address:
+        yield address
+
+
+@contextmanager
+def listening(pass_on: Callable[[socket.socket], None]) -> Iterator[Address]:
+    """Yield the address of a server that gives each connection to a thread of its own."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        Thread(target=_serve, args=(server, target, opened, delay), daemon=True).start()
+        serve(server, pass_on)
         try:
             yield server.getsockname()
         finally:
@@ -75,14 +81,19 @@ def _in_front_of(target: Address, opened: Opened, delay: float) -> Iterator[Addr
             server.shutdown(socket.SHUT_RDWR)
 
 
-def _serve(server: socket.socket, target: Address, opened: Opened, delay: float) -> None:
-    with suppress(OSError):
-        while True:
-            client, _ = server.accept()
-            Thread(target=_pass_on, args=(client, target, opened, delay), daemon=True).start()
+def serve(server: socket.socket, pass_on: Callable[[socket.socket], None]) -> None:
+    """Begin to accept connections, until the server is shut down."""
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                Thread(target=pass_on, args=(client,), daemon=True).start()
+
+    Thread(target=accept, daemon=True).start()
 
 
-def _pass_on(client: socket.socket, target: Address, opened: Opened, delay: float) -> None:
+def _pass_on(target: Address, opened: Opened, delay: float, client: socket.socket) -> None:
     with (
         client,
         suppress(OSError),

@@ -298,8 +298,8 @@ def test_what_cannot_be_played_is_refused_in_a_line(
     assert "purge has deleted the groups from 2 to 2" in hole
     assert "begin with --from 3" in hole
     assert "purge has deleted the groups from 2 to 2" in into(copy.keyspace, "--to", "2")
-    gone = "WHERE stream = 'default' AND group_id = 'corrected'"
-    shop.control.execute(f"DELETE FROM {event} {gone}")
+    of_group = "WHERE stream = 'default' AND group_id = 'corrected'"
+    shop.control.execute(f"DELETE FROM {event} {of_group}")
     assert "what was stored of the event bad" in into(copy.keyspace, "--from", "3", "--to", "3")
     copy.control.execute_ddl(f"ALTER TABLE {table(copy.keyspace, 'posting')} ADD more text")
     assert "posting: more (event p1 of the group opened)" in into(copy.keyspace, "--to", "1")

@@ -358,7 +358,7 @@ def test_the_next_stream_of_a_table_wins_over_what_the_one_before_has_written(
         submitted = shop.run("run_event_groups", "submit", str(file), "--stream", stream)
         assert submitted.status == 0, submitted.stderr
         if stream == "three":
-            # The next run goes on with a group that has begun.
+            # The next run continues a group that has begun.
             with dying_after(Seam.GROUP_STATE_SET, 1):
                 shop.run("run_event_groups", "--stream", stream)
         assert shop.run("run_event_groups", "--stream", stream).status == 0

@@ -22,14 +22,19 @@ REPLICATED, RANGES = "replicated_topic", "offset_range"
 FOR_EVER = {"KAFKA_JOURNAL_DELAY": str(10**9)}
 
 
+def define(projections: Projections, topic: Topic) -> None:
+    """Define a projection that logs the events of a topic."""
+    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
+    projections.define(definition, LOG_TABLE)
+
+
 def test_time_bucket_is_complete_when_the_topic_is_replicated_up_to_its_end(
     projections: Projections, kafka: str
 ) -> None:
     journal, topic = projections.journal, Topic(kafka)
     # It is not the delay that says so.
     topic.feeds(journal, **FOR_EVER)
-    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
-    projections.define(definition, LOG_TABLE)
+    define(projections, topic)
 
     def replicate(number: int) -> None:
         topic.append("a", [number])
@@ -73,8 +78,7 @@ def test_time_bucket_is_complete_when_the_topic_is_replicated_up_to_its_end(
 def test_runs_of_replicate_say_how_far_they_are(projections: Projections, kafka: str) -> None:
     journal, topic = projections.journal, Topic(kafka, partitions=2)
     topic.feeds(journal, **FOR_EVER)
-    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
-    projections.define(definition, LOG_TABLE)
+    define(projections, topic)
     topic.append("a", [1])
     topic.flush()
     report = journal.run("replicate").report
@@ -125,8 +129,7 @@ def test_a_key_with_records_in_each_run_after_it_has_moved_holds_up_only_what_is
     journal, topic = projections.journal, Topic(kafka, partitions=2)
     # Nor does the time count for which Pekko's readers wait.
     topic.feeds(journal, **FOR_EVER, EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY=str(10**8))
-    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
-    projections.define(definition, LOG_TABLE)
+    define(projections, topic)
     topic.append("moves", [1])
     topic.flush()
     assert journal.run("replicate").status == 0
@@ -152,8 +155,7 @@ def test_pointers_that_another_replicator_has_left_are_not_those_of_one_that_goe
 ) -> None:
     journal, topic = projections.journal, Topic(kafka, partitions=2)
     topic.feeds(journal, **FOR_EVER)
-    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
-    projections.define(definition, LOG_TABLE)
+    define(projections, topic)
     topic.append("a", [1])
     topic.append("b", [1], partition=1)
     topic.flush()
@@ -171,8 +173,7 @@ def test_a_keyspace_that_was_emptied_is_not_complete_before_it_is_replicated_ane
 ) -> None:
     journal, topic = projections.journal, Topic(kafka)
     topic.feeds(journal, **FOR_EVER)
-    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
-    projections.define(definition, LOG_TABLE)
+    define(projections, topic)
     topic.append("a", [1])
     topic.flush()
     assert journal.run("replicate").status == 0
@@ -226,8 +227,7 @@ def test_a_first_record_of_the_future_holds_up_nothing(
 def test_partition_that_stops_holds_the_time_bucket(projections: Projections, kafka: str) -> None:
     journal, topic = projections.journal, Topic(kafka, partitions=2)
     topic.feeds(journal, KAFKA_JOURNAL_POISON="stop")
-    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
-    projections.define(definition, LOG_TABLE)
+    define(projections, topic)
     topic.append("a", [1])
     topic.record(b"b", b"{", partition=1)
     topic.flush()
