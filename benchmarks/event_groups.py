@@ -48,6 +48,7 @@ UPDATES, IN_A_SMALL_GROUP = 2, 10
 TOGETHER, ALONE = "groups with declared rows, together", "groups without, one after the other"
 ONE_BY_ONE, AT_ONCE = "bare driver, one statement at a time", "bare driver, concurrent"
 HELD = (10, 1000, 10_000)
+STREAMS = ("together", "alone", "small", "held", "bare")
 _STARTED = time.monotonic()
 
 
@@ -62,7 +63,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Site:
-    """The bench's server, with a table of cells."""
+    """The bench's server, with a table of cells for each stream: one belongs to one stream."""
 
     bench: Bench
     run: RunContext
@@ -72,13 +73,13 @@ class Site:
         settings = self.run.settings
         create_own_tables(self.run.control, settings)
         create_keyspace(self.run.control, self.bench.keyspace, settings.replication)
-        self.run.control.execute_ddl(
-            f"CREATE TABLE {table(self.bench.keyspace, 'cell')} (id text PRIMARY KEY, value bigint)"
-        )
+        for stream in STREAMS:
+            cell = table(self.bench.keyspace, stream)
+            self.run.control.execute_ddl(f"CREATE TABLE {cell} (id text PRIMARY KEY, value bigint)")
 
-    def group(self, name: str, updates: int, *, declares: bool) -> Definition:
+    def group(self, stream: str, name: str, updates: int, *, declares: bool) -> Definition:
         """Return a group that updates rows that no other group updates."""
-        cell = f"{self.bench.keyspace}.cell"
+        cell = f"{self.bench.keyspace}.{stream}"
         ids = [f"{name}-{number}" for number in range(updates)]
         return Definition(
             Group.model_validate(
@@ -102,7 +103,7 @@ class Site:
         submitted = Stream(self.run, stream)
         first = submitted.next_sequence()
         for number in range(first, first + groups):
-            submitted.submit(self.group(f"{stream}-{number}", updates, declares=declares))
+            submitted.submit(self.group(stream, f"g{number}", updates, declares=declares))
 
     def execute(self, stream: str, groups: int) -> None:
         """Execute the groups of a stream.
@@ -158,7 +159,7 @@ def _bare(site: Site, statements: int) -> dict[str, Spent]:
     """Send the statements of all groups by the driver itself."""
     with cluster(site.run.settings, WriteTimes()) as connected:
         session = connected.connect()
-        cell = table(site.bench.keyspace, "cell")
+        cell = table(site.bench.keyspace, "bare")
         prepared = session.prepare(UPDATE.format(name=cell, value="?", id="?"))
 
         def values(what: str) -> Iterator[tuple[int, str]]:
@@ -204,7 +205,7 @@ class HeldRuns:
 
 def _held(site: Site) -> dict[int, HeldRuns]:
     """Return the seconds of runs that execute nothing, by the number of groups that wait."""
-    group = site.group("held", UPDATES, declares=True).group
+    group = site.group("held", "held", UPDATES, declares=True).group
     for number in HELD:
         _say(f"submitting {number:,} groups that wait")
         stream = Stream(site.run, f"held-{number}")

@@ -106,6 +106,8 @@ class Seam(Enum):
     HOOK_TOLD = "tidemark.event_groups.stream.deliveries:Deliveries.record"
     RESTORED_PART_WRITTEN = "tidemark.event_groups.execution.before_image:write_part"
     OPEN_FROM_MOVED = "tidemark.event_groups.stream.store:Stream.move_open_from"
+    CHANGE_NOTED = "tidemark.event_groups.stream.holding:HeldGroups.note_change"
+    HELD_GROUPS_KEPT = "tidemark.event_groups.stream.holding:HeldGroups.keep"
     STATEMENT_PLAYED = "tidemark.event_groups.playback.run:send"
     MANY_ROWS_EMPTIED = "tidemark.event_groups.stream.kept_parts:KeptParts.empty"
     MANY_ROWS_ANNOUNCED = "tidemark.event_groups.stream.kept_parts:KeptParts.announce"

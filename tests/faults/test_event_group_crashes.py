@@ -95,7 +95,7 @@ SAMPLE = {
     ("back 3", Seam.GROUP_STATE_SET),
 }
 LEFT_OUT = {
-    *("run_id", "updated_at", "submitted_at", "ended_at", "owner", "at", "day"),
+    *("change_id", "run_id", "updated_at", "submitted_at", "ended_at", "owner", "at", "day"),
     *("write_time", "last_write_time"),
 }
 """Columns that are of a run and its time."""

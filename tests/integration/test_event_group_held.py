@@ -78,15 +78,39 @@ def test_a_run_reads_a_group_that_must_wait_once(
     assert {*states(shop).values()} == {"done", "cancelled", "rolled-back"}
 
 
-def test_a_group_that_is_tried_again_is_read_though_nobody_said_so(
-    shop: Journal, tmp_path: Path, looked: list[str]
+@pytest.mark.parametrize("seam", [Seam.CHANGE_NOTED, Seam.GROUP_STATE_SET])
+def test_a_command_that_dies_delays_a_group_no_longer_than_until_the_next_run(
+    shop: Journal, tmp_path: Path, looked: list[str], seam: Seam
 ) -> None:
     assert submit(shop, tmp_path, STUCK, group("w", "ann")).status == 0
     executed(shop, 3)
-    with dying_after(Seam.GROUP_STATE_SET, 1):
+    with dying_after(seam, 1):
         shop.run("run_event_groups", "retry", "stuck", "--apply")
-    assert states(shop)["stuck"] == "rolling-back"
-    assert "stuck" in looked_at(shop, looked)
+    is_made = seam is Seam.GROUP_STATE_SET
+    assert states(shop)["stuck"] == ("rolling-back" if is_made else "rollback-failed")
+    assert {*looked_at(shop, looked)} == ({"stuck"} if is_made else {*()})
+    assert len(noted(shop)) == (not is_made)
+    # What was noted of a change that was not made is there until the state changes.
+    settled = shop.run("run_event_groups", "settle", "stuck", "--as", "rolled-back", "--apply")
+    assert settled.status == 0, settled.stderr
+    executed(shop)
+    assert states(shop) == {"stuck": "rolled-back", "w": "done"}
+    assert noted(shop) == set()
+
+
+def noted(shop: Journal) -> set[Any]:
+    [row] = shop.own_rows("event_group_held")
+    return row["changes"] or set()
+
+
+def test_a_run_that_dies_after_it_has_kept_what_waits_has_done_all(
+    shop: Journal, tmp_path: Path, looked: list[str]
+) -> None:
+    assert submit(shop, tmp_path, STUCK, group("w", "ann")).status == 0
+    with dying_after(Seam.HELD_GROUPS_KEPT, 1):
+        shop.run("run_event_groups")
+    assert looked_at(shop, looked) == []
+    assert executed(shop, 3)["counts"] == {"groups_held": 1}
 
 
 def test_a_run_that_dies_before_it_keeps_what_waits_has_executed_the_rest(

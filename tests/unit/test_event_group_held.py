@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +19,11 @@ from hypothesis import strategies as st
 from tests.faults.dying import Died
 from tidemark.event_groups.stream import holding
 from tidemark.event_groups.stream.chunks import Extent, collides
-from tidemark.event_groups.stream.holding import HeldGroups, OpenGroup, OpenGroups
-from tidemark.event_groups.stream.states import GroupState, StoredGroup
+from tidemark.event_groups.stream.holding import HeldGroups, OpenGroup, OpenGroups, Waiting
+from tidemark.event_groups.stream.states import GroupState, StoredGroup, Version
 from tidemark.event_groups.stream.store import EndedGroup, Place
 
+SUBMITTED = GroupState.SUBMITTED
 STUCK = GroupState.ROLLBACK_FAILED
 BACK = GroupState.ROLLING_BACK
 ENDS = (GroupState.DONE, GroupState.DONE, STUCK, BACK)
@@ -50,21 +53,40 @@ class FakeStream:
     name: str = "s"
     groups: dict[str, StoredGroup] = field(default_factory=dict)
     submitted: int = 0
-    kept: str | None = None
+    row: dict[str, Any] = field(default_factory=dict)
+    changes: set[Version] = field(default_factory=set)
+    begun: list[tuple[Version, GroupState]] = field(default_factory=list)
+    """Changes by hand that were noted, and not made yet."""
     read: list[str] = field(default_factory=list)
     executed: set[str] = field(default_factory=set)
     passed: set[Place] = field(default_factory=set)
     at_request: Callable[[], None] = lambda: None
-    write_times = SimpleNamespace(pass_by=lambda at: None)
 
     def submit(self, name: str, rows: Rows, state: GroupState = GroupState.SUBMITTED) -> None:
         self.submitted += 1
-        stored = StoredGroup(name, self.submitted, state, cast("Any", rows), "")
-        self.groups[name] = stored
+        definition = cast("Any", rows)
+        self.groups[name] = StoredGroup(
+            *(name, self.submitted, state, definition, ""), change_id=uuid4()
+        )
 
     def set(self, name: str, state: GroupState) -> StoredGroup:
-        self.groups[name] = replace(self.groups[name], state=state)
+        self.groups[name] = replace(self.groups[name], state=state, change_id=uuid4())
         return self.groups[name]
+
+    def begin(self, name: str, state: GroupState) -> None:
+        version = self.groups[name].version
+        self.kept_groups().note_change(version)
+        self.begun.append((version, state))
+
+    def make(self, change: tuple[Version, GroupState]) -> None:
+        self.begun.remove(change)
+        version, state = change
+        if version.id in self.groups and self.groups[version.id].version == version:
+            self.set(version.id, state)
+
+    def versions(self, names: Collection[str]) -> Collection[Version]:
+        self.at_request()
+        return {self.groups[name].version for name in names if name in self.groups}
 
     def in_order(self) -> list[StoredGroup]:
         return sorted(self.groups.values(), key=lambda group: group.sequence)
@@ -90,16 +112,26 @@ class FakeStream:
         ended([EndedGroup(one.id, 0) for one in have_ended])
         return [one for one in groups if not one.state.has_ended]
 
-    def count_after(self, sequence: int) -> int:
-        return self.submitted - sequence
+    def next_sequence(self) -> int:
+        self.at_request()
+        return self.submitted + 1
 
     def execute(self, statement: str, values: Sequence[Any]) -> list[dict[str, Any]]:
         self.at_request()
-        if statement.startswith("SELECT"):
-            return [{"held_groups": self.kept, "written": 0}]
-        assert values[0] != self.kept
-        self.kept = values[0]
-        return []
+        if "changes + ?" in statement:
+            self.changes |= values[0]
+        elif "changes - ?" in statement:
+            self.changes -= values[0]
+        return [{**self.row, "changes": {*self.changes} or None}]
+
+    def applied(self, statement: str, values: Sequence[Any]) -> tuple[bool, dict[str, Any]]:
+        self.at_request()
+        *row, _, last_kept = values
+        is_applied = self.row.get("change_id") == last_kept
+        if is_applied:
+            names = re.findall(r'"(\w+)" = \?', statement.partition("WHERE")[0])
+            self.row |= dict(zip(names, row, strict=True))
+        return is_applied, {}
 
     def kept_groups(self) -> HeldGroups:
         run = SimpleNamespace(control=self, run_id="r", settings=SimpleNamespace(keyspace="k"))
@@ -117,10 +149,16 @@ def held_by(stream: FakeStream) -> set[str]:
     return {one.item.id for one in held}
 
 
-def run(stream: FakeStream, ends: Callable[[str], GroupState]) -> OpenGroups:
+def run(stream: FakeStream, ends: Callable[[str], GroupState]) -> Waiting:
+    """Return what is reported as waiting."""
     kept = stream.kept_groups()
-    open_groups = OpenGroups(cast("Any", stream), kept.read(lambda _: None), lambda _: None)
     stream.executed.clear()
+    first_new = stream.next_sequence()
+    if (waiting := kept.unchanged(first_new)) is not None:
+        return waiting
+    open_groups = OpenGroups(
+        cast("Any", stream), kept.read(lambda _: None), first_new, lambda _: None
+    )
 
     def execute(part: list[StoredGroup]) -> list[StoredGroup]:
         extents = [holding.extent_of(one) for one in part]
@@ -147,8 +185,9 @@ def run(stream: FakeStream, ends: Callable[[str], GroupState]) -> OpenGroups:
         return left
 
     open_groups.execute(execute)
-    kept.keep(open_groups.held, open_groups.reached)
-    return open_groups
+    waiting = open_groups.waiting()
+    kept.keep(open_groups.held, waiting)
+    return waiting
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -194,33 +233,36 @@ def _disturb(requests: Iterator[int], random: Random, change: Callable[[], None]
         change()
 
 
-def _require_right(stream: FakeStream, found: OpenGroups) -> None:
+def _require_right(stream: FakeStream, found: Waiting) -> None:
     """Compare what a run has held, while nobody else changed a group, with what it should."""
-    held = sorted(one.id for one in found.held.groups)
-    reached = (found.reached or 0) if found.held.are_enough else stream.submitted
+    reached = found.reached if found.is_enough else stream.submitted
     read = [one for one in stream.in_order() if one.sequence <= reached]
-    assert held == sorted(held_by(stream) & {one.id for one in read})
     is_open = [one for one in read if not one.state.has_ended]
-    assert held == sorted(one.id for one in is_open)
-    assert found.unread() == stream.submitted - reached
-    extents = [holding.extent_of(one) for one in is_open]
+    assert {one.id for one in is_open} == held_by(stream) & {one.id for one in read}
+    extents = [holding.extent_of(one, is_left=one.state is BACK) for one in is_open]
+    stuck = [one.item.id for one in extents if one.item.is_stuck]
+    assert found.groups == len(is_open) - len(stuck)
+    assert found.stuck in stuck if stuck else found.stuck is None
+    assert found.in_all(stream.submitted + 1) == found.groups + stream.submitted - reached
     assert stream.executed >= {
         one.item.id
         for number, one in enumerate(extents)
         if one.item.state is BACK and not any(collides(one, other) for other in extents[:number])
     }
     holds_everything = any(one.rows is None for one in extents)
-    assert found.held.are_enough == (holds_everything or len(held) >= holding.MOST_HELD)
+    assert found.is_enough == (holds_everything or len(is_open) >= holding.MOST_HELD)
 
 
 def _require_that_nothing_is_read_again(stream: FakeStream) -> None:
     """Run again: of what is open, or was executed before, only what is not rolled back is read."""
-    kept, known = stream.kept, {*stream.executed}
+    kept, known = stream.row.get("held_groups"), {*stream.executed}
+    may_run = bool(stream.changes) or BACK in {one.state for one in stream.groups.values()}
     stream.read.clear()
     _require_right(stream, run(stream, lambda _: BACK))
     known |= {one.id for one in stream.in_order() if not one.state.has_ended}
     # None is kept of more than `MAX_BYTES`.
     assert kept is None or known & {*stream.read} <= stream.executed
+    assert may_run or not stream.read
 
 
 def _submit(stream: FakeStream, random: Random) -> None:
@@ -234,21 +276,29 @@ def _submit(stream: FakeStream, random: Random) -> None:
 
 
 def _change(stream: FakeStream, random: Random, *, purges: bool = False) -> None:
-    """Cancel, retry or settle a group; or let purge delete one that has ended."""
+    """Cancel, retry or settle a group, or end such a change; or let purge delete one."""
+    if stream.begun and random.random() < 0.7:
+        stream.make(random.choice(stream.begun))
+        return
     if not stream.groups:
         return
     group = stream.groups[random.choice([*stream.groups])]
     ended = (GroupState.ROLLED_BACK, GroupState.DONE)
     if group.state is GroupState.SUBMITTED:
-        stream.set(group.id, GroupState.CANCELLED)
+        stream.begin(group.id, GroupState.CANCELLED)
     elif group.state is GroupState.RUNNING:
-        stream.set(group.id, BACK)
+        stream.begin(group.id, BACK)
     elif group.state is STUCK:
-        stream.set(group.id, random.choice([BACK, *ended]))
+        stream.begin(group.id, random.choice([BACK, *ended]))
     elif group.state is BACK:
-        stream.set(group.id, random.choice(ended))
+        stream.begin(group.id, random.choice(ended))
     elif purges:
         del stream.groups[group.id]
+
+
+def set_by_hand(stream: FakeStream, name: str, state: GroupState) -> None:
+    stream.begin(name, state)
+    stream.make(stream.begun[-1])
 
 
 def test_after_a_change_by_hand_only_that_group_is_read() -> None:
@@ -263,9 +313,53 @@ def test_after_a_change_by_hand_only_that_group_is_read() -> None:
         ("g6", GroupState.CANCELLED, 0),
     ):
         stream.read.clear()
-        stream.set(name, state)
+        set_by_hand(stream, name, state)
         run(stream, lambda _: STUCK)
         assert len(stream.read) == read, stream.read
+        assert not stream.changes
+
+
+def test_a_run_without_new_groups_and_changes_reads_no_group() -> None:
+    stream = FakeStream()
+    stream.submit("stuck", Rows(frozenset({1})), STUCK)
+    for number in range(1, 20):
+        stream.submit(f"g{number}", Rows(frozenset({1, number})))
+    first = run(stream, lambda _: STUCK)
+    requests: list[None] = []
+    stream.at_request = lambda: requests.append(None)
+    assert run(stream, lambda _: STUCK) == first
+    # The next sequence, and what is kept.
+    assert len(requests) == 2
+    assert first.groups == 19
+
+
+def test_a_change_that_is_made_after_a_run_has_seen_its_note_is_not_missed() -> None:
+    stream = FakeStream()
+    for number in (1, 2):
+        stream.submit(f"g{number}", Rows(frozenset({1})), STUCK if number == 1 else SUBMITTED)
+    run(stream, lambda _: STUCK)
+    stream.begin("g1", BACK)
+    for _ in range(2):
+        run(stream, lambda _: STUCK)
+    stream.make(stream.begun[0])
+    run(stream, lambda _: GroupState.DONE)
+    assert stream.groups["g2"].state is GroupState.DONE
+    assert not stream.changes
+
+
+def test_a_run_that_has_lost_its_lock_does_not_overwrite_what_a_later_one_keeps() -> None:
+    stream = FakeStream()
+    stream.submit("stuck", Rows(None), STUCK)
+    slow = stream.kept_groups()
+    assert slow.unchanged(stream.next_sequence()) is None
+    late = OpenGroups(cast("Any", stream), slow.read(lambda _: None), 2)
+    late.execute(lambda _: [])
+    set_by_hand(stream, "stuck", GroupState.ROLLED_BACK)
+    run(stream, lambda _: GroupState.DONE)
+    slow.keep(late.held, late.waiting())
+    stream.submit("new", Rows(frozenset({1})))
+    run(stream, lambda _: GroupState.DONE)
+    assert stream.groups["new"].state is GroupState.DONE
 
 
 def test_a_run_is_told_of_groups_that_somebody_has_ended() -> None:
@@ -274,8 +368,8 @@ def test_a_run_is_told_of_groups_that_somebody_has_ended() -> None:
     for number in range(1, 4):
         stream.submit(f"g{number}", Rows(frozenset({1, number})))
     run(stream, lambda name: STUCK if name == "g1" else GroupState.DONE)
-    stream.set("g1", GroupState.ROLLED_BACK)
-    stream.set("g2", GroupState.CANCELLED)
+    set_by_hand(stream, "g1", GroupState.ROLLED_BACK)
+    set_by_hand(stream, "g2", GroupState.CANCELLED)
     run(stream, lambda _: GroupState.DONE)
     assert {("g1", 1), ("g2", 2)} <= stream.passed
 
@@ -286,9 +380,10 @@ def test_an_id_that_is_submitted_again_has_the_place_of_the_new_group() -> None:
     stream.submit("again", Rows(frozenset({1})))
     stream.submit("before", Rows(frozenset({1, 7})))
     run(stream, lambda _: GroupState.DONE)
+    set_by_hand(stream, "again", GroupState.CANCELLED)
     del stream.groups["again"]
     stream.submit("again", Rows(frozenset({7})))
-    stream.set("stuck", GroupState.ROLLED_BACK)
+    set_by_hand(stream, "stuck", GroupState.ROLLED_BACK)
     order: list[str] = []
 
     def ends(name: str) -> GroupState:

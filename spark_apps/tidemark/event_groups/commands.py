@@ -19,6 +19,7 @@ from tidemark.event_groups.execution.rollback import is_needed
 from tidemark.event_groups.execution.run import lock_of, run_event_groups
 from tidemark.event_groups.operating import preview
 from tidemark.event_groups.stream.history import existing
+from tidemark.event_groups.stream.holding import HeldGroups
 from tidemark.event_groups.stream.owned_tables import OwnedTables, Users
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
 from tidemark.event_groups.stream.store import Stream
@@ -223,13 +224,15 @@ def _change(
             ensure_locked()
             # A run that died may have noted it of the events alone.
             newest = stored.newest_write_time(name) if then.has_ended else 0
+            HeldGroups(run, stored).note_change(group.version)
             if not stored.set_state(
                 *(name, group.state, then, reason),
                 last_write_time=newest or None,
                 is_cancelled=is_cancelled,
+                version=group.version,
             ):
                 raise InvalidInput(
-                    f"the group {name} is {stored.state_of(name)[0]} meanwhile",
+                    f"the group {name} was changed meanwhile: it is {stored.state_of(name)[0]}",
                     where=f"stream {stream}",
                     do="look at its status, and decide once more",
                 )

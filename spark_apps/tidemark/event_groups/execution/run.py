@@ -16,7 +16,7 @@ from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
-from tidemark.event_groups.stream.holding import Held, HeldGroups, Known, OpenGroups
+from tidemark.event_groups.stream.holding import HeldGroups, Known, OpenGroups, Waiting
 from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
 from tidemark.event_groups.stream.store import EndedGroup, Stream
@@ -50,12 +50,14 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         ThreadPoolExecutor(_PARALLEL, thread_name_prefix="group") as groups_pool,
         ThreadPoolExecutor(_PARALLEL * EVENTS_AT_ONCE, thread_name_prefix="event") as events_pool,
     ):
+        first_new = stream.next_sequence()
+        held_groups = HeldGroups(run, stream)
+        if (waiting := held_groups.unchanged(first_new)) is not None:
+            return _outcome(ended, lines, waiting, first_new)
         times = GroupTimes(stream.last_write_time())
         together = _Together(run, stream, locks.check, groups_pool, events_pool, times)
-        first_new = stream.next_sequence()
         pass_by = _passing(stream, times, locks.check)
-        held_groups = HeldGroups(run, stream)
-        open_groups = OpenGroups(stream, held_groups.read(pass_by), pass_by)
+        open_groups = OpenGroups(stream, held_groups.read(pass_by), first_new, pass_by)
 
         def execute(part: list[StoredGroup]) -> list[StoredGroup]:
             run.say(f"{len(part)} groups from {part[0].id} on")
@@ -73,8 +75,9 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
             min([first_new, *(group.sequence for group in held.groups)]), times.newest
         )
         locks.check()
-        held_groups.keep(held, open_groups.reached)
-    return _outcome(ended, lines, held, open_groups.unread())
+        waiting = open_groups.waiting()
+        held_groups.keep(held, waiting)
+    return _outcome(ended, lines, waiting, first_new)
 
 
 def _passing(
@@ -146,10 +149,10 @@ class _Together:
         return group
 
 
-def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread: int) -> Outcome:
-    """Return the outcome; `unread` groups after those that are held were not looked at."""
-    stuck = held.stuck
-    waiting = len(held.groups) - len(stuck) + unread
+def _outcome(
+    ended: dict[GroupState, int], lines: list[str], found: Waiting, next_sequence: int
+) -> Outcome:
+    waiting = found.in_all(next_sequence)
     counts = {f"groups_{state.replace('-', '_')}": number for state, number in ended.items()}
     counts["groups_held"] = waiting
     total = sum(ended.values())
@@ -157,7 +160,7 @@ def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread:
     if waiting:
         lines.append(
             f"{counted(waiting, 'group')} cannot run before groups are rolled back, such as"
-            f" {stuck[0].id}: see its status; if its rollback has failed, retry or settle it"
+            f" {found.stuck}: see its status; if its rollback has failed, retry or settle it"
         )
     pieces = PieceCounts(total, total - failed, waiting, failed)
     shown = shortened(lines, _NAMED)
@@ -171,12 +174,13 @@ def _outcome(ended: dict[GroupState, int], lines: list[str], held: Held, unread:
 
 
 def _shown(stream: Stream) -> Outcome:
-    open_groups = OpenGroups(stream, Known())
+    next_sequence = stream.next_sequence()
+    open_groups = OpenGroups(stream, Known(), next_sequence)
     parts = open_groups.next_parts()
     lines = [
         f"together: {', '.join(one.item.id for one in part[:_NAMED])}" for part in parts[:_NAMED]
     ]
     may_run = sum(map(len, parts))
-    held = len(open_groups.held.groups) + open_groups.unread()
-    counts = {"groups_open": may_run, "groups_held": held}
+    waiting = open_groups.waiting().in_all(next_sequence)
+    counts = {"groups_open": may_run, "groups_held": waiting}
     return Outcome(RunState.PLANNED, PieceCounts(may_run), counts, lines)

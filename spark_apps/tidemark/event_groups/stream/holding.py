@@ -1,7 +1,8 @@
 """Which open groups a run may execute, and which it holds.
 
-Held are those that are not rolled back, and what waits for them. A run keeps the rows of what it
-holds, so that the next one reads only the states of these groups.
+Held are those that are not rolled back, and what waits for them. A run keeps what it reports of
+them, which the next one reports as well if nothing has happened since. Otherwise that one needs
+the rows of these groups, which are also kept, and reads only their states.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
+from uuid import UUID, uuid4
 
 from tidemark import clock
+from tidemark.cassandra import conditional
+from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.event_groups.definition.row_keys import RowKey
 from tidemark.event_groups.stream.chunks import Extent, Occupied, chunks
-from tidemark.event_groups.stream.states import GroupState, StoredGroup
+from tidemark.event_groups.stream.states import GroupState, StoredGroup, Version
 from tidemark.event_groups.stream.store import EndedGroup, Place, Stream
 
 MOST_EVENTS = 200
@@ -28,7 +32,7 @@ _TOGETHER = 1000
 MAX_BYTES = 1024 * 1024
 """The most bytes that are kept of a stream: they are one cell of Cassandra's."""
 _WAITING = {GroupState.SUBMITTED, GroupState.ROLLBACK_FAILED}
-"""The states in which a held group stays held, as long as no other one's state changes."""
+"""The states in which a held group stays held until somebody changes the state of one by hand."""
 
 
 class OpenGroup(NamedTuple):
@@ -74,9 +78,8 @@ class Held:
         self.extents: list[Extent[OpenGroup]] = []
         self._is_everything = False
         self._occupied = Occupied[OpenGroup]()
-        self._in_occupied = 0
 
-    def as_text(self, reached: int | None) -> str:
+    def as_text(self, reached: int) -> str:
         """Return the groups and their rows as JSON; `reached` is as of `Known`."""
         groups = [
             (
@@ -102,7 +105,7 @@ class Held:
 
         One that is held is held from then on. Groups are given in the order of the stream.
         """
-        found = group.item if group.item.is_stuck else self._meeting(group)
+        found = group.item if group.item.is_stuck else self._occupied.meeting(group)
         if found is not None:
             self.take([group])
         return found
@@ -111,18 +114,8 @@ class Held:
         """Hold groups of which it is known that they cannot be executed."""
         self.extents += groups
         self._is_everything |= any(group.rows is None for group in groups)
-
-    def _meeting(self, group: Extent[OpenGroup]) -> OpenGroup | None:
-        # Most runs meet no new group: their rows are indexed for the first that needs them.
-        for extent in self.extents[self._in_occupied :]:
-            self._occupied.add(extent)
-        self._in_occupied = len(self.extents)
-        return self._occupied.meeting(group)
-
-    @property
-    def stuck(self) -> list[OpenGroup]:
-        """Return those for which the others wait."""
-        return [group for group in self.groups if group.is_stuck]
+        for group in groups:
+            self._occupied.add(group)
 
 
 class Known(NamedTuple):
@@ -131,12 +124,30 @@ class Known(NamedTuple):
     Attributes:
         groups: those that an earlier run has held and that have not ended, in their order.
         reached: the sequence up to which all other groups have ended; None if nothing is known.
-        all_wait: whether none of the groups can be executed, since no state has changed.
     """
 
     groups: Sequence[Extent[OpenGroup]] = ()
     reached: int | None = None
-    all_wait: bool = False
+
+
+class Waiting(NamedTuple):
+    """What waits in a stream at the end of a run.
+
+    Attributes:
+        groups: how many of the groups that were read wait for others.
+        stuck: the id of one of these others; None if there is none.
+        reached: the sequence up to which groups were read.
+        is_enough: whether no group after these can be executed.
+    """
+
+    groups: int
+    stuck: str | None
+    reached: int
+    is_enough: bool
+
+    def in_all(self, next_sequence: int) -> int:
+        """Return how many groups wait before a sequence, also those that no run has read."""
+        return self.groups + max(next_sequence - 1 - self.reached, 0) * self.is_enough
 
 
 def as_known(text: str) -> Known:
@@ -165,25 +176,50 @@ class HeldGroups:
         """Bind to a run and a stream."""
         self._control, self._run_id, self._stream = run.control, run.run_id, stream
         self._table = table(run.settings.keyspace, "event_group_held")
+        self._last_kept: UUID | None = None
         self._text: str | None = None
+        self._changes: set[Version] = set()
+
+    def note_change(self, version: Version) -> None:
+        """Note that the state of a group is about to be changed by hand.
+
+        It comes before the change, which must not be made to a later version: a run deletes the
+        note once the group has one.
+        """
+        self._control.execute(
+            f"UPDATE {self._table} SET changes = changes + ? WHERE stream = ?",
+            ({version}, self._stream.name),
+        )
+
+    def unchanged(self, next_sequence: int) -> Waiting | None:
+        """Return what waited at the end of the last run; None if this one may have work.
+
+        A run asks for it first: before it reads any group.
+
+        Args:
+            next_sequence: of the group that is submitted next.
+        """
+        found = self._read("waiting, changes, change_id")
+        self._last_kept = found.get("change_id")
+        self._changes = {Version(*one) for one in found.get("changes") or ()}
+        if found.get("waiting") is None or self._changes:
+            return None
+        waiting = Waiting(**json.loads(found["waiting"]))
+        has_new = next_sequence != waiting.reached + 1
+        return None if has_new and not waiting.is_enough else waiting
 
     def read(self, ended: Callable[[Sequence[EndedGroup]], None]) -> Known:
         """Return what the last run has kept; read again are only groups of another state now.
 
         Somebody may have retried, settled or cancelled them; the last run may have executed them
-        and died, and its text may be older than another's, whose clock was ahead.
+        and died.
 
         Args:
             ended: called with those that have ended.
         """
-        rows = self._control.execute(
-            f"SELECT held_groups, writetime(updated_at) AS written FROM {self._table}"
-            " WHERE stream = ?",
-            (self._stream.name,),
-        )
-        if rows:
-            self._control.write_times.pass_by(rows[0]["written"] or 0)
-        self._text = rows[0]["held_groups"] if rows else None
+        # Before their states: a change that is not made by now stays noted.
+        self._changes -= self._stream.versions({one.id for one in self._changes})
+        self._text = self._read("held_groups").get("held_groups")
         if self._text is None:
             return Known()
         kept = as_known(self._text)
@@ -199,21 +235,40 @@ class HeldGroups:
             for place, group in self._stream.not_ended(changed, ended).items()
         }
         groups = sorted((as_kept | read).values(), key=lambda one: one.item.sequence)
-        all_wait = len(as_kept) == len(kept.groups) and {*states.values()} <= _WAITING
-        return Known(groups, kept.reached, all_wait)
+        return Known(groups, kept.reached)
 
-    def keep(self, held: Held, reached: int | None) -> None:
-        """Keep the groups that cannot be executed; `reached` is as of `Known`."""
-        text = held.as_text(reached) if held.groups else None
+    def _read(self, columns: str) -> Row:
+        found = self._control.execute(
+            f"SELECT {columns} FROM {self._table} WHERE stream = ?", (self._stream.name,)
+        )
+        return found[0] if found else {}
+
+    def keep(self, held: Held, waiting: Waiting) -> None:
+        """Keep the groups that cannot be executed, and what is reported of them.
+
+        It is left out if another run has kept something since this one began: one of the two has
+        lost the lock, and does not know it yet.
+        """
+        text = held.as_text(waiting.reached) if held.groups else None
         if text is not None and len(text) > MAX_BYTES:
             text = None
-        if text == self._text:
-            return
-        self._control.execute(
-            f"UPDATE {self._table} SET held_groups = ?, run_id = ?, updated_at = ?"
-            " WHERE stream = ?",
-            (text, self._run_id, clock.now(), self._stream.name),
+        all_wait = all(group.state in _WAITING for group in held.groups)
+        key = {"stream": self._stream.name}
+        values = {
+            **({} if text == self._text else {"held_groups": text}),
+            "waiting": json.dumps(waiting._asdict()) if all_wait else None,
+            "change_id": uuid4(),
+            "run_id": self._run_id,
+            "updated_at": clock.now(),
+        }
+        is_kept = conditional.compare_and_set(
+            self._control, self._table, key, values, expected={"change_id": self._last_kept}
         )
+        if is_kept and self._changes:
+            self._control.execute(
+                f"UPDATE {self._table} SET changes = changes - ? WHERE stream = ?",
+                (self._changes, self._stream.name),
+            )
 
 
 class OpenGroups:
@@ -223,15 +278,21 @@ class OpenGroups:
         self,
         stream: Stream,
         known: Known,
+        next_sequence: int,
         ended: Callable[[Sequence[EndedGroup]], None] = lambda groups: None,
     ) -> None:
-        """Begin with what is known; `ended` is called with groups between them that have ended."""
+        """Begin with what is known.
+
+        Args:
+            stream: the stream.
+            known: what is known of it.
+            next_sequence: of the group that was submitted next when nothing had been read yet.
+            ended: called with groups between those that are open that have ended.
+        """
         self._stream, self._ended = stream, ended
-        self.held, self.reached = Held(), known.reached
-        self._known = known.groups
-        if known.all_wait:
-            self.held.take(known.groups)
-            self._known = ()
+        self.held = Held()
+        self._known, self._reached = known.groups, known.reached
+        self._last = next_sequence - 1
         self._may_run: Sequence[Extent[OpenGroup]] = ()
 
     def execute(self, execute: Callable[[list[StoredGroup]], list[StoredGroup]]) -> None:
@@ -259,14 +320,15 @@ class OpenGroups:
 
     def _read(self) -> list[Extent[OpenGroup]]:
         found = []
-        first = None if self.reached is None else self.reached + 1
+        first = None if self._reached is None else self._reached + 1
         for group in self._stream.open(first, self._ended):
-            self.reached = group.sequence
+            self._reached = group.sequence
             extent = extent_of(group)
             if self.held.holder(extent) is None:
                 found.append(extent)
             if len(found) == _TOGETHER or self.held.are_enough:
-                break
+                return found
+        self._reached = max(self._reached or 0, self._last)
         return found
 
     def _loaded(self, part: Sequence[Extent[OpenGroup]]) -> list[StoredGroup]:
@@ -285,6 +347,12 @@ class OpenGroups:
         self._may_run = [group for group in later if newly.holder(group) is None]
         self.held.take(newly.extents)
 
-    def unread(self) -> int:
-        """Return how many groups nobody has read, as too many are held."""
-        return self._stream.count_after(self.reached or 0) if self.held.are_enough else 0
+    def waiting(self) -> Waiting:
+        """Return what waits once everything is executed that may be."""
+        stuck = [group.id for group in self.held.groups if group.is_stuck]
+        return Waiting(
+            len(self.held.groups) - len(stuck),
+            next(iter(stuck), None),
+            self._reached or 0,
+            self.held.are_enough,
+        )

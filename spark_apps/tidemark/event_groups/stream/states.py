@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from tidemark.cassandra.serialized import Serialized
 from tidemark.event_groups.definition.file import Definition
@@ -50,6 +51,18 @@ class EventState(StrEnum):
     ROLLBACK_FAILED = "rollback-failed"
 
 
+class Version(NamedTuple):
+    """A group as it is until the next change of its state; it may come to the same state again.
+
+    Attributes:
+        id: of the group.
+        change_id: of the change that has made it so; None if that was before there were such ids.
+    """
+
+    id: str
+    change_id: UUID | None
+
+
 @dataclass(frozen=True)
 class StoredGroup:
     """A group of the stream; `is_cancelled` says that somebody wants all of it taken back."""
@@ -60,6 +73,13 @@ class StoredGroup:
     definition: Definition
     reason: str
     is_cancelled: bool = False
+    change_id: UUID | None = None
+    """As of `Version`."""
+
+    @property
+    def version(self) -> Version:
+        """Return what no later change leaves as it is."""
+        return Version(self.id, self.change_id)
 
     @property
     def takes_back_all(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
+from uuid import uuid4
 
 from tidemark import clock
 from tidemark.cassandra import conditional
@@ -23,6 +24,7 @@ from tidemark.event_groups.stream.states import (
     GroupState,
     StoredEvent,
     StoredGroup,
+    Version,
     as_json,
 )
 
@@ -55,9 +57,8 @@ class Stream:
         )
         self.images = BeforeImages(run, name)
         self._read = (
-            "SELECT id, sequence, state, definition, reason, is_cancelled, last_write_time"
-            f" FROM {self._groups}"
-            " WHERE stream = ? AND id = ?"
+            "SELECT id, sequence, state, definition, reason, is_cancelled, change_id,"
+            f" last_write_time FROM {self._groups} WHERE stream = ? AND id = ?"
         )
 
     def submit(self, definition: Definition) -> tuple[int, bool]:
@@ -74,6 +75,7 @@ class Stream:
         values = {
             "state": GroupState.SUBMITTED,
             "definition": text,
+            "change_id": uuid4(),
             "run_id": self._run.run_id,
             "submitted_at": clock.now(),
         }
@@ -201,6 +203,14 @@ class Stream:
         rows = self._open_of(answers, places, ended)
         return {_place(row): GroupState(row["state"]) for row in rows}
 
+    def versions(self, names: Iterable[str]) -> set[Version]:
+        """Return the versions of some groups, of those that are there."""
+        answers = self._control.execute_many(
+            f"SELECT id, change_id FROM {self._groups} WHERE stream = ? AND id = ?",
+            [(self.name, name) for name in names],
+        )
+        return {Version(**row) for found in answers for row in found}
+
     def _not_ended(
         self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
     ) -> list[Row]:
@@ -226,10 +236,6 @@ class Stream:
             f"SELECT open_from FROM {self._order} WHERE stream = ? LIMIT 1", (self.name,)
         )
         return (found[0]["open_from"] or 0) if found else 0
-
-    def count_after(self, sequence: int) -> int:
-        """Return how many groups were submitted after a sequence."""
-        return self.next_sequence() - 1 - sequence
 
     def last_write_time(self) -> int:
         """Return a write time after which no group has written that ended below `open_from`.
@@ -294,6 +300,7 @@ class Stream:
         *,
         last_write_time: int | None = None,
         is_cancelled: bool = False,
+        version: Version | None = None,
     ) -> bool:
         """Change the state of a group, unless it is another one than expected.
 
@@ -307,6 +314,7 @@ class Stream:
             reason: why it has not ended as a whole.
             last_write_time: the newest write time of the group; None if it has written nothing.
             is_cancelled: whether somebody wants all of it taken back.
+            version: the only one that is to be changed; None if it may be any in that state.
 
         Returns:
             whether it is in the new state.
@@ -315,6 +323,7 @@ class Stream:
         values = {
             "state": state,
             "reason": reason or None,
+            "change_id": uuid4(),
             "run_id": self._run.run_id,
             "updated_at": now,
             "ended_at": now if state.has_ended else None,
@@ -322,8 +331,9 @@ class Stream:
             **({"is_cancelled": True} if is_cancelled else {}),
         }
         key = {"stream": self.name, "id": name}
+        as_read = {} if version is None else {"change_id": version.change_id}
         return conditional.compare_and_set(
-            self._control, self._groups, key, values, expected={"state": expected}
+            self._control, self._groups, key, values, expected={"state": expected, **as_read}
         )
 
     def win_over_earlier_runs(self, name: str) -> None:
@@ -403,4 +413,5 @@ def _stored(row: Row) -> StoredGroup:
     return StoredGroup(
         *(row["id"], row["sequence"], state, definition, row["reason"] or ""),
         is_cancelled=bool(row["is_cancelled"]),
+        change_id=row["change_id"],
     )
