@@ -103,19 +103,24 @@ class Doors:
         """The URL of its server."""
         return str(self.airflow.url())
 
+    @property
+    def home(self) -> Path:
+        """The directory of its files, with the database."""
+        return Path(self.environment["AIRFLOW_HOME"])
+
     def password(self, user: str) -> str:
         """Return the password of a user."""
-        file = configuration.passwords_file(Path(self.environment["AIRFLOW_HOME"]))
+        file = configuration.passwords_file(self.home)
         return str(json.loads(file.read_text())[user])
 
     def lines_of(self, name: str) -> list[Any]:
         """Return what stands in a file below Airflow's home, a value a line."""
-        file = Path(self.environment["AIRFLOW_HOME"]) / name
+        file = self.home / name
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def condition(self) -> str:
         """Return the end of the logs of Airflow's processes, which of them run, and what waits."""
-        home = Path(self.environment["AIRFLOW_HOME"])
+        home = self.home
         names = ("dag-processor", "scheduler")
         logs = [processes.log_tail(home / "logs" / f"{name}.log", 30) for name in names]
         run = [f"{name}: {processes.running(name, home / 'run') or 'has ended'}" for name in names]

@@ -192,7 +192,7 @@ def test_own_pages_and_programs_are_not_taken_for_foreign_ones(doors: Doors) -> 
 def test_files_of_airflow_are_its_users_own_and_the_logs_of_its_servers_have_no_password(
     doors: Doors,
 ) -> None:
-    home = Path(doors.environment["AIRFLOW_HOME"])
+    home = doors.home
     assert list(reachable(home)) == []
     assert configuration.passwords_file(home).stat().st_mode & 0o777 == 0o600
     logs = list((home / "logs").glob("*.log"))
@@ -203,7 +203,7 @@ def test_files_of_airflow_are_its_users_own_and_the_logs_of_its_servers_have_no_
 
 
 def test_ports_of_airflow_are_those_of_this_machine(doors: Doors) -> None:
-    run = Path(doors.environment["AIRFLOW_HOME"]) / "run"
+    run = doors.home / "run"
     for name in ("api-server", "scheduler", "dag-processor", "triggerer"):
         process = processes.running(name, run)
         assert process is not None

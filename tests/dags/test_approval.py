@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ def waiting(doors: Doors) -> str:
     rest.wait_until(f"{run_id} to ask", PATIENCE_S, asks)
     # Airflow 3.3 fails a task whose answer comes before the scheduler has seen it parked.
     parked = f"TaskInstance Finished: dag_id=purge, task_id=approve, run_id={run_id},"
-    log = Path(doors.environment["AIRFLOW_HOME"]) / "logs" / "scheduler.log"
+    log = doors.home / "logs" / "scheduler.log"
     rest.wait_until(f"{run_id} to be parked", PATIENCE_S, lambda: parked in log.read_text() or None)
     assert rest.task_state(doors.client, "purge", run_id, "purge") is None
     asked = rest.call(doors.client, "GET", f"dags/purge/dagRuns/{run_id}/{DETAILS}")

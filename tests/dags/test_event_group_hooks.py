@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import uuid
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from airflow.sdk import Connection
 
 from embedded.airflow import rest
+from tests.dags.asset_events import all_events
 from tests.dags.conftest import PATIENCE_S, Doors
 from tests.dags.test_operator import wait_for_application
 from tidemark.event_groups.execution.failure import EventFailed
@@ -43,11 +41,7 @@ def test_an_event_of_an_asset_is_created(doors: Doors, monkeypatch: pytest.Monke
     own = str(uuid.uuid4())
     window = {"window_start": "2013-01-01T00:00:00Z", "window_end": "2013-01-02T00:00:00Z"}
     airflow_of(doors, monkeypatch).create_asset_event("tidemark://validated", {"id": own, **window})
-    # As in test_operator.events_of: the server does not tell events while they start a run.
-    database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
-        found = reader.execute("SELECT extra FROM asset_event").fetchall()
-    assert own in [json.loads(extra).get("id") for (extra,) in found]
+    assert own in [event.get("id") for event in all_events(doors.home)]
 
 
 def test_what_airflow_refuses_is_told_in_one_line(

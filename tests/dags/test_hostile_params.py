@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -41,7 +40,7 @@ def test_fields_reach_the_application_as_they_are(doors: Doors) -> None:
     assert arguments.count("--apply") == len(values)
     log = rest.task_log(doors.client, "reconcile", run_id, "reconcile")
     assert doors.environment["TIDEMARK_CASSANDRA_PASSWORD"] not in log
-    assert not list(Path(doors.environment["AIRFLOW_HOME"]).rglob("broken_in"))
+    assert not list(doors.home.rglob("broken_in"))
 
 
 def test_names_of_projections_are_never_options(doors: Doors) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from embedded.airflow import rest
+from tests.dags.asset_events import events_of, started_by
 from tests.dags.conftest import LINEAGE, PAGES, PATIENCE_S, Doors
 from tests.dags.fake_application import (
     APPROVAL,
@@ -67,34 +66,6 @@ def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
     return rest.wait_until(f"{dag_id} {run_id}", PATIENCE_S, probe)
 
 
-def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-    """Return what the asset events say that a run has caused."""
-    # Read from Airflow's database: its server answers with an error as long as a run that an event
-    # has caused is queued, because its description of an event needs the start date of the run.
-    database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
-    query = "SELECT extra FROM asset_event WHERE source_dag_id = ? AND source_run_id = ?"
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
-        return [json.loads(extra) for (extra,) in reader.execute(query, (dag_id, run_id))]
-
-
-def started_by(doors: Doors, dag_id: str, run_id: str) -> str:
-    """Return the id of the run that the asset event of a run has started."""
-    database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
-    query = (
-        "SELECT dag_run.run_id FROM dag_run"
-        " JOIN dagrun_asset_event ON dagrun_asset_event.dag_run_id = dag_run.id"
-        " JOIN asset_event ON asset_event.id = dagrun_asset_event.event_id"
-        " WHERE asset_event.source_dag_id = ? AND asset_event.source_run_id = ?"
-    )
-
-    def probe() -> str | None:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
-            run_ids = reader.execute(query, (dag_id, run_id)).fetchall()
-        return str(run_ids[0][0]) if run_ids else None
-
-    return rest.wait_until(f"the run after {dag_id} {run_id}", PATIENCE_S, probe)
-
-
 def wait_for_page(doors: Doors, page: list[Any]) -> None:
     """Wait until somebody was called: for which run, and whether for a deadline."""
     rest.wait_until("the page", PATIENCE_S, lambda: page in doors.lines_of(PAGES) or None)
@@ -134,10 +105,7 @@ def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) ->
 def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) -> None:
     run_id = run_over(doors, "project", "2013")
     assert rest.task_state(doors.client, "project", run_id, "project", 0) == "success"
-    # Airflow tells the asset just after the task has its state.
-    events = rest.wait_until(
-        "the events of both assets", PATIENCE_S, lambda: events_of(doors, "project", run_id) or None
-    )
+    events = events_of(doors.home, "project", run_id)
     done = {
         "window_start": "2013-01-01T00:00:00Z",
         "window_end": "2013-01-02T00:00:00Z",
@@ -159,7 +127,7 @@ def test_dry_run_and_nothing_to_do_end_as_skipped_without_an_event(doors: Doors)
     for run_id, reason in reasons.items():
         assert rest.task_state(doors.client, "project", run_id, "project", 0) == "skipped"
         assert reason in rest.task_log(doors.client, "project", run_id, "project", map_index=0)
-        assert events_of(doors, "project", run_id) == []
+        assert events_of(doors.home, "project", run_id) == []
 
 
 def test_failed_application_is_retried_and_shows_its_own_error(doors: Doors) -> None:
@@ -187,17 +155,17 @@ def test_failed_run_updates_its_asset_with_what_it_completed(doors: Doors) -> No
             "window_end": f"{PARTLY_DONE}-01-{day:02}T00:00:00Z",
             "run_id": f"{dag_id}/{run_id}/1{mapped}",
         }
-        events = events_of(doors, dag_id, run_id)
+        events = events_of(doors.home, dag_id, run_id)
         assert events == [completed] * (2 if dag_id == "project" else 1)
         wait_for_page(doors, [run_id, False])
         if dag_id != "project":
-            run_id = started_by(doors, dag_id, run_id)
+            run_id = started_by(doors.home, dag_id, run_id)
 
 
 def test_run_that_completed_nothing_updates_no_asset(doors: Doors) -> None:
     run_id = run_over(doors, "tag_write", BROKEN)
     assert rest.wait_for_run(doors.client, "tag_write", run_id, PATIENCE_S)["state"] == "failed"
-    assert events_of(doors, "tag_write", run_id) == []
+    assert events_of(doors.home, "tag_write", run_id) == []
 
 
 def test_replicated_time_buckets_start_the_projections_of_topics_once(doors: Doors) -> None:
@@ -216,8 +184,8 @@ def test_replicated_time_buckets_start_the_projections_of_topics_once(doors: Doo
         run_id = replicated(hour)
         end = f"2013-01-01T0{hour}:00:00Z"
         run = {"window_start": begin, "window_end": end, "run_id": f"replicate/{run_id}/1"}
-        assert events_of(doors, "replicate", run_id) == [{**run, "topics": {"orders": end}}]
-        project = started_by(doors, "replicate", run_id)
+        assert events_of(doors.home, "replicate", run_id) == [{**run, "topics": {"orders": end}}]
+        project = started_by(doors.home, "replicate", run_id)
         assert rest.wait_for_run(doors.client, "project", project, PATIENCE_S)["state"] == "success"
         report = rest.xcom(doors.client, "project", project, "project", "report", 0)
         assert option(report["details"]["arguments"], "--projection") == "orders_of_a_topic"
@@ -226,7 +194,7 @@ def test_replicated_time_buckets_start_the_projections_of_topics_once(doors: Doo
         assert len(rest.task_states(doors.client, "project", project, "project")) == 1
         begin = end
     nothing_new = replicated(5)
-    assert events_of(doors, "replicate", nothing_new) == []
+    assert events_of(doors.home, "replicate", nothing_new) == []
     definition.unlink()
 
 

@@ -133,7 +133,7 @@ def docs(doors: Doors) -> Iterator[Path]:
     directory.mkdir(exist_ok=True)
     own, link = directory / "own.html", directory / "link.html"
     own.write_text("<p>what only readers may see</p>")
-    link.symlink_to(Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db")
+    link.symlink_to(doors.home / "airflow.db")
     yield directory
     own.unlink()
     link.unlink()

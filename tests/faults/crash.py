@@ -4,7 +4,8 @@ Usage: `crash.py SEAM SCRIPT ARGUMENT...`, in a process group of its own. When t
 has returned, the whole process group gets SIGKILL; with SEAM*CALLS, when it has returned so often.
 With SEAM@PID, the process PID gets SIGTERM instead (killed, it would lose its last ten seconds),
 and the application goes on without it. With SEAM! the process group gets SIGSTOP, right before the
-function is called. With SEAM~ the process itself gets SIGTERM when the function has returned.
+function is called; with SEAM!!, nothing stops what it sends then. With SEAM~ the process itself
+gets SIGTERM when the function has returned.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 
@@ -25,10 +27,13 @@ import psutil
 def kill_after(target: str) -> None:
     """Replace the seam's function by one that calls it and then kills the process group."""
     from tests.faults.seams import Seam
+    from tidemark.context import RunContext
 
     where, _, pid = target.partition("@")
     seam, _, calls = where.rstrip("!~").partition("*")
     owner, name = Seam[seam].place()
+    if target.endswith("!!"):
+        patch.object(RunContext, "stop_jobs").start()
     function = getattr(owner, name)
     passed = itertools.count(1)
 

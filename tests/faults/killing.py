@@ -48,8 +48,21 @@ def suspend_before(
     journal: Journal, seam: Seam, application: str, *arguments: str, **variables: str
 ) -> subprocess.Popen[str]:
     """Start an application, and wait until it has been suspended right before a seam."""
+    return _suspend(journal, f"{seam.name}!", application, *arguments, **variables)
+
+
+def suspend_sending(
+    journal: Journal, seam: Seam, application: str, *arguments: str
+) -> subprocess.Popen[str]:
+    """Suspend an application as `suspend_before` does; nothing stops what it sends at the seam."""
+    return _suspend(journal, f"{seam.name}!!", application, *arguments)
+
+
+def _suspend(
+    journal: Journal, where: str, application: str, *arguments: str, **variables: str
+) -> subprocess.Popen[str]:
     script = str(ROOT / "spark_apps" / f"{application}.py")
-    process = journal.start(_CRASH, f"{seam.name}!", script, *arguments, **variables)
+    process = journal.start(_CRASH, where, script, *arguments, **variables)
     state = psutil.Process(process.pid).status
 
     def is_suspended() -> bool:
@@ -57,7 +70,7 @@ def suspend_before(
         return state() == psutil.STATUS_STOPPED
 
     try:
-        wait_until(f"{application} to reach {seam.name}", is_suspended, deadline_s=300)
+        wait_until(f"{application} to reach {where}", is_suspended, deadline_s=300)
     except BaseException:
         _kill(process)
         raise

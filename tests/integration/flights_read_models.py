@@ -22,6 +22,12 @@ PAYLOAD = (
 MEASURES = ("departed", "delayed", "cancelled", "arrived", "dep_delay_sum", "arr_delay_sum")
 
 
+def tag_rows(journal: Journal) -> set[tuple[Any, ...]]:
+    """Return the tag views as `flights.expected_tag_rows` has them."""
+    names = ("tag_name", "timebucket", "persistence_id", "tag_pid_sequence_nr", "sequence_nr")
+    return {tuple(row[name] for name in names) for row in journal.rows("tag_views")}
+
+
 def assert_shipped(journal: Journal, events: Sequence[Event]) -> int:
     """Check the read models of include/sql/projections (modes bucket, upsert); return the rows."""
     expected = flights.expected_punctuality(events)

@@ -15,8 +15,14 @@ from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 
 APPLICATIONS = ("tag_write", "validate", "project", "purge")
-EVERY = (*APPLICATIONS, "reconcile")
 GOOD = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T01:00:00Z")
+OF_PEKKO = {
+    **dict.fromkeys(APPLICATIONS, GOOD),
+    "reconcile": ("check", *GOOD),
+    "cleanup": ("all-events", "--persistence-id", "a", "--apply"),
+}
+"""What applications do over a journal of Pekko, each with something to do."""
+EVERY = {**OF_PEKKO, "replicate": (), "run_event_groups": ()}
 WINDOWS = {
     "missing": ((), "no window (--window-start, --window-end)"),
     "half": (GOOD[:2], "no window"),
@@ -82,8 +88,7 @@ def _unchanged(journal: Journal, before: dict[str, list[Row]]) -> Iterator[None]
 
 def refused(journal: Journal, application: str, *options: str, **variables: str) -> str:
     """Run an application that must be refused, and return its only line."""
-    command = ("check",) if application == "reconcile" else ()
-    result = journal.run(application, *command, *options, **variables)
+    result = journal.run(application, *options, **variables)
     assert result.status != 0
     assert result.report["state"] == "failed"
     [line] = result.error_lines
@@ -106,14 +111,14 @@ def test_cassandra_unreachable(journal: Journal, application: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{free.getsockname()[1]}"
-        line = refused(journal, application, *GOOD, CASSANDRA_HOSTS=host)
+        line = refused(journal, application, *EVERY[application], CASSANDRA_HOSTS=host)
     assert line.startswith(f"{application.replace('_', '-')}: error: cannot reach Cassandra")
     assert host in line
 
 
 @pytest.mark.parametrize("application", EVERY)
 def test_wrong_credentials(journal: Journal, application: str) -> None:
-    line = refused(journal, application, *GOOD, CASSANDRA_PASSWORD="not-the-password")
+    line = refused(journal, application, *EVERY[application], CASSANDRA_PASSWORD="not-the-password")
     assert "Cassandra refuses user 'tidemark' with this password" in line
     assert "not-the-password" not in line
 
@@ -122,22 +127,26 @@ def test_wrong_credentials_are_not_tried_again(journal: Journal) -> None:
     assert journal.run("tag_write", *GOOD, CASSANDRA_PASSWORD="other").status == 2
 
 
-@pytest.mark.parametrize("application", EVERY)
+@pytest.mark.parametrize("application", OF_PEKKO)
 def test_keyspace_missing(journal: Journal, application: str) -> None:
-    line = refused(journal, application, *GOOD, JOURNAL_KEYSPACE="no_such_keyspace")
+    line = refused(
+        journal, application, *OF_PEKKO[application], JOURNAL_KEYSPACE="no_such_keyspace"
+    )
     assert "keyspace no_such_keyspace does not exist (TIDEMARK_JOURNAL_KEYSPACE)" in line
 
 
 @pytest.mark.parametrize("application", EVERY)
 def test_consistency_level_below_a_quorum(journal: Journal, application: str) -> None:
     """Below a quorum, old rows of locks, the ledger and fold states could be read."""
-    line = refused(journal, application, *GOOD, CASSANDRA_CONSISTENCY="ONE")
+    line = refused(journal, application, *EVERY[application], CASSANDRA_CONSISTENCY="ONE")
     assert "TIDEMARK_CASSANDRA_CONSISTENCY: choose one of QUORUM, LOCAL_QUORUM" in line
 
 
 @pytest.mark.parametrize("application", EVERY)
 def test_host_that_nobody_knows(journal: Journal, application: str) -> None:
-    line = refused(journal, application, *GOOD, CASSANDRA_HOSTS="no-such-host.invalid:9042")
+    line = refused(
+        journal, application, *EVERY[application], CASSANDRA_HOSTS="no-such-host.invalid:9042"
+    )
     assert "no such host (no-such-host.invalid:9042); check TIDEMARK_CASSANDRA_HOSTS" in line
 
 

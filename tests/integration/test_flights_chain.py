@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration import flights
 from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
-from tests.integration.flights_read_models import assert_shipped
+from tests.integration.flights_read_models import assert_shipped, tag_rows
 from tests.integration.support import Journal
 
 FLIGHTS = 1_800
@@ -26,16 +26,7 @@ def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> N
     journal, events = loaded.journal, loaded.events
     tagged, validated, projected = loaded.run_chain(*CHAIN)
 
-    assert {
-        (
-            row["tag_name"],
-            row["timebucket"],
-            row["persistence_id"],
-            row["tag_pid_sequence_nr"],
-            row["sequence_nr"],
-        )
-        for row in journal.rows("tag_views")
-    } == flights.expected_tag_rows(events)
+    assert tag_rows(journal) == flights.expected_tag_rows(events)
     assert tagged.report["counts"]["events_read"] == len(events)
     assert validated.report["counts"]["findings"] == 0
     assert journal.own_rows("finding") == []
@@ -107,6 +98,4 @@ def test_failed_check_holds_back_the_projections(
     repaired = journal.run("tag_write", *WINDOW, "--force")
     assert repaired.status == 0
     loaded.run_chain("validate", "project")
-    assert len(journal.rows("daily_punctuality")) == len(
-        flights.expected_punctuality(loaded.events)
-    )
+    assert_shipped(journal, loaded.events)
