@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal
+from tests.java_hash import java_hash
 from tests.unit.replication_model import Action
-from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
-from tidemark.partitioning.keys import java_hash
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class Reader:
         return numbers
 
     def _pointer(self, partition: int) -> int:
-        rows: Sequence[Row] = self._journal.control.execute(
+        rows: Sequence[dict[str, Any]] = self._journal.control.execute(
             f"SELECT offset FROM {self._pointers} WHERE topic = ? AND partition = ?",
             (self._topic.name, partition),
         )
         return rows[0]["offset"] if rows else -1
 
-    def _stored(self, key: str, first: int) -> Iterator[Row]:
+    def _stored(self, key: str, first: int) -> Iterator[dict[str, Any]]:
         head = self._head(key)
         if head is None:
             return
@@ -106,7 +106,7 @@ class Reader:
                 return
             segment = rows[-1]["seq_nr"] // size
 
-    def _head(self, key: str) -> Row | None:
+    def _head(self, key: str) -> dict[str, Any] | None:
         for segments in (10_000, 100):
             rows = self._journal.control.execute(
                 f"SELECT segment_size, delete_to FROM {self._heads}"

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import START
+from tests.java_hash import java_hash
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
-from tidemark.partitioning.keys import java_hash
 
 TOPIC = "orders"
 SIZE = 3

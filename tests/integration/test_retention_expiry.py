@@ -16,10 +16,10 @@ from tests.integration.contexts import context
 from tests.integration.projections import Projections
 from tests.integration.support import Journal
 from tests.integration.test_project_sources import LOG, LOG_TABLE
+from tests.java_hash import java_hash
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.partitioning.keys import java_hash
 from tidemark.retention.kafka_journal import expiry
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.target import TargetPlan

@@ -19,7 +19,7 @@ from tests.integration.projections import (
     Projections,
     event,
 )
-from tidemark.partitioning.keys import java_hash
+from tests.java_hash import java_hash
 from tidemark.retention.needs.events import EventNeeds, needed
 from tidemark.spark.local_rows import local_rows
 

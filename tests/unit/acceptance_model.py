@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidemark.projection.acceptance.rule import Validation
+ACCEPTED, DUPLICATE, REJECTED = "Accepted", "Duplicate", "RejectedSeqNr"
+REJECTED_BACKTRACKING = "RejectedBacktrackingSeqNr"
+"""The results, by the names that Pekko's projections use."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def reached(series: Series) -> int:
     return current
 
 
-def judge(series: Series) -> list[Validation]:
+def judge(series: Series) -> list[str]:
     """Return the result of each event that is `there`, in the order given."""
     present = [event for event in series.events if event.there]
     base, end = _base(series), reached(series)
@@ -67,12 +69,12 @@ def _base(series: Series) -> int:
     return min(series.deleted_to, lowest - 1)
 
 
-def _result(event: Seen, base: int, end: int) -> Validation:
+def _result(event: Seen, base: int, end: int) -> str:
     if event.number <= base:
-        return Validation.DUPLICATE
+        return DUPLICATE
     if event.number <= end:
-        return Validation.ACCEPTED
-    return Validation.REJECTED_BACKTRACKING if event.back else Validation.REJECTED
+        return ACCEPTED
+    return REJECTED_BACKTRACKING if event.back else REJECTED
 
 
 def seen(numbers: Iterable[int], *, bucket: int = 0, **options: bool) -> tuple[Seen, ...]:
@@ -89,7 +91,7 @@ class Life:
     events: tuple[tuple[int, int], ...]
 
 
-def judge_lives(life: Life, after: int) -> list[Validation]:
+def judge_lives(life: Life, after: int) -> list[str]:
     """Return the result of each event, in the order given.
 
     When a number up to the stored one appears more than `after` seconds after the stored second,
@@ -107,10 +109,6 @@ def judge_lives(life: Life, after: int) -> list[Validation]:
         if seq_nr == current + 1:
             current = seq_nr
     return [
-        Validation.DUPLICATE
-        if at <= second + after
-        else Validation.ACCEPTED
-        if seq_nr <= current
-        else Validation.REJECTED
+        DUPLICATE if at <= second + after else ACCEPTED if seq_nr <= current else REJECTED
         for seq_nr, at in life.events
     ]

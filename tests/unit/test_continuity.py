@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.unit.conftest import Examples
+from tests.unit.continuity_frames import found_by_spark
 from tests.unit.continuity_model import (
     Event,
     Found,
     History,
     Row,
     expected_findings,
-    found_by_spark,
 )
 from tidemark.continuity.findings.checks import DELETED_TO_AHEAD
 from tidemark.continuity.plan import Owed

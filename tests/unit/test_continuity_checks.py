@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.reconciliation_model import (
+from tests.unit.stored_histories import (
     HOUR,
     START_MS,
     History,

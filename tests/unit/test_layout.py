@@ -47,6 +47,19 @@ def test_every_room_says_what_it_is_for() -> None:
     assert silent == []
 
 
+def test_models_share_no_code_with_the_product() -> None:
+    """What a model has from the product cannot be wrong in one of them; names of tables may be."""
+    tests = ROOT / "tests"
+    others = (tests / "live" / "truth.py", tests / "integration" / "kafka_reader.py")
+    imported = re.compile(r"^(?:from|import) (tidemark(?!\.cassandra\.schema )\S*)", re.MULTILINE)
+    sharing = {
+        str(file.relative_to(ROOT)): modules
+        for file in (*tests.rglob("*_model.py"), *others)
+        if (modules := imported.findall(file.read_text()))
+    }
+    assert sharing == {}
+
+
 def test_one_room_knows_what_spark_hides() -> None:
     hidden = re.compile(r"\._(jvm|jdf|jsparkSession|jsc|gateway)\b")
     named = [

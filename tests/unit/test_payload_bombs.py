@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit import decoding_model as model
+from tests.unit import decoder_payloads as sample
 from tidemark.projection.decoding import decode, jackson, json_text
 from tidemark.projection.decoding.jackson import LZ4_MAGIC, jackson_cbor, jackson_json
 from tidemark.projection.decoding.json_text import (
@@ -135,7 +135,7 @@ def assert_only_the_bomb_is_unreadable(
     ],
 )
 def test_cbor(bomb: bytes, cause: str) -> None:
-    assert_only_the_bomb_is_unreadable(jackson_cbor, model.CBOR, bomb, cause)
+    assert_only_the_bomb_is_unreadable(jackson_cbor, sample.CBOR, bomb, cause)
 
 
 def test_cbor_whose_shared_values_are_few_is_read() -> None:
@@ -148,7 +148,7 @@ def test_cbor_whose_shared_values_are_few_is_read() -> None:
 def test_cbor_in_which_a_value_contains_itself_is_unreadable() -> None:
     itself = _MAP_OF_A + bytes.fromhex("d81c 82 d81d00 d81d00")
     assert_only_the_bomb_is_unreadable(
-        jackson_cbor, model.CBOR, itself, "a value that contains itself"
+        jackson_cbor, sample.CBOR, itself, "a value that contains itself"
     )
 
 
@@ -157,7 +157,7 @@ def test_compressed_json(compress: Any) -> None:
     bomb = compress(b'{"kind":"' + b"x" * 2**26 + b'"}')
     assert len(bomb) < 2**19
     assert_only_the_bomb_is_unreadable(
-        jackson_json, model.JSON, bomb, "its content has more than 67,108,864 bytes"
+        jackson_json, sample.JSON, bomb, "its content has more than 67,108,864 bytes"
     )
 
 

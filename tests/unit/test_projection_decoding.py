@@ -14,8 +14,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.unit import decoding_model as model
-from tests.unit.decoding_model import FARED, JSON, MISMATCH, event_rows
+from tests.unit import decoder_payloads as sample
+from tests.unit.decoder_payloads import FARED, JSON, MISMATCH, event_rows
 from tidemark.errors import root_cause
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.transformation import transform
@@ -26,7 +26,7 @@ Check = Callable[..., AnalyzedDefinition]
 
 @pytest.fixture
 def check(spark: SparkSession, tmp_path: Path) -> Check:
-    return partial(model.check, spark, tmp_path)
+    return partial(sample.check, spark, tmp_path)
 
 
 def decoded(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload) -> DataFrame:
@@ -86,7 +86,7 @@ def test_jackson_json_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) ->
     assert_outcomes(
         spark,
         check("{serializer-id: 1, kind: jackson-json}"),
-        *model.JACKSON_JSON,
+        *sample.JACKSON_JSON,
         (gzip.compress(b"not json"), "not JSON"),
         (gzip.compress(b'{"delay":"late"}'), f"{MISMATCH}: delay is not INT"),
         (gzip.compress(b'"\xff"'), "not UTF-8"),
@@ -101,7 +101,7 @@ def test_jackson_cbor_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) ->
     assert_outcomes(
         spark,
         check("{serializer-id: 1, kind: jackson-cbor}"),
-        *model.JACKSON_CBOR,
+        *sample.JACKSON_CBOR,
         (
             bytes.fromhex("a1 6564656c6179 646c617465"),
             "not a CBOR map whose fields have the declared types: delay is not INT",
@@ -131,23 +131,23 @@ def test_avro(spark: SparkSession, check: Check) -> None:
     assert_outcomes(
         spark,
         check("{serializer-id: 1, kind: avro, schema: fared.avsc}", "kind STRING, delay INT"),
-        *model.AVROS,
+        *sample.AVROS,
     )
 
 
 def test_a_record_of_nulls_is_not_taken_for_a_poisoned_one(
     spark: SparkSession, check: Check, tmp_path: Path
 ) -> None:
-    schema = model.AVRO_SCHEMA | {"fields": model.AVRO_SCHEMA["fields"][:1]}
+    schema = sample.AVRO_SCHEMA | {"fields": sample.AVRO_SCHEMA["fields"][:1]}
     (tmp_path / "nulls.avsc").write_text(json.dumps(schema))
     checked = check("{serializer-id: 1, kind: avro, schema: nulls.avsc}", "kind STRING")
-    poisoned = (model.zigzag(9), "not Avro of nulls.avsc")
-    assert_outcomes(spark, checked, (model.zigzag(0), {}), poisoned)
+    poisoned = (sample.zigzag(9), "not Avro of nulls.avsc")
+    assert_outcomes(spark, checked, (sample.zigzag(0), {}), poisoned)
 
 
 def test_avro_is_widened_to_the_declared_type(spark: SparkSession, check: Check) -> None:
     checked = check("{serializer-id: 1, kind: avro, schema: fared.avsc}", "delay BIGINT")
-    assert_outcomes(spark, checked, (model.AVRO, {"delay": 3}))
+    assert_outcomes(spark, checked, (sample.AVRO, {"delay": 3}))
 
 
 def test_protobuf(spark: SparkSession, check: Check) -> None:
@@ -155,15 +155,15 @@ def test_protobuf(spark: SparkSession, check: Check) -> None:
         "{serializer-id: 1, kind: protobuf, descriptors: acme.desc, message: acme.Fared}",
         "kind STRING, delay INT, raw BINARY",
     )
-    assert_outcomes(spark, checked, *model.PROTOBUFS)
+    assert_outcomes(spark, checked, *sample.PROTOBUFS)
 
 
 def test_a_python_function_fails_for_its_poisoned_events_only(
     spark: SparkSession, check: Check
 ) -> None:
     checked = check("{serializer-id: 1, kind: python, function: decoders:decode}")
-    assert_outcomes(spark, checked, *model.PYTHON)
-    assert_outcomes(spark, checked, *model.PYTHON[:2])
+    assert_outcomes(spark, checked, *sample.PYTHON)
+    assert_outcomes(spark, checked, *sample.PYTHON[:2])
 
 
 def test_what_a_python_function_returns_has_to_have_the_declared_types(
@@ -197,12 +197,12 @@ def test_mixed_serializers_and_what_no_rule_takes(spark: SparkSession, check: Ch
             (31, "com.acme.Other", JSON),
             "no decoder for serializer id 31, manifest 'com.acme.Other'",
         ),
-        ((33, "com.acme.Fared", model.CBOR), FARED),
+        ((33, "com.acme.Fared", sample.CBOR), FARED),
         ((20, "", b"text"), {"kind": "text"}),
         ((4, "", b"\x01"), {"raw": b"\x01"}),
-        ((1001, "Fared", model.AVRO), FARED),
-        ((1001, "Fared2", model.AVRO), "no decoder for serializer id 1001, manifest 'Fared2'"),
-        ((1002, "", model.PROTOBUF), FARED | {"raw": b""}),
+        ((1001, "Fared", sample.AVRO), FARED),
+        ((1001, "Fared2", sample.AVRO), "no decoder for serializer id 1001, manifest 'Fared2'"),
+        ((1002, "", sample.PROTOBUF), FARED | {"raw": b""}),
         ((1003, "", b"a:1"), {"kind": "a", "fare": Decimal("0.01")}),
         ((25, "", b"whatever"), None),
         ((77, "x", b"{}"), "no decoder for serializer id 77, manifest 'x'"),
@@ -320,7 +320,7 @@ def test_numbers_that_would_be_written_out_are_unreadable(
     healthy: list[bytes],
     bombs: list[bytes],
 ) -> None:
-    checked = model.check(spark, tmp_path, decoder, event)
+    checked = sample.check(spark, tmp_path, decoder, event)
     payloads = [*healthy, *bombs, *healthy]
     actual = outcomes(spark, checked, *((1, "m", payload) for payload in payloads))
     read = actual[: len(healthy)]

@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tests.unit import decoding_model as model
+from tests.unit import decoder_payloads as sample
 from tidemark.errors import DefinitionError
 from tidemark.projection.decoding.protobuf import Protobuf, message_class, spark_types
 from tidemark.projection.transformation import transform
@@ -91,8 +91,8 @@ def test_the_spark_types_of_the_fields() -> None:
 
 def test_spark_reads_every_kind_of_field(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "trip.desc").write_bytes(descriptor_set())
-    checked = model.check(spark, tmp_path, DECODER, FIELDS)
-    events = model.event_rows(spark, [("a|1", 1, "uuid", 0, 0, [], 1, "", TRIP)])
+    checked = sample.check(spark, tmp_path, DECODER, FIELDS)
+    events = sample.event_rows(spark, [("a|1", 1, "uuid", 0, 0, [], 1, "", TRIP)])
     decoded = transform.decode(events, checked.event, checked.decoders)
     (event,) = transform.readable(decoded).select(*checked.event.names).collect()
     moment = datetime(2013, 1, 1, 5, 15, microsecond=250, tzinfo=UTC)
@@ -112,7 +112,7 @@ def test_a_descriptor_set_without_its_imports_is_refused(
 ) -> None:
     (tmp_path / "trip.desc").write_bytes(descriptor_set(with_imports=False))
     with pytest.raises(DefinitionError) as refused:
-        model.check(spark, tmp_path, DECODER, FIELDS)
+        sample.check(spark, tmp_path, DECODER, FIELDS)
     assert str(refused.value) == (
         "trip.desc cannot be used: it is no whole descriptor set: Couldn't build proto file into"
         " descriptor pool: Depends on file 'google/protobuf/timestamp.proto', but it has not been"

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.unit import decoding_model as model
+from tests.unit import decoder_payloads as sample
 from tidemark.projection.decoding.jackson import jackson_cbor, jackson_json
 from tidemark.projection.decoding.json_text import Translator, to_json
 from tidemark.projection.decoding.protobuf import Protobuf
@@ -25,7 +25,7 @@ from tidemark.projection.definition.user_modules import sources_in
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    (tmp_path / "decoders.py").write_text(model.MODULE)
+    (tmp_path / "decoders.py").write_text(sample.MODULE)
     (tmp_path / "prices.py").write_text("CENTS = 100\n")
     return tmp_path
 
@@ -52,21 +52,21 @@ def assert_outcomes(translator: Translator, vectors: list[tuple[bytes, Any]]) ->
 
 
 def test_jackson_json() -> None:
-    assert_outcomes(jackson_json, model.JACKSON_JSON)
+    assert_outcomes(jackson_json, sample.JACKSON_JSON)
 
 
 def test_jackson_cbor() -> None:
-    assert_outcomes(jackson_cbor, model.JACKSON_CBOR)
+    assert_outcomes(jackson_cbor, sample.JACKSON_CBOR)
 
 
 def test_protobuf() -> None:
     names = frozenset({"kind", "delay", "raw"})
-    assert_outcomes(Protobuf(model.descriptor_set(), "acme.Fared", names), model.PROTOBUFS)
+    assert_outcomes(Protobuf(sample.descriptor_set(), "acme.Fared", names), sample.PROTOBUFS)
 
 
 def test_a_python_function_fails_for_its_poisoned_events_only(modules: Path) -> None:
-    assert_outcomes(function(modules, "decode"), model.PYTHON)
-    assert_outcomes(function(modules, "decode"), model.PYTHON[:2])
+    assert_outcomes(function(modules, "decode"), sample.PYTHON)
+    assert_outcomes(function(modules, "decode"), sample.PYTHON[:2])
 
 
 def test_a_python_function_may_return_a_frame(modules: Path) -> None:

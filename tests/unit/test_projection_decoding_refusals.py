@@ -10,7 +10,7 @@ import pytest
 from py4j.java_gateway import JavaPackage
 from pyspark.sql import SparkSession
 
-from tests.unit import decoding_model as model
+from tests.unit import decoder_payloads as sample
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection.decoding import avro
 
@@ -157,7 +157,7 @@ def test_what_does_not_fit_the_event_is_refused(
     (tmp_path / "syntax.py").write_text("decode = (\n")
     (tmp_path / "json.py").write_text("def loads(payloads): ...\n")
     with pytest.raises(DefinitionError) as refused:
-        model.check(spark, tmp_path, decoder, event)
+        sample.check(spark, tmp_path, decoder, event)
     assert str(refused.value) == f"{what} ({tmp_path / 'fares.sql'}:8:12); {do}"
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tests.unit.decoding_model import event_rows
+from tests.unit.decoder_payloads import event_rows
 from tidemark.errors import TidemarkError
 from tidemark.partitioning import keys
 from tidemark.projection.analysis import analyze

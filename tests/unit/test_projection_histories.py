@@ -7,13 +7,14 @@ two writes. A run of many worlds side by side is one Spark job.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.unit.history_model import RUNS, Event, Job, Judged, World, sequential
+from tests.unit.acceptance_model import Series, reached, seen
+from tests.unit.projection_worlds import RUNS, Event, Job, Judged, World
 from tidemark.journal.series import NO_TAG
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import slice_of
@@ -66,13 +67,13 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     ]
     stored = local_rows(spark, offsets, STORED)
     deleted = local_rows(spark, [], DELETED)
-    reached = rule.advance_frontiers(events, stored, deleted).localCheckpoint()
-    judged = rule.validate_events(events.where("is_there"), reached, events.is_back)
+    frontiers = rule.advance_frontiers(events, stored, deleted).localCheckpoint()
+    judged = rule.validate_events(events.where("is_there"), frontiers, events.is_back)
     by_job: dict[int, list[Judged]] = defaultdict(list)
     for row in judged.select("row", "result").collect():
         _, job, event = rows[row.row]
         by_job[id(job)].append((event, Validation(row.result)))
-    moved = {row.persistence_id: row.sequence_nr for row in rule.offset_rows(reached).collect()}
+    moved = {row.persistence_id: row.sequence_nr for row in rule.offset_rows(frontiers).collect()}
     for world in worlds:
         world.finish([by_job[id(job)] for job in world.jobs], moved)
 
@@ -81,6 +82,14 @@ def _row(job: Job, event: Event, number: int) -> tuple[object, ...]:
     nr, bucket = event.number, event.bucket
     is_there, back = job.is_there(event), bucket in job.done
     return event.persistence_id, NO_TAG, nr, nr, f"t-{nr}", is_there, False, back, bucket, number
+
+
+def sequential(events: Iterable[Event]) -> dict[str, int]:
+    """Return how far a reader of one event after the other comes, by persistence id."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for event in events:
+        numbers[event.persistence_id].add(event.number)
+    return {pid: reached(Series(None, 0, seen(of_id))) for pid, of_id in numbers.items()}
 
 
 def assert_nothing_is_lost_doubled_or_early(world: World, run: int) -> None:

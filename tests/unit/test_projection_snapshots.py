@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from tests.unit.decoding_model import event_rows
+from tests.unit.decoder_payloads import event_rows
 from tests.unit.snapshot_model import Reader
 from tidemark.errors import DefinitionError, TidemarkError
 from tidemark.journal import series

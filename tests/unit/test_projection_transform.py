@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as T
 
-from tests.unit.decoding_model import MISMATCH, event_rows
+from tests.unit.decoder_payloads import MISMATCH, event_rows
 from tidemark.partitioning import keys
 from tidemark.projection.transformation import transform
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.unit.conftest import Examples
-from tests.unit.reconciliation_model import (
+from tests.unit.stored_histories import (
     BOUNDS,
     HOUR,
     NOW_MS,

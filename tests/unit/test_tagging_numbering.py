@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
-from tests.unit.reconciliation_model import (
+from tests.unit.stored_histories import (
     Finding,
     History,
     Journal,

@@ -38,16 +38,6 @@ class Event:
 Judged = tuple[Event, Validation]
 
 
-def sequential(events: Iterable[Event]) -> dict[str, int]:
-    """Return how far a reader of one event after the other comes, by persistence id."""
-    numbers = {(event.persistence_id, event.number) for event in events}
-    reached = dict.fromkeys((event.persistence_id for event in events), 0)
-    for persistence_id in reached:
-        while (persistence_id, reached[persistence_id] + 1) in numbers:
-            reached[persistence_id] += 1
-    return reached
-
-
 class Crash(Exception):
     """The end of a run between two writes."""
 
