@@ -29,7 +29,7 @@ DELETES_FIRST = ("rebuild", "--persistence-id", "a|1", "--apply")
 def asleep(journal: Journal, seam: Seam, application: str, *arguments: str) -> Iterator[None]:
     """Have a run sleep before a seam for the block, which begins once its locks have expired.
 
-    What it is about to send goes out all the same; then it must end with the loss of its locks.
+    What it is about to send is sent anyway; then it must end since it has lost its locks.
     """
     process = suspend_sending(journal, seam, application, *arguments)
     try:
@@ -70,6 +70,9 @@ def test_what_tag_write_sends_after_it_has_lost_its_locks_arrives_and_does_not_w
     assert late
     assert max(late) < max(write_times(journal, name, "a|1"))
     assert without_probe(journal) == expected
+    ids = {row["persistence_id"] for row in a_small_journal()}
+    named = [option for one in ids for option in ("--persistence-id", one)]
+    assert journal.run("reconcile", "check", *named).status == 0
 
 
 def write_times(journal: Journal, name: str, persistence_id: str) -> list[int]:
