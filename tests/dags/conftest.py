@@ -120,11 +120,12 @@ class Doors:
 
     def condition(self) -> str:
         """Return the end of the logs of Airflow's processes, which of them run, and what waits."""
-        home = self.home
         names = ("dag-processor", "scheduler")
-        logs = [processes.log_tail(home / "logs" / f"{name}.log", 30) for name in names]
-        run = [f"{name}: {processes.running(name, home / 'run') or 'has ended'}" for name in names]
-        with closing(sqlite3.connect(home / "airflow.db")) as database:
+        logs = [processes.log_tail(self.home / "logs" / f"{name}.log", 30) for name in names]
+        run = [
+            f"{name}: {processes.running(name, self.home / 'run') or 'has ended'}" for name in names
+        ]
+        with closing(sqlite3.connect(self.home / "airflow.db")) as database:
             waits = [f"{row}" for query in _WAITING for row in database.execute(query)]
         return "\n".join([*logs, *run, *waits])
 
