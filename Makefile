@@ -34,8 +34,13 @@ long: $(VENV)  ## run what `make test` leaves out
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(if $(findstring tests/,$(PYTEST_ARGS)),,--half) \
 	  --long -m long $(PYTEST_ARGS)
 
-share: $(VENV)  ## run this commit's share of the tests that take long; none begins after UNTIL (Unix time)
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --share --until $${UNTIL:-0} $(PYTEST_ARGS)
+# With UNTIL the tests that have not ended then are stopped, and those that have decide.
+share: $(VENV)  ## run this commit's share of the tests that take long, up to UNTIL (Unix time) or the first failure
+	@left=$$(($${UNTIL:-$$(date +%s)} - $$(date +%s))); \
+	if [[ -n $${UNTIL:-} && $$left -le 0 ]]; then echo "share: no time is left"; exit 0; fi; \
+	TIDEMARK_STATE=$(CURDIR)/.tidemark/test timeout --kill-after 300 $$left $(PY) -m pytest --numprocesses 3 \
+	  --share --maxfail 1 $(PYTEST_ARGS) || \
+	  { status=$$?; [[ $$status == 124 || ($$status == 137 && $$(date +%s) -ge $${UNTIL:-9999999999}) ]]; }
 
 long-status: $(VENV)  ## show when each of these tests last ran here
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --long-status -q -p no:cacheprovider || [[ $$? == 5 ]]

@@ -95,7 +95,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--half", action="store_true", help="mark half of tests/integration as long")
     parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
     parser.addoption("--share", action="store_true", help="run this commit's share of those")
-    parser.addoption("--until", type=float, default=0.0, help="begin no test after (Unix time)")
     parser.addoption("--long-status", action="store_true", help="show when those last ran here")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
     parser.addoption("--cluster", action="store_true", help="use a Spark cluster with two workers")
@@ -192,12 +191,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [(item, runs(item)) for item in items]
     config.hook.pytest_deselected(items=[item for item, is_chosen in chosen if not is_chosen])
     items[:] = [item for item, is_chosen in chosen if is_chosen]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin no test when the time is up."""
-    turns.skip_if_late(item)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

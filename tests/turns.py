@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -42,13 +41,6 @@ def function_of(item: pytest.Item) -> str:
 def is_left_out(item: pytest.Item, marks: Collection[str] = LEFT_OUT) -> bool:
     """Return whether a test has one of the marks by which `make test` leaves tests out."""
     return any(item.get_closest_marker(mark) for mark in marks)
-
-
-def skip_if_late(item: pytest.Item) -> None:
-    """Skip a test that would begin after the time of `--until`."""
-    until: float = item.config.getoption("until")
-    if until and time.time() > until:
-        pytest.skip("the time of this run is up")
 
 
 def note(report: pytest.TestReport) -> None:

@@ -10,7 +10,7 @@ import math
 import re
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -54,6 +54,13 @@ class Fault(Enum):
     UNAVAILABLE = "it is answered by Unavailable, and so are those after it"
     OVERLOADED = "it is answered by Overloaded, and so are some after it"
     REFUSED = "it is refused as invalid, and so are those after it"
+    KILLED_BEFORE = "its sender is killed before it arrives"
+    KILLED_AFTER = "it is applied, and its sender is killed before the answer"
+
+    @property
+    def kills(self) -> bool:
+        """Tell whether the sender is killed."""
+        return self in (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
 
     @property
     def most(self) -> float:
@@ -75,11 +82,22 @@ _TYPES = {True: b"CAS", False: b"SIMPLE"}
 
 @dataclass
 class _Plan:
-    """Which write meets a fault, and how often one has."""
+    """Which write meets a fault, counted from 1, and how often one has."""
 
     wanted: Kind | None
     fault: Fault
+    number: int = 1
+    kill: Callable[[], None] | None = None
+    passed: int = 0
     hits: int = 0
+
+    def is_met(self, writes: Sequence[Kind]) -> bool:
+        """Count a request, and tell whether the fault happens to it."""
+        is_wanted = self.wanted in writes
+        self.passed += is_wanted
+        is_met = is_wanted and self.passed >= self.number and self.hits < self.fault.most
+        self.hits += is_met
+        return is_met
 
 
 @dataclass
@@ -88,7 +106,7 @@ class CqlProxy:
 
     target: Address
     writes: list[Kind] = field(default_factory=list)
-    """All that were sent."""
+    """What the requests write, each kind once for a request."""
 
     def __post_init__(self) -> None:
         self._statements: dict[bytes, str] = {}
@@ -106,13 +124,25 @@ class CqlProxy:
         self._listening.__exit__(*ended_by)
 
     @contextmanager
-    def meeting(self, fault: Fault, wanted: Kind) -> Iterator[None]:
-        """Let a fault happen to the first write of a kind.
+    def meeting(
+        self,
+        fault: Fault,
+        wanted: Kind,
+        number: int = 1,
+        kill: Callable[[], None] | None = None,
+    ) -> Iterator[None]:
+        """Let a fault happen to a write of a kind.
+
+        Args:
+            fault: what happens.
+            wanted: the kind.
+            number: which of these writes it is, from 1.
+            kill: kills the sender, if the fault is to do so.
 
         Raises:
-            AssertionError: there was none.
+            AssertionError: there were not so many.
         """
-        self._plan = plan = _Plan(wanted, fault)
+        self._plan = plan = _Plan(wanted, fault, number, kill)
         try:
             yield
         finally:
@@ -138,11 +168,13 @@ class CqlProxy:
     def fault_of(self, writes: list[Kind]) -> Fault | None:
         """Return what happens to a request; None if nothing does."""
         with self._guard:
-            self.writes += writes
-            plan = self._plan
-            is_met = plan.hits < plan.fault.most and plan.wanted in writes
-            plan.hits += is_met
-            return plan.fault if is_met else None
+            self.writes += dict.fromkeys(writes)
+            return self._plan.fault if self._plan.is_met(writes) else None
+
+    def kill(self) -> None:
+        """Kill the sender, as the plan says."""
+        assert self._plan.kill is not None, "nobody has said how to kill the sender"
+        self._plan.kill()
 
     def keep(self, connection: _Connection, frame: bytes) -> None:
         """Keep a request for `send_late`."""
@@ -191,12 +223,14 @@ class _Connection:
             self._preparing[stream] = statements.pop()
         writes = [kind for cql in statements if (kind := _write(cql))]
         fault = self._proxy.fault_of(writes) if writes else None
-        if fault is Fault.CUT_BEFORE:
+        if fault is Fault.KILLED_BEFORE:
+            self._proxy.kill()
+        if fault in (Fault.CUT_BEFORE, Fault.KILLED_BEFORE):
             raise EOFError
         if fault in (Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.REFUSED):
             self._answer(stream, _ERROR, _ERRORS[fault])
             return
-        if fault in (Fault.TIMED_OUT, Fault.CUT_AFTER):
+        if fault in (Fault.TIMED_OUT, Fault.CUT_AFTER, Fault.KILLED_AFTER):
             self._answered[stream] = fault, any(kind.is_conditional for kind in writes)
         if fault is Fault.LATE:
             late = _HEADER.pack(_VERSION, 0, _LATE_STREAM, opcode, len(body)) + body
@@ -240,7 +274,9 @@ class _Connection:
                     continue
                 self._learn(stream, opcode, body)
                 fault, is_conditional = self._answered.pop(stream, (None, False))
-                if fault is Fault.CUT_AFTER:
+                if fault is Fault.KILLED_AFTER:
+                    self._proxy.kill()
+                if fault in (Fault.CUT_AFTER, Fault.KILLED_AFTER):
                     self._close(self._client)
                     continue
                 if fault is Fault.TIMED_OUT:

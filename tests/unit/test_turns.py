@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,19 +19,10 @@ def test_of_as_many_commits_as_there_are_shares_one_has_the_turn(function: str, 
     assert sum(turns.is_turn(function, commit, turns.SHARES) for commit in commits) == 1
 
 
-def item(nodeid: str, *marks: str, until: float = 0.0) -> Any:
+def item(nodeid: str, *marks: str) -> Any:
     return SimpleNamespace(
-        nodeid=nodeid,
-        get_closest_marker=lambda mark: mark if mark in marks else None,
-        config=SimpleNamespace(getoption=lambda _: until),
+        nodeid=nodeid, get_closest_marker=lambda mark: mark if mark in marks else None
     )
-
-
-def test_no_test_begins_when_the_time_is_up() -> None:
-    turns.skip_if_late(item("t.py::a"))
-    turns.skip_if_late(item("t.py::a", until=time.time() + 600))
-    with pytest.raises(pytest.skip.Exception):
-        turns.skip_if_late(item("t.py::a", until=time.time() - 1))
 
 
 def test_what_ran_here_is_kept_and_what_never_did_is_first(

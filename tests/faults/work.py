@@ -1,0 +1,249 @@
+"""Work for each application and mode: a journal that gets more of it before each run.
+
+Two journals of the same work end alike, however their runs were disturbed.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from tests.faults import (
+    test_crashes,
+    test_event_group_crashes,
+    test_event_group_many_crashes,
+    test_purge_crashes,
+    test_replicate_crashes,
+)
+from tests.integration import test_event_groups, test_event_groups_many
+from tests.integration.flights import WINDOW, FlightsJournal, defined, first_events, message
+from tests.integration.kafka_topic import Topic
+from tests.integration.support import Journal
+
+MORE = 30
+"""Events before each run over flights."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where work is.
+
+    Attributes:
+        make_journal: as the fixture.
+        kafka: address of the broker.
+        directory: of this work alone; it is not there yet.
+        flights: how many flights there are at most.
+    """
+
+    make_journal: Callable[..., Journal]
+    kafka: str
+    directory: Path
+    flights: int
+
+
+class Work(ABC):
+    """Work of one application."""
+
+    command: Sequence[str]
+    """The application and its arguments."""
+    status = 0
+    """That of a run that nothing disturbs; one that finds nothing left to do has 0."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    @abstractmethod
+    def grow(self) -> None:
+        """Add to the work, and let what is upstream do its part."""
+
+    @abstractmethod
+    def everything(self) -> Mapping[str, Any]:
+        """Return all that is stored, without names and times of runs."""
+
+
+class OfFlights(Work):
+    """A journal of flights."""
+
+    definitions: Sequence[str] = ("projections",)
+    before: Sequence[str] = ()
+    left_out: Collection[str] = ()
+    """Tables that need not be the same."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._directory = setting.directory
+        journal = defined(setting.make_journal, setting.directory, *self.definitions)
+        super().__init__(journal)
+        self._flights = FlightsJournal(journal, first_events(setting.flights))
+        self._events = iter(self._flights.events)
+
+    def grow(self) -> None:
+        more = [message(event) for event in islice(self._events, MORE)]
+        assert more, "there are no more events"
+        self.journal.insert("messages", more)
+        for application in self.before:
+            assert self.journal.run(application, *WINDOW, "--force").status == 0
+
+    def everything(self) -> Mapping[str, Any]:
+        files = test_crashes.exported(self._directory / "export")
+        tables = {**self._flights.everything(), "export": files}
+        return {name: rows for name, rows in tables.items() if name not in self.left_out}
+
+
+class TagWrite(OfFlights):
+    command = ("tag_write", *WINDOW, "--force")
+
+
+class Validate(OfFlights):
+    command = ("validate", *WINDOW, "--force")
+    before = ("tag_write",)
+
+
+class Project(OfFlights):
+    """Bucket and upsert."""
+
+    command: Sequence[str] = ("project", *WINDOW, "--force")
+    before = ("tag_write", "validate")
+
+
+class ById(Project):
+    """A mode that reads only what follows each offset.
+
+    What a run has noted as consumed the next one does not read again, so it neither counts it nor
+    moves cursors by it. Cursors lag then until the next event of their slice.
+    """
+
+    left_out = ("piece", "projection_cursor")
+
+
+class Slices(ById):
+    command = (*Project.command, "--projection", "aircraft_state", "--slices", "0-511")
+
+
+class Fold(ById):
+    definitions = ("examples",)
+    command = (*Project.command, "--projection", test_crashes.EXAMPLES["fold"])
+
+
+class Append(ById):
+    definitions = ("examples",)
+    command = (*Project.command, "--projection", test_crashes.EXAMPLES["append"])
+
+
+class Export(Project):
+    definitions = ("examples",)
+    command = (*Project.command, "--projection", test_crashes.EXAMPLES["export"])
+
+
+class Rebuild(OfFlights):
+    command = ("reconcile", "rebuild", "--all", "--apply")
+    before = ("tag_write",)
+
+
+class Purge(Work):
+    """Policies, with something to delete for each of them."""
+
+    command = ("purge", "--apply")
+
+    def __init__(self, setting: Setting) -> None:
+        setting.directory.mkdir()
+        super().__init__(test_purge_crashes.prepare(setting.make_journal, setting.directory))
+
+    def grow(self) -> None:
+        test_purge_crashes.fill_own_tables(self.journal)
+
+    def everything(self) -> Mapping[str, Any]:
+        return test_purge_crashes.state(self.journal)
+
+
+class Replicate(Work):
+    """A topic that gets each kind of action."""
+
+    command = ("replicate",)
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting.make_journal())
+        self._topic = Topic(setting.kafka)
+        self._topic.feeds(self.journal, KAFKA_JOURNAL_SEGMENT_SIZE="3")
+        self._rounds = count()
+
+    def grow(self) -> None:
+        topic, number = self._topic, next(self._rounds)
+        first = 6 * number + 1
+        topic.append("grows", [first, first + 1, first + 2], expire_after="1 day")
+        topic.append(f"new {number}", [1, 2, 3, 4])
+        topic.record(f"bad {number}".encode(), b"no JSON")
+        topic.delete("grows", first + 1)
+        topic.append("grows", [first + 3, first + 4, first + 5])
+        topic.purge(f"new {number - 1}")
+        topic.flush()
+
+    def everything(self) -> Mapping[str, Any]:
+        return test_replicate_crashes.state(self.journal)
+
+
+def _renamed(groups: Mapping[str, str], number: int) -> list[str]:
+    """Return groups, each with an id of its own: first the one that is rolled back."""
+    ways = reversed(list(groups.items()))
+    return [re.sub("^group: .*", f"group: {way}-{number}", text, flags=re.M) for way, text in ways]
+
+
+class Groups(Work):
+    """A group that is rolled back, and one that is not."""
+
+    command = ("run_event_groups",)
+    status = 3
+
+    def __init__(self, setting: Setting) -> None:
+        self._files, self._rounds = setting.directory, count()
+        self._files.mkdir()
+        super().__init__(test_event_groups.stocked(setting.make_journal))
+
+    def grow(self) -> None:
+        for group in _renamed(test_event_group_crashes.GROUPS, next(self._rounds)):
+            result = test_event_groups.submit(self.journal, self._files, group)
+            assert result.status == 0, result.stderr
+
+    def everything(self) -> Mapping[str, Any]:
+        return test_event_group_crashes.state(self.journal)
+
+
+class GroupsOverManyRows(Work):
+    """The same over many rows."""
+
+    command = ("run_event_groups",)
+    status = 3
+
+    def __init__(self, setting: Setting) -> None:
+        self._files, self._rounds = setting.directory, count()
+        self._files.mkdir()
+        super().__init__(test_event_groups_many.make(setting.make_journal))
+        test_event_groups_many.wanted(self.journal, test_event_group_many_crashes.ROWS)
+
+    def grow(self) -> None:
+        for group in _renamed(test_event_group_many_crashes.GROUPS, next(self._rounds)):
+            result = test_event_groups_many.submit(self.journal, self._files, group)
+            assert result.status == 0, result.stderr
+
+    def everything(self) -> Mapping[str, Any]:
+        return test_event_group_many_crashes.state(self.journal)
+
+
+WORKS: Mapping[str, Callable[[Setting], Work]] = {
+    "tag_write": TagWrite,
+    "validate": Validate,
+    "project": Project,
+    "slices": Slices,
+    "fold": Fold,
+    "append": Append,
+    "export": Export,
+    "rebuild": Rebuild,
+    "purge": Purge,
+    "replicate": Replicate,
+    "groups": Groups,
+    "groups over many rows": GroupsOverManyRows,
+}
