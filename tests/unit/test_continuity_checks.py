@@ -8,13 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.stored_histories import (
-    HOUR,
-    START_MS,
-    History,
-    findings_of,
-    keys_of,
-)
+from tests.unit.stored_history_frames import findings_of, keys_of
+from tests.unit.stored_history_model import HOUR, START_MS, History
 from tests.unit.test_continuity_incremental import bounds_of, new_part, suspected
 from tests.unit.test_reconciliation import CASES, lost_events, lost_payloads
 from tidemark.continuity.findings.all_findings import JournalKeys, number_findings, warnings

@@ -11,18 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
-from tests.unit.stored_histories import (
-    BOUNDS,
-    HOUR,
-    START_MS,
-    Event,
-    History,
-    Progress,
-    Row,
-    bounds_of_buckets,
-    findings_of,
-    keys_of,
-)
+from tests.unit.stored_history_frames import BOUNDS, bounds_of_buckets, findings_of, keys_of
+from tests.unit.stored_history_model import HOUR, START_MS, Event, History, Progress, Row
 from tidemark.continuity.findings.tag_sequence import with_is_removed
 from tidemark.continuity.reading import incremental, tails
 from tidemark.continuity.tag_views.bounds import Bounds

@@ -11,16 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
-from tests.unit.stored_histories import (
-    Finding,
-    History,
-    Journal,
-    Progress,
-    Row,
-    findings_of,
-    keys_of,
-    repaired,
-)
+from tests.unit.repair_in_memory import repaired
+from tests.unit.stored_history_frames import Finding, findings_of, keys_of
+from tests.unit.stored_history_model import History, Journal, Progress, Row
 from tidemark.continuity.findings import checks
 from tidemark.continuity.tag_views import kinds
 from tidemark.journal.messages import message_rows
