@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from tests.unit.stored_history_model import HOUR, NOW_MS, Event, Journal
+from tests.unit.stored_history_model import HOUR, NOW_MS, Journal
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import compare
 from tidemark.continuity.tag_views.expected import REMOVED
@@ -28,25 +29,32 @@ BOUNDS = Bounds(
 Finding = dict[str, Any]
 
 
+def messages_of(spark: SparkSession, journal: Journal) -> DataFrame:
+    """Return the messages, with the partition of each and why it cannot be written."""
+    return _frame(
+        spark,
+        "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
+        " time_bucket bigint, tags array<string>, cause string, partition_nr bigint,"
+        " has_payload boolean",
+        (
+            (
+                *(pid, e.number, e.timestamp, e.ticks, e.time_bucket, [*e.tags] or None, e.cause),
+                99 if e.number in history.misplaced else (e.number - 1) // 3 + e.number % 2,
+                e.cause is None,
+            )
+            for pid, history in sorted(journal.items())
+            for e in history.events
+        ),
+    )
+
+
 def keys_of(spark: SparkSession, journal: Journal) -> Keys:
     """Return the frames that reconcile would read from the journal."""
     items = sorted(journal.items())
+    # As in `tagging.events.tagged`, an event that cannot be written has no tags.
+    tags = F.when(F.col("cause").isNull(), F.col("tags"))
     return Keys(
-        _frame(
-            spark,
-            "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
-            " time_bucket bigint, tags array<string>, cause string, partition_nr bigint,"
-            " has_payload boolean",
-            (
-                (
-                    *(pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause),
-                    99 if e.number in history.misplaced else (e.number - 1) // 3 + e.number % 2,
-                    e.cause is None,
-                )
-                for pid, history in items
-                for e in history.events
-            ),
-        ),
+        messages_of(spark, journal).withColumn("tags", tags),
         _frame(
             spark,
             "persistence_id string, tag string, sequence_nr bigint, tag_pid_sequence_nr bigint,"
@@ -106,11 +114,6 @@ def bounds_of_buckets(buckets: Collection[int], bounds: Bounds = BOUNDS) -> Boun
         window=None,
         buckets=buckets,
     )
-
-
-def _tags(event: Event) -> list[str] | None:
-    # As in `tagging.events.tagged`, an event that cannot be written has no tags.
-    return list(event.tags) if event.tags and event.cause is None else None
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
