@@ -83,7 +83,7 @@ def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> 
 
 
 class _Tables:
-    """What a repair reads, and what becomes of it; a write that changes nothing is refused."""
+    """The tables that a repair reads and changes; a write that changes nothing fails."""
 
     def __init__(self, spark: SparkSession, journal: Journal) -> None:
         self.settings = Settings()
@@ -163,8 +163,8 @@ class _Tables:
         self._change(row.persistence_id, self.journal[row.persistence_id].with_rows(written))
 
     def _delete_row(self, row: Stored) -> None:
-        doomed = Row(row.tag_name, row.tag_pid_sequence_nr, self._event(row), row.timebucket)
-        self._change(row.persistence_id, self.journal[row.persistence_id].without_rows(doomed))
+        deleted = Row(row.tag_name, row.tag_pid_sequence_nr, self._event(row), row.timebucket)
+        self._change(row.persistence_id, self.journal[row.persistence_id].without_rows(deleted))
 
     def _write_progress(self, row: Stored) -> None:
         progress = Progress(row.sequence_nr, row.tag_pid_sequence_nr, row.offset)

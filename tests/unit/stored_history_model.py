@@ -199,7 +199,7 @@ class _Repair:
         """Judge each tag alone, and tag_scanning last."""
         history = self.history
         if not history.events and history.deleted_to is None:
-            return history  # Removed for good; the rows are the only copy of its events.
+            return history  # Removed permanently: its rows are the only copy of its events.
         tags = {row.tag for row in history.rows} | history.progress.keys()
         tags |= {tag for event in self.events.values() for tag in event.tags}
         rows, progress, has_lost_tail = set[Row](), dict[str, Progress](), False

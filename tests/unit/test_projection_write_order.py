@@ -21,7 +21,7 @@ from tidemark.projection.writing import write as modes
 COMPLETE, WITH_GAP = 1, 2
 """Time buckets; events of the second are held back."""
 ALL = ("result", "release", "offsets", "cursors", "missing", "ledger", "ledger")
-"""What was quarantined and is processed now is released; the ledger is written for each state."""
+"""`release`: processed events leave quarantine. The ledger is written once for each state."""
 OF_BUCKETS = ("origin", *ALL[:4], "origin", *ALL[4:])
 """A mode that replaces time buckets also notes what a result is made from, and when it is sure."""
 
