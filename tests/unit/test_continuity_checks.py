@@ -8,21 +8,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.stored_histories import (
-    HOUR,
-    START_MS,
-    History,
-    findings_of,
-    keys_of,
-)
-from tests.unit.test_continuity_incremental import bounds_of, new_part, suspected
+from tests.unit.inspection_in_memory import inspected
+from tests.unit.stored_history_frames import findings_of, keys_of
+from tests.unit.stored_history_model import HOUR, START_MS, History
+from tests.unit.test_continuity_incremental import bounds_of
 from tests.unit.test_reconciliation import CASES, lost_events, lost_payloads
 from tidemark.continuity.findings.all_findings import JournalKeys, number_findings, warnings
 from tidemark.continuity.findings.check import Inputs, Repair, Severity
 from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.findings.partition_size import sizes
 from tidemark.continuity.findings.tag_sequence import absent_events
-from tidemark.continuity.reading import incremental
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.expected import REMOVED
 from tidemark.continuity.tag_views.keys import Keys
@@ -97,10 +92,9 @@ def test_an_examination_of_new_time_buckets_makes_the_checks_that_state_it(
     advice = names(warnings(keys.index, partitions, bounds.bucket_size, LARGE, HOURS)) | names(
         whole.find(keys.index, keys.deleted, snapshots, partitions, bounds.bucket_size, LARGE)
     )
-    suspects = suspected(spark, lives, new=HOURS)
-    part, _ = new_part(spark, lives, HOURS, bounds)
+    suspects, warned = inspected(spark, lives, HOURS, row_bytes=LARGE)
     in_new = {name for name, ids in compared.items() if ids <= suspects}
-    in_new |= names(incremental.advice(part, HOURS, bounds, LARGE))
+    in_new |= names(warned)
 
     assert compared.keys() | advice == {check.name for check in CHECKS}
     assert in_new == {check.name for check in CHECKS if check.inputs is not Inputs.JOURNAL}

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from tests.unit.conftest import Examples
-from tests.unit.stored_histories import (
-    BOUNDS,
-    HOUR,
-    START_MS,
-    Event,
-    History,
-    Progress,
-    Row,
-    bounds_of_buckets,
-    findings_of,
-    keys_of,
-)
-from tidemark.continuity.findings.tag_sequence import with_is_removed
-from tidemark.continuity.reading import incremental, tails
+from tests.unit.inspection_in_memory import inspected
+from tests.unit.stored_history_frames import BOUNDS, bounds_of_buckets, findings_of
+from tests.unit.stored_history_model import HOUR, START_MS, Event, History, Progress, Row
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.suspicions import NewPart, suspicions
-from tidemark.journal.frames import placed
 from tidemark.ledger.purged import Removed
-from tidemark.partitioning import columns
 
 OLD, NEW = ([START_MS + hour * HOUR for hour in hours] for hours in (range(1, 4), range(4, 7)))
 PURGED = frozenset(OLD[:2])
-Lives = Mapping[str, tuple[History, History]]
-"""By persistence id, its history when the old time buckets passed, and its present history."""
 WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
 """Tag a has the numbers 1, 2, 3 on events 1, 2, 4; tag b has 1, 2 on events 2, 5."""
 A2, A3, B2 = WHOLE.row("a", 2), WHOLE.row("a", 3), WHOLE.row("b", 2)
@@ -45,73 +27,6 @@ def bounds_of(removed: frozenset[int], new: Sequence[int] = NEW) -> Bounds:
     return bounds_of_buckets(
         new, replace(BOUNDS, removed=Removed(removed), emptied_buckets=removed)
     )
-
-
-def new_part(
-    spark: SparkSession, lives: Lives, new_buckets: Sequence[int], bounds: Bounds
-) -> tuple[NewPart, DataFrame]:
-    """Return what `incremental.inspect` reads, with joins, and the tails that are overlapped."""
-    before = keys_of(spark, {pid: was for pid, (was, _) in lives.items()})
-    last_rows = tails.last_rows(before.rows, min(new_buckets) - HOUR)
-    keys = keys_of(spark, {pid: now for pid, (_, now) in lives.items()})
-    deleted = keys.deleted.where(F.col("deleted_to") < REMOVED)
-    index = keys.index.withColumn("pending_tags", F.array().cast("array<string>"))
-    new = index.where(F.col("time_bucket").isin(*new_buckets)).localCheckpoint()
-    progress = placed(keys.progress, bounds.bucket_size)
-    named = incremental.told_of(progress, keys.scanning, new_buckets)
-    asked = incremental.asked_for(new, named)
-    near = index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
-    ids = incremental.unreached(named, near, deleted)
-    around = near.join(ids, on="persistence_id", how="left_anti").unionByName(
-        index.join(ids, on="persistence_id", how="left_semi")
-    )
-    places = incremental.partitions(new, progress, new_buckets).toDF("tag", "time_bucket")
-    rows = keys.rows.join(places, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
-    first = incremental.first_rows(rows)
-    part = NewPart(
-        new,
-        rows,
-        before=_as_they_are(incremental.preceding(first, last_rows), keys.rows, bounds),
-        around=around.localCheckpoint(),
-        progress=keys.progress,
-        scanning=keys.scanning,
-        deleted=deleted,
-        listed=keys.listed,
-    )
-    return part, incremental.overlapping(first, last_rows)
-
-
-def suspected(
-    spark: SparkSession,
-    lives: Lives,
-    removed: frozenset[int] = frozenset(),
-    new: Sequence[int] = NEW,
-) -> set[str]:
-    """Return the ids that a look at the new buckets suspects."""
-    bounds = bounds_of(removed, new)
-    part, overlapped = new_part(spark, lives, new, bounds)
-    suspects = suspicions(part, new, bounds).select("persistence_id")
-    overlaps = overlapped.select("persistence_id")
-    return {row.persistence_id for row in suspects.unionByName(overlaps).distinct().collect()}
-
-
-def _as_they_are(last_rows: DataFrame, rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """Return the last rows that still exist, and unchanged those that were removed on purpose."""
-    key = ["persistence_id", "tag", "tag_pid_sequence_nr", "timestamp"]
-    there = rows.join(last_rows.select(key), on=key, how="left_semi")
-    epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
-    marked = with_is_removed(
-        last_rows.withColumns(
-            {
-                "ticks": columns.timeuuid_ticks(F.col("timestamp")),
-                "time_bucket": columns.time_bucket(epoch_ms, bounds.bucket_size),
-            }
-        ),
-        "time_bucket",
-        bounds.removed,
-    ).localCheckpoint()
-    gone = marked.where("is_removed").join(there.select(key), on=key, how="left_anti")
-    return there.unionByName(gone.select(*rows.columns)).localCheckpoint()
 
 
 def purged(history: History, buckets: frozenset[int] = PURGED) -> History:
@@ -179,11 +94,9 @@ def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
     as_it_was = {name: replace(WHOLE, is_listed=now.is_listed) for name, now in broken.items()}
     as_it_was["progress behind"] = History.whole((1, "a"), (4, "a"), (5, "a"))
 
-    suspects = suspected(
-        spark,
-        {name: (history, history) for name, history in sound.items()}
-        | {name: (as_it_was[name], history) for name, history in broken.items()},
-    )
+    lives = {name: (history, history) for name, history in sound.items()}
+    lives |= {name: (as_it_was[name], history) for name, history in broken.items()}
+    suspects, _ = inspected(spark, lives, NEW)
 
     assert suspects == set(broken)
 
@@ -196,7 +109,7 @@ def test_what_was_removed_is_taken_for_what_it_was(spark: SparkSession) -> None:
         "lost beside the purge": (WHOLE, purged(WHOLE).without_rows(A3)),
     }
 
-    assert suspected(spark, lives, PURGED) == {"lost beside the purge"}
+    assert inspected(spark, lives, NEW, PURGED)[0] == {"lost beside the purge"}
 
 
 @st.composite
@@ -259,7 +172,7 @@ def test_whatever_the_comparison_finds_in_new_buckets_is_suspected(
     found = findings_of(spark, {pid: now for pid, (_, now) in lives.items()}, bounds_of(removed))
     expected = {finding["persistence_id"] for finding in found}
 
-    missed = expected - suspected(spark, lives, removed)
+    missed = expected - inspected(spark, lives, NEW, removed)[0]
 
     assert [
         (lives[pid], [row for row in found if row["persistence_id"] == pid]) for pid in missed

@@ -9,14 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
-from tests.unit.stored_histories import (
-    BOUNDS,
-    History,
-    Journal,
-    broken_history,
-    damaged_history,
-    keys_of,
-)
+from tests.unit.stored_history_frames import BOUNDS, keys_of
+from tests.unit.stored_history_model import History, Journal, broken_history, damaged_history
 from tidemark.continuity.tag_views.compare import Compared, compare
 from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.tag_views.sums import Doubts, sums_of

@@ -14,14 +14,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.unit.acceptance_model import Series, reached, seen
-from tests.unit.projection_worlds import RUNS, Event, Job, Judged, World
+from tests.unit.projection_model import DONE, HELD, RUNS, Event, Job, World, slice_of
 from tidemark.journal.series import NO_TAG
-from tidemark.ledger.pieces import State
-from tidemark.partitioning.keys import slice_of
+from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
+from tidemark.partitioning import slice_ranges
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import Portion
 from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.rule import Validation
+from tidemark.projection.offset_store import slice_records
+from tidemark.projection.offset_store.slice_records import Part
 from tidemark.spark.local_rows import local_rows
 
+VERSION = "1-hash"
 WORLDS = 300
 SEEDS = 20
 """Seeds of the soak: 6,000 worlds, of up to 8 runs each."""
@@ -54,13 +58,74 @@ def test_random_histories_end_as_one_event_after_the_other(spark: SparkSession, 
 
 
 def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
-    """Run each world once; two Spark jobs for all worlds decide which events may be consumed."""
-    jobs = [(world, job) for world in worlds for job in world.begin(run)]
-    rows = [(world, job, event) for world, job in jobs for event in job.rows]
+    """Run each world once, and compare each decision with Tidemark's.
+
+    Two Spark jobs for all worlds decide which events may be consumed.
+    """
+    for world in worlds:
+        world.begin(run)
+        if world.is_sliced:
+            assert_same_portions(world)
+    assert_same_acceptance(spark, worlds)
+    for world in worlds:
+        if world.finish():
+            states = standing(world)
+            world.settle()
+            assert states == {bucket: world.entries[bucket].state for bucket in states}, world
+
+
+def assert_same_portions(world: World) -> None:
+    """Check the slices of time buckets that are left to do, and those that are done."""
+    done = slice_records.done(counting(world))
+    for job in world.jobs:
+        own = _slices(job.slices)
+        for bucket in filter(world.is_open, world.entries):
+            is_done = not slice_ranges.missing(own, done.get(bucket, []))
+            assert is_done == (bucket in job.done), world
+    planned = {bucket for job in world.jobs for bucket in job.planned}
+    portions = slice_ranges.portions(
+        map(_slices, world.ranges), {bucket: done.get(bucket, []) for bucket in planned}
+    )
+    assert portions == [Portion(_slices(job.slices), job.planned) for job in world.jobs], world
+
+
+def counting(world: World) -> dict[int, list[Part]]:
+    """Return the parts that Tidemark counts of the model's records, by time bucket."""
+    entries = {
+        bucket: PieceRow(bucket, State(entry.state), entry.attempt, definition_version=VERSION)
+        for bucket, entry in world.entries.items()
+    }
+    now = slice_records.now()
+    parts = [
+        Part(bucket, _slices(slices), record.attempt, VERSION, State(record.state), {}, None, now)
+        for (bucket, slices), record in world.records.items()
+    ]
+    return slice_records.counting(parts, entries, VERSION)
+
+
+def standing(world: World) -> dict[int, str]:
+    """Return the states that Tidemark gives to the open time buckets."""
+    parts = counting(world)
+    return {
+        bucket: slice_records.standing(
+            Piece(bucket, Reason.NEW, world.entries[bucket].attempt), parts.get(bucket, ())
+        ).state
+        for bucket in filter(world.is_open, world.entries)
+    }
+
+
+def _slices(slices: range) -> SliceRange:
+    return SliceRange(slices.start, slices.stop - 1)
+
+
+def assert_same_acceptance(spark: SparkSession, worlds: Sequence[World]) -> None:
+    """Check the result of each event, and the offsets that move."""
+    jobs = [job for world in worlds for job in world.jobs]
+    rows = [(job, event) for job in jobs for event in job.events]
     if not rows:
         return
     events = local_rows(
-        spark, [_row(job, event, number) for number, (_, job, event) in enumerate(rows)], SEEN
+        spark, [_row(job, event, number) for number, (job, event) in enumerate(rows)], SEEN
     ).localCheckpoint()
     offsets = [
         (pid, NO_TAG, number, number) for world in worlds for pid, number in world.offsets.items()
@@ -69,13 +134,15 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     deleted = local_rows(spark, [], DELETED)
     frontiers = rule.advance_frontiers(events, stored, deleted).localCheckpoint()
     judged = rule.validate_events(events.where("is_there"), frontiers, events.is_back)
-    by_job: dict[int, list[Judged]] = defaultdict(list)
-    for row in judged.select("row", "result").collect():
-        _, job, event = rows[row.row]
-        by_job[id(job)].append((event, Validation(row.result)))
-    moved = {row.persistence_id: row.sequence_nr for row in rule.offset_rows(frontiers).collect()}
-    for world in worlds:
-        world.finish([by_job[id(job)] for job in world.jobs], moved)
+    results = [(rows[row.row][1], row.result) for row in judged.orderBy("row").collect()]
+    assert results == [fact for job in jobs for fact in job.judged]
+    moved = {
+        row.persistence_id: (row.slice, row.sequence_nr)
+        for row in rule.offset_rows(frontiers).collect()
+    }
+    assert moved == {
+        pid: (slice_of(pid), number) for job in jobs for pid, number in job.moved.items()
+    }
 
 
 def _row(job: Job, event: Event, number: int) -> tuple[object, ...]:
@@ -128,4 +195,4 @@ def assert_all_is_there(world: World) -> None:
     assert set(states) == set(range(RUNS + 1))
     for bucket, state in states.items():
         # A late event behind a gap does not open a done bucket.
-        assert state is State.DONE or (bucket in behind and state is State.HELD), world
+        assert state == DONE or (bucket in behind and state == HELD), world

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.unit.conftest import Examples
-from tests.unit.stored_histories import (
+from tests.unit.repair_in_memory import repaired
+from tests.unit.stored_history_frames import (
     BOUNDS,
+    Finding,
+    bounds_of_buckets,
+    findings_of,
+    keys_of,
+)
+from tests.unit.stored_history_model import (
     HOUR,
     NOW_MS,
     START_MS,
     Event,
-    Finding,
     History,
     Journal,
     Progress,
     Row,
-    bounds_of_buckets,
+    as_repaired,
     broken_history,
     damaged_history,
-    findings_of,
-    keys_of,
     moved,
-    repaired,
 )
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.check import Repair
@@ -49,7 +52,12 @@ HEADLESS = WHOLE.deleted(to=2)
 """Events 3, 4, 5 are left: a has number 3 on 4, b has 2 on 5."""
 YOUNG = Event(6, (NOW_MS + 1 - START_MS) / HOUR, "ab")
 FRESH = Event(6, (NOW_MS - 10_000 - START_MS) / HOUR, "a")
-
+ON_THEIR_WAY = {
+    "event on its way",
+    "row of an event on its way",
+    "progress on its way",
+    "progress that is already there",
+}
 
 CASES: dict[str, tuple[History, set[Found]]] = {
     "whole": (WHOLE, set()),
@@ -275,6 +283,14 @@ def _found(finding: Finding) -> Found:
     return (finding["check_name"], finding["tag"], *numbers)
 
 
+class Repaired(NamedTuple):
+    """What is found in a journal, what repair makes of it, and what is found then."""
+
+    before: list[Finding]
+    journal: Journal
+    after: list[Finding]
+
+
 def lost_payloads() -> Journal:
     whole = History.whole((1, "a"), (2, "ab"), (3, "a"))
     emptied = {event._replace(cause="no payload") for event in whole.events if event.number == 2}
@@ -320,22 +336,22 @@ def lost_events() -> Journal:
 
 
 @pytest.fixture(scope="module")
-def all_cases(spark: SparkSession) -> tuple[list[Finding], list[Finding]]:
+def all_cases(spark: SparkSession) -> Repaired:
     """Return what one comparison finds of all cases, each a persistence id, and after repair."""
     cases: Journal = {name: history for name, (history, _) in CASES.items()}
     journal = cases | lost_payloads() | lost_events()
     before = findings_of(spark, journal)
     after, _ = repaired(spark, journal, before)
-    return before, findings_of(spark, after)
+    return Repaired(before, after, findings_of(spark, after))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_damage_is_found_and_repaired(
-    all_cases: tuple[list[Finding], list[Finding]], case: str
-) -> None:
-    before, after = all_cases
-    assert seen(before, case) == CASES[case][1]
-    assert seen(after, case) == {found for found in CASES[case][1] if is_left(found)}
+def test_damage_is_found_and_repaired(all_cases: Repaired, case: str) -> None:
+    history, found = CASES[case]
+    assert seen(all_cases.before, case) == found
+    assert seen(all_cases.after, case) == {fact for fact in found if is_left(fact)}
+    right = history if case in ON_THEIR_WAY else as_repaired(history)
+    assert all_cases.journal[case] == right
 
 
 def is_left(found: Found) -> bool:
@@ -356,10 +372,10 @@ def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) 
 
 
 def test_row_of_a_lost_payload_stays_and_keeps_its_number(
-    spark: SparkSession, all_cases: tuple[list[Finding], list[Finding]]
+    spark: SparkSession, all_cases: Repaired
 ) -> None:
     journal = lost_payloads()
-    found = [row for row in all_cases[0] if row["persistence_id"] in journal]
+    found = [row for row in all_cases.before if row["persistence_id"] in journal]
     assert {(row["persistence_id"], row["check_name"], row["sequence_nr"]) for row in found} == {
         ("with its rows", "null_payload", 2),
         ("with one of them", "null_payload", 2),
@@ -368,10 +384,12 @@ def test_row_of_a_lost_payload_stays_and_keeps_its_number(
 
 
 def test_row_of_a_lost_event_stays_and_keeps_its_number(
-    all_cases: tuple[list[Finding], list[Finding]],
+    all_cases: Repaired,
 ) -> None:
     journal = lost_events()
-    found = [row for row in all_cases[0] if row["persistence_id"] in journal]
+    for pid, history in journal.items():
+        assert all_cases.journal[pid] == as_repaired(history)
+    found = [row for row in all_cases.before if row["persistence_id"] in journal]
     kinds = {
         (row["persistence_id"], row["check_name"], row["tag"], row["sequence_nr"] or row["number"])
         for row in found
@@ -448,10 +466,47 @@ def test_repair_is_the_smallest_change_that_makes_check_clean(
         told = {found for found in seen(findings, pid) if is_left(found)}
         assert (pid, damaged[pid], seen(left, pid)) == (pid, damaged[pid], told)
     assert changes == sum(len(damaged[pid].rows ^ after[pid].rows) for pid in damaged)
-    for whole, pid in zip(undamaged.values(), after, strict=True):
+    for (whole, history), pid in zip(histories, damaged, strict=True):
+        assert (history, after[pid]) == (history, as_repaired(history))
         if whole.deleted_to is None:
             assert (pid, after[pid].rows) == (pid, whole.rows)
             assert (pid, after[pid].progress) == (pid, whole.progress)
+        else:
+            assert_true_but_for_a_shift(whole, history, after[pid])
+
+
+def assert_true_but_for_a_shift(whole: History, damaged: History, after: History) -> None:
+    """Check what is left of a history whose front was deleted, so that nobody can count it.
+
+    Rows of deleted events stay as they are. The others are the true ones, but for one number that
+    may be added to those of a tag: 0 if progress and its row are still right.
+    """
+    deleted_to = whole.deleted_to or 0
+    for tag in {row.tag for row in damaged.rows | whole.rows}:
+        of_deleted, others = (
+            {row for row in history.rows if row.tag == tag and row.event.number <= deleted_to}
+            for history in (damaged, after)
+        )
+        assert of_deleted == others, damaged
+        true, present = (
+            {
+                row.event.number: row
+                for row in history.rows
+                if row.tag == tag and row.event.number > deleted_to
+            }
+            for history in (whole, after)
+        )
+        shifts = {row.number - true[number].number for number, row in present.items()}
+        assert present.keys() == true.keys(), damaged
+        assert len(shifts) <= 1, damaged
+        for number, row in present.items():
+            assert row._replace(number=true[number].number) == true[number], damaged
+        is_confirmed = (
+            bool(true)
+            and true[max(true)] in damaged.rows
+            and damaged.progress.get(tag) == whole.progress[tag]
+        )
+        assert shifts <= {0} or not is_confirmed, damaged
 
 
 HOURS = [START_MS + hour * HOUR for hour in range(8)]

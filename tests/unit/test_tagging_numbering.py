@@ -11,16 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
-from tests.unit.stored_histories import (
-    Finding,
-    History,
-    Journal,
-    Progress,
-    Row,
-    findings_of,
-    keys_of,
-    repaired,
-)
+from tests.unit.repair_in_memory import repaired
+from tests.unit.stored_history_frames import Finding, findings_of, keys_of
+from tests.unit.stored_history_model import History, Journal, Progress, Row, as_repaired
 from tidemark.continuity.findings import checks
 from tidemark.continuity.tag_views import kinds
 from tidemark.journal.messages import message_rows
@@ -250,6 +243,7 @@ def test_what_is_held_is_found_and_goes_on_after_a_repair(looks: Looks) -> None:
 def test_repair_changes_no_row_that_no_other_row_contradicts(looks: Looks) -> None:
     """Nor progress, but forward. A second repair has nothing to do."""
     for pid, case in looks.cases.items():
+        assert (case, looks.mended[pid]) == (case, as_repaired(case.stored))
         if case.is_foreign:
             continue
         assert case.stored.rows <= looks.mended[pid].rows, str(case)
