@@ -130,7 +130,9 @@ def test_a_run_that_is_killed_at_a_write_is_made_good_by_the_next(
         where = f"{kind} {number}: {fault.value}"
         # The killed run may have done all.
         assert last.status in (0, undisturbed.status), (where, last.stderr)
-        assert disturbed.everything() == undisturbed.everything(), where
+        expected = undisturbed.everything()
+        assert disturbed.everything() == expected, where
+    assert expected[undisturbed.result]
 
 
 @pytest.mark.parametrize(
@@ -175,4 +177,5 @@ def test_every_kind_of_write_meets_a_fault_and_the_next_run_is_as_if_none_had(
         assert disturbed.everything() == expected
         proxy.send_late()
         assert disturbed.everything() == expected
+    assert expected[undisturbed.result]
     assert len(set(met.values())) > 1

@@ -25,8 +25,8 @@ from tests.integration.flights import WINDOW, FlightsJournal, defined, first_eve
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal
 
-MORE = 30
-"""Events before each run over flights."""
+FIRST, MORE = 300, 30
+"""Events before the first run over flights, and before each further one."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Work(ABC):
 
     command: Sequence[str]
     """The application and its arguments."""
+    result: str
+    """What it is all about: the part of `everything` that must not be empty."""
     status = 0
     """That of a run that nothing disturbs; one that finds nothing left to do has 0."""
 
@@ -79,11 +81,12 @@ class OfFlights(Work):
         journal = defined(setting.make_journal, setting.directory, *self.definitions)
         super().__init__(journal)
         self._flights = FlightsJournal(journal, first_events(setting.flights))
-        self._events = iter(self._flights.events)
+        self._events, self._next = iter(self._flights.events), FIRST
 
     def grow(self) -> None:
-        more = [message(event) for event in islice(self._events, MORE)]
+        more = [message(event) for event in islice(self._events, self._next)]
         assert more, "there are no more events"
+        self._next = MORE
         self.journal.insert("messages", more)
         for application in self.before:
             assert self.journal.run(application, *WINDOW, "--force").status == 0
@@ -95,10 +98,12 @@ class OfFlights(Work):
 
 
 class TagWrite(OfFlights):
+    result = "tag_views"
     command = ("tag_write", *WINDOW, "--force")
 
 
 class Validate(OfFlights):
+    result = "piece"
     command = ("validate", *WINDOW, "--force")
     before = ("tag_write",)
 
@@ -106,6 +111,7 @@ class Validate(OfFlights):
 class Project(OfFlights):
     """Bucket and upsert."""
 
+    result = "daily_punctuality"
     command: Sequence[str] = ("project", *WINDOW, "--force")
     before = ("tag_write", "validate")
 
@@ -121,25 +127,30 @@ class ById(Project):
 
 
 class Slices(ById):
+    result = "aircraft_state"
     command = (*Project.command, "--projection", "aircraft_state", "--slices", "0-511")
 
 
 class Fold(ById):
     definitions = ("examples",)
-    command = (*Project.command, "--projection", test_crashes.EXAMPLES["fold"])
+    result = test_crashes.EXAMPLES["fold"]
+    command = (*Project.command, "--projection", result)
 
 
 class Append(ById):
     definitions = ("examples",)
-    command = (*Project.command, "--projection", test_crashes.EXAMPLES["append"])
+    result = test_crashes.EXAMPLES["append"]
+    command = (*Project.command, "--projection", result)
 
 
 class Export(Project):
     definitions = ("examples",)
+    result = "export"
     command = (*Project.command, "--projection", test_crashes.EXAMPLES["export"])
 
 
 class Rebuild(OfFlights):
+    result = "tag_views"
     command = ("reconcile", "rebuild", "--all", "--apply")
     before = ("tag_write",)
 
@@ -148,6 +159,7 @@ class Purge(Work):
     """Policies, with something to delete for each of them."""
 
     command = ("purge", "--apply")
+    result = "policy_piece"
 
     def __init__(self, setting: Setting) -> None:
         setting.directory.mkdir()
@@ -164,6 +176,7 @@ class Replicate(Work):
     """A topic that gets each kind of action."""
 
     command = ("replicate",)
+    result = "journal"
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting.make_journal())
@@ -196,6 +209,7 @@ class Groups(Work):
     """A group that is rolled back, and one that is not."""
 
     command = ("run_event_groups",)
+    result = "posting"
     status = 3
 
     def __init__(self, setting: Setting) -> None:
@@ -216,6 +230,7 @@ class GroupsOverManyRows(Work):
     """The same over many rows."""
 
     command = ("run_event_groups",)
+    result = "item"
     status = 3
 
     def __init__(self, setting: Setting) -> None:
