@@ -101,6 +101,15 @@ class _Plan:
 
 
 @dataclass
+class _Holding:
+    """Which writes wait, and for what."""
+
+    wanted: Kind
+    wait: Callable[[], None]
+    came: int = 0
+
+
+@dataclass
 class CqlProxy:
     """The server. What is not in a plan is passed on."""
 
@@ -112,6 +121,7 @@ class CqlProxy:
         self._statements: dict[bytes, str] = {}
         self._guard, self._plan = Lock(), _Plan(None, Fault.TWICE)
         self._late: list[tuple[_Connection, bytes]] = []
+        self._holding: _Holding | None = None
         self._listening = listening(self._pass_on)
 
     def __enter__(self) -> Self:
@@ -149,6 +159,20 @@ class CqlProxy:
             self._plan = _Plan(None, Fault.TWICE)
         assert plan.hits, f"no {wanted} met this: {fault.value}"
 
+    @contextmanager
+    def holding_every_second(self, wanted: Kind, wait: Callable[[], None]) -> Iterator[None]:
+        """Pass every second write of a kind on after `wait`; writes after it do not wait for it.
+
+        Raises:
+            AssertionError: no write was held.
+        """
+        self._holding = holding = _Holding(wanted, wait)
+        try:
+            yield
+        finally:
+            self._holding = None
+        assert holding.came > 1, f"no {wanted} was held"
+
     def send_late(self) -> None:
         """Send once more what met `Fault.LATE`.
 
@@ -176,6 +200,15 @@ class CqlProxy:
         assert self._plan.kill is not None, "nobody has said how to kill the sender"
         self._plan.kill()
 
+    def wait_of(self, writes: list[Kind]) -> Callable[[], None] | None:
+        """Return what a request waits for; None if it is passed on at once."""
+        with self._guard:
+            holding = self._holding
+            if holding is None or holding.wanted not in writes:
+                return None
+            holding.came += 1
+            return None if holding.came % 2 else holding.wait
+
     def keep(self, connection: _Connection, frame: bytes) -> None:
         """Keep a request for `send_late`."""
         self._late.append((connection, frame))
@@ -200,7 +233,7 @@ class _Connection:
         self._proxy, self._client, self._server = proxy, client, server
         self._preparing: dict[int, str] = {}
         self._answered: dict[int, tuple[Fault, bool]] = {}
-        self._sending = Lock()
+        self._sending, self._asking = Lock(), Lock()
         self._late_answers = Semaphore(0)
 
     def ask(self) -> None:
@@ -237,7 +270,19 @@ class _Connection:
             self._proxy.keep(self, late)
         if fault is Fault.TWICE:
             frame += _HEADER.pack(_VERSION, 0, _TWICE_STREAM, opcode, len(body)) + body
-        self._server.sendall(frame)
+        if wait := self._proxy.wait_of(writes):
+            Thread(target=self._send_after, args=(wait, frame), daemon=True).start()
+        else:
+            self._send(frame)
+
+    def _send_after(self, wait: Callable[[], None], frame: bytes) -> None:
+        wait()
+        with suppress(OSError):
+            self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        with self._asking:
+            self._server.sendall(frame)
 
     def _statements(self, opcode: int, body: bytes) -> list[str]:
         if opcode in (_QUERY, _PREPARE):
@@ -306,7 +351,7 @@ class _Connection:
 
     def ask_again(self, frame: bytes) -> bool:
         """Send a frame once more; return whether it was answered."""
-        self._server.sendall(frame)
+        self._send(frame)
         return self._late_answers.acquire(timeout=_PATIENCE_S)
 
     @staticmethod

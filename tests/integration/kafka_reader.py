@@ -81,6 +81,10 @@ class Reader:
                             numbers.append(number)
         return numbers
 
+    def stored(self, key: str) -> list[int]:
+        """Return the seq nrs of the events that a reader gets from Cassandra."""
+        return [row["seq_nr"] for row in self._stored(key, 1)]
+
     def _pointer(self, partition: int) -> int:
         rows: Sequence[dict[str, Any]] = self._journal.control.execute(
             f"SELECT offset FROM {self._pointers} WHERE topic = ? AND partition = ?",

@@ -81,12 +81,14 @@ class Topic:
         expire_after: str | None = None,
         origin: str | None = None,
         partition: int = 0,
+        size: int = 0,
     ) -> None:
-        """Append events with text payloads."""
+        """Append events with text payloads of at least so many characters."""
         days = None if expire_after is None else int(expire_after.split()[0])
         self._log(partition, key, "append", numbers=tuple(numbers), days=days, origin=origin)
         events = [
-            {"seqNr": n, "tags": ["t"], "payloadType": "text", "payload": f"{n}"} for n in numbers
+            {"seqNr": n, "tags": ["t"], "payloadType": "text", "payload": f"{n}".ljust(size, ".")}
+            for n in numbers
         ]
         metadata = {} if expire_after is None else {"expireAfter": expire_after}
         header = {

@@ -114,6 +114,20 @@ def test_lock_that_expired_while_the_machine_slept_is_lost(monkeypatch: pytest.M
             held.check()
 
 
+def test_lock_is_relied_on_until_a_second_before_its_ttl_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cassandra counts a TTL from the start of the second in which the row was written."""
+    now = 1000.0
+    monkeypatch.setattr(time, "clock_gettime", lambda _: now)
+    with locks(FarAway(0), "a", ttl=60) as held:
+        now += 59
+        held.check()
+        now += 0.01
+        with pytest.raises(LockLost, match="could not be renewed before they expired"):
+            held.check()
+
+
 def test_error_that_follows_a_signal_is_no_failure_of_a_piece() -> None:
     """A signal cancels Spark's jobs; the error of such a job must not hide it."""
     server, recorder = FarAway(0), Mock()
