@@ -33,12 +33,14 @@ OTHERS = (
 )
 PAIRS = (
     *(("min", "max"), ("any", "all"), ("bisect_left", "bisect_right"), ("in", "not in")),
-    *(("greatest", "least"), ("first", "last"), ("lag", "lead"), ("asc", "desc")),
-    *(("isNull", "isNotNull"), ("isnull", "isnotnull"), ("row_number", "dense_rank")),
+    *(("greatest", "least"), ("first", "last"), ("lag", "lead"), ("row_number", "dense_rank")),
+    *(("asc", "desc"), ("isNull", "isNotNull"), ("isnull", "isnotnull")),
     *(('"left_semi"', '"left_anti"'), ('"left"', '"inner"'), ('"little"', '"big"')),
 )
 """Words that stand for each other's opposite, most of them of Spark, which cosmic-ray does not
 know."""
+OF_SPARK = ("first", "last", "lag", "lead")
+"""Words that are others' names, too, unless `F.` precedes them."""
 SWAPPED = {word: other for pair in PAIRS for word, other in (pair, pair[::-1])}
 
 
@@ -46,7 +48,7 @@ class SwapWords(Operator):  # type: ignore[misc]
     """Replaces a word by its opposite."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Any, Any]]:
-        if _word(node) in SWAPPED and not _is_of_loop(node):
+        if _word(node) in SWAPPED and not _is_other_word(node):
             yield node.start_pos, node.end_pos
 
     def mutate(self, node: NodeOrLeaf, index: int) -> Leaf:
@@ -63,10 +65,8 @@ class RemoveStatement(Operator):  # type: ignore[misc]
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Any, Any]]:
         if isinstance(node, PythonNode) and node.type == "simple_stmt":
             statement = node.children[0]
-            is_augmented = statement.type == "expr_stmt" and statement.children[1].type not in (
-                "operator",
-                "annassign",
-            )
+            is_assignment = statement.type == "expr_stmt"
+            is_augmented = is_assignment and _word(statement.children[1]).removesuffix("=") != ""
             if statement.type in ("atom_expr", "power", "raise_stmt") or is_augmented:
                 yield statement.start_pos, statement.end_pos
 
@@ -134,9 +134,14 @@ def _word(node: NodeOrLeaf) -> str:
     return " ".join(leaf.value for leaf in leaves if isinstance(leaf, Leaf))
 
 
-def _is_of_loop(node: NodeOrLeaf) -> bool:
-    is_compared = node.parent is not None and node.parent.type == "comparison"
-    return _word(node) == "in" and not is_compared
+def _is_other_word(node: Any) -> bool:
+    """Tell whether a word is the `in` of a loop, or a name that only looks like Spark's."""
+    if _word(node) == "in":
+        return bool(node.parent.type != "comparison")
+    dot = node.get_previous_leaf()
+    before = None if dot is None else dot.get_previous_leaf()
+    is_of_spark = before is not None and _word(before) == "F"
+    return _word(node) in OF_SPARK and not is_of_spark
 
 
 def _meaning(text: str) -> str:
