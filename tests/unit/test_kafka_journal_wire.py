@@ -143,6 +143,10 @@ def test_a_record_without_what_it_needs_is_passed_over(record: Record) -> None:
             ),
             "append.range goes from 2 down to 1",
         ),
+        (
+            Record(b"id", STAMP, [("journal.action", b'{"append":{"payloadType":"json"}}')], ONE),
+            "append has no range",
+        ),
         (append(ONE, b"text"), 'append has the payloadType "text"'),
         (append(b"no"), "the value is not JSON"),
         (append(b'{"events":[]}'), "the value has no events"),
@@ -207,6 +211,12 @@ def test_events_are_read_whatever_version_is_written_before_them(version: int) -
         ("1e100", "1E+100"),
         ("123456789012345678901234567890", "1.2345678901234567890123456789E+29"),
         ("12345678901234567890", "12345678901234567890"),
+        ("99999999999999999999", "99999999999999999999"),
+        ("100000000000000000000", "1E+20"),
+        ("1e-10", "1E-10"),
+        ("1e6178", "1E+6178"),
+        ("-1e-6178", "-1E-6178"),
+        ("1" + "0" * 309, "1E+309"),
         ("0.12345678901234567890123456789012345678", "0.1234567890123456789012345678901235"),
         ('{ "b" : 1, "a" : [ true, null ], "b" : 2.50 }', '{"b":2.5,"a":[true,null]}'),
         (r'"\u2028\/\u001f\n\u20ac"', '"\u2028/\\u001f\\n€"'),
@@ -221,6 +231,7 @@ def test_json_is_written_again_as_kafka_journal_writes_it(written: str, kept: st
     [
         *("NaN", "Infinity", "01", "1.", "[1,]", "{'a':1}", "1 2", "[" * 99999),
         *("1e99999999999999999999", "-1e-99999999999999999999", "9" * 311, "1e600000000"),
+        *("1e6179", "1e-6179", "[" * 201 + "]" * 201, '[{"a":' * 100 + "[]" + "}]" * 100),
         *("[" * 300 + "]" * 300, '{"a":' * 300 + "1" + "}" * 300),
     ],
 )
@@ -232,6 +243,26 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 def test_json_as_deep_as_is_read_can_be_written() -> None:
     text = '{"a":[' * 100 + "1" + "]}" * 100
     assert json_text.render(json_text.parse(text)) == text
+
+
+def test_brackets_in_a_text_or_beside_each_other_are_not_deep() -> None:
+    for text in ('["' + "[" * 300 + '"]', "[" + "[]," * 300 + "[]]"):
+        assert json_text.render(json_text.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "seq_nr"), [("1", 1), ("7.0", 7), ("7e0", 7), (str(2**63 - 1), 2**63 - 1)]
+)
+def test_a_seq_nr_is_a_whole_number_however_it_is_written(written: str, seq_nr: int) -> None:
+    parsed = action.parse(b'{"delete":{"to":%s}}' % written.encode())
+    assert parsed is not None
+    assert parsed.to == seq_nr
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1.5", "0.5", "true", "null", str(2**63)])
+def test_what_is_no_seq_nr_is_refused(written: str) -> None:
+    with pytest.raises(Malformed, match=r"delete.to is .* and no seq nr"):
+        action.parse(b'{"delete":{"to":%s}}' % written.encode())
 
 
 JSONS = st.recursive(
@@ -264,6 +295,17 @@ def test_what_was_written_once_is_written_the_same_again(value: json_text.Json) 
         ("1500 milliseconds", "1500 milliseconds", 1500),
         ("1.5 d", "36 hours", 129_600_000),
         ("  2  days ", "2 days", 172_800_000),
+        ("0 s", "0 days", 0),
+        ("-24 h", "-1 days", -86_400_000),
+        ("1.5 ns", "2 nanoseconds", 0),
+        ("4503599627370497 ns", "4503599627370497 nanoseconds", 4_503_599_627),
+        ("120 seconds", "2 minutes", 120_000),
+        # Beyond 2**53 neither the number nor the unit is changed.
+        ("9007199254740000 ns", "9007199254740 microseconds", 9_007_199_254),
+        ("9007199254740992.0 ns", "9007199254740992 nanoseconds", 9_007_199_254),
+        ("9007199254741000 ns", "9007199254741000 nanoseconds", 9_007_199_254),
+        ("9223372036854775807 ns", "9223372036854775807 nanoseconds", 9_223_372_036_854),
+        ("0" * 998 + "1s", "1 second", 1_000),
     ],
 )
 def test_durations_are_those_of_scala(text: str, written: str, milliseconds: int) -> None:
@@ -272,7 +314,26 @@ def test_durations_are_those_of_scala(text: str, written: str, milliseconds: int
     assert (str(parsed), parsed.milliseconds) == (written, milliseconds)
 
 
-@pytest.mark.parametrize("text", ["test", "", "1", "day", "1 fortnight", "Inf", "1000000 days"])
+@pytest.mark.parametrize(
+    ("unit", "nanoseconds"),
+    [
+        *(("d", 86_400 * 10**9), ("h", 3_600 * 10**9), ("m", 60 * 10**9), ("s", 10**9)),
+        *(("ms", 10**6), ("µs", 1_000), ("ns", 1)),
+        *(("hr", 3_600 * 10**9), ("mins", 60 * 10**9), ("secs", 10**9)),
+        *(("millis", 10**6), ("micros", 1_000), ("nano", 1)),
+    ],
+)
+def test_a_unit_has_its_nanoseconds(unit: str, nanoseconds: int) -> None:
+    assert duration.parse(f"7 {unit}").nanoseconds == 7 * nanoseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("test", "", "1", "day", "1 fortnight", "Inf", "1000000 days"),
+        *("9223372036854775808 ns", "-9223372036854775808 ns", "0" * 999 + "1s"),
+    ],
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no duration|is longer than"):
         duration.parse(text)
