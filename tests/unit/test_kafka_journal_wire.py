@@ -95,6 +95,20 @@ def append(value: bytes, payload_type: bytes = b"json", *headers: tuple[str, byt
     return Record(b"id", STAMP, [("journal.action", APPEND % payload_type), *headers], value)
 
 
+def binary(
+    version: int = 0,
+    *,
+    count: int = 1,
+    seq_nr: int = 1,
+    kind: int = 0,
+    payload_size: int = 0,
+    rest: bytes = b"",
+) -> Record:
+    """Return an append of an event without tags and payload, in the binary form."""
+    event = struct.pack(">qiBi", seq_nr, 0, kind, payload_size)
+    return append(struct.pack(">Bii", version, count, len(event)) + event + rest, b"binary")
+
+
 ONE = b'{"events":[{"seqNr":1,"tags":[]}],"metadata":{}}'
 
 
@@ -160,7 +174,22 @@ def test_a_record_without_what_it_needs_is_passed_over(record: Record) -> None:
             append(b'{"events":[{"seqNr":1,"tags":[]}],"metadata":{"expireAfter":"test"}}'),
             "metadata.expireAfter: 'test' is no duration",
         ),
+        (append(ONE.replace(b"{}", b'{"expireAfter":true}')), "expireAfter is true, no duration"),
+        (append(ONE.replace(b"{}", b'{"expireAfter":[]}')), r"expireAfter is \[\], no duration"),
+        (append(ONE.replace(b"{}", b"[]")), "metadata is no JSON object"),
+        (append(b"[]"), "the value is no JSON object"),
+        (append(b'{"events":[1]}'), r"events\[0\] is no JSON object"),
+        (
+            append(b'{"events":[{"seqNr":1,"tags":[],"payloadType":"binary"}]}'),
+            r'events\[0\] has the payloadType "binary"',
+        ),
         (append(b"", b"binary"), "the value is empty"),
+        (binary(count=0), "the value has no events"),
+        (binary(count=-1), "the value has no events"),
+        (binary(count=2), "the value ends early"),
+        (binary(seq_nr=0), r"events\[0\].seqNr is 0 and no seq nr"),
+        (binary(kind=4), r"events\[0\] has the payload type 4"),
+        (binary(payload_size=-1), "the value ends early: -1 bytes wanted, 0 left"),
         (append(b"\x01\x00\x00", b"binary"), "the value ends early"),
         (append(b"\x00\x7f\xff\xff\xff", b"binary"), "the value ends early"),
         (append(ONE, b"json", ("h", b"\xff")), "the header h is not UTF-8"),
@@ -196,6 +225,27 @@ def test_events_are_read_whatever_version_is_written_before_them(version: int) -
     assert decoded.payload is not None
     assert [event.seq_nr for event in decoded.payload.events] == [7]
     assert decoded.metadata == '{"header":{},"payload":{}}'
+
+
+@pytest.mark.parametrize(
+    ("version", "rest", "data"),
+    [(0, b'{"data":7}', None), (1, b'{"data":7}', 7), (2, b'{"data":7}', None), (1, b"[]", None)],
+)
+def test_only_version_1_has_metadata(version: int, rest: bytes, data: int | None) -> None:
+    decoded = decode(binary(version, rest=rest))
+    assert decoded is not None
+    assert decoded.payload is not None
+    assert decoded.payload.data == data
+
+
+def test_a_payload_without_a_type_is_json_and_a_number_a_time_in_milliseconds() -> None:
+    value = b'{"events":[{"seqNr":1,"tags":[],"payload":{"a": 1}}],"metadata":{"expireAfter":5000}}'
+    decoded = decode(append(value))
+    assert decoded is not None
+    assert decoded.payload is not None
+    [event] = decoded.payload.events
+    assert (event.payload_type, event.text) == ("json", '{"a":1}')
+    assert str(decoded.payload.expire_after) == "5000 milliseconds"
 
 
 @pytest.mark.parametrize(
@@ -238,6 +288,11 @@ def test_json_is_written_again_as_kafka_journal_writes_it(written: str, kept: st
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         json_text.parse(text)
+
+
+def test_of_a_long_number_the_beginning_is_told() -> None:
+    with pytest.raises(ValueError, match=r"^the number 9{40} is too large or too precise$"):
+        json_text.parse("9" * 311)
 
 
 def test_json_as_deep_as_is_read_can_be_written() -> None:
@@ -369,4 +424,4 @@ def test_what_a_header_names_is_shortened() -> None:
     headers = [("journal.action", APPEND % (b"x" * 100_000))]
     with pytest.raises(Malformed) as refused:
         decode(Record(b"id", STAMP, headers, b""))
-    assert len(str(refused.value)) < 150
+    assert str(refused.value).endswith(f'the payloadType "{"x" * 39}')
