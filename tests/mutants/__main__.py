@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from embedded.paths import JARS
 from tests.mutants.room import SEED
 from tests.mutants.table import ROOT, Place, reasons, rooms
 
@@ -68,6 +69,10 @@ def _results(room: str) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="tidemark-mutants-") as directory:
         copy = Path(directory) / "tree"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+        # Spark's jars are fetched once, also if a copy is the first that needs them.
+        JARS.mkdir(parents=True, exist_ok=True)
+        (copy / ".tidemark").mkdir()
+        (copy / ".tidemark" / "jars").symlink_to(JARS)
         command = [sys.executable, "-m", "tests.mutants.room", room]
         with subprocess.Popen(command, cwd=copy, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

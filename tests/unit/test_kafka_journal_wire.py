@@ -353,6 +353,8 @@ def test_what_was_written_once_is_written_the_same_again(value: json_text.Json) 
         ("0 s", "0 days", 0),
         ("-24 h", "-1 days", -86_400_000),
         ("1.5 ns", "2 nanoseconds", 0),
+        ("1.7 ns", "2 nanoseconds", 0),
+        ("1.4 ns", "1 nanosecond", 0),
         ("4503599627370497 ns", "4503599627370497 nanoseconds", 4_503_599_627),
         ("120 seconds", "2 minutes", 120_000),
         # Beyond 2**53 neither the number nor the unit is changed.
