@@ -8,7 +8,7 @@ import pytest
 
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.row_keys import RowKey
-from tidemark.event_groups.stream.chunks import Extent, chunks, collides
+from tidemark.event_groups.stream.chunks import Extent, Occupied, chunks, collides
 
 ORDER: dict[str, tuple[dict[str, list[str]], list[list[str]]]] = {
     "A→D, B→{A,C}, C→A gives B,C,A,D": (
@@ -109,6 +109,17 @@ CHUNKS = {
 def test_divide_into_chunks(case: str) -> None:
     groups, limit, expected = CHUNKS[case]
     assert ["".join(one.item for one in part) for part in chunks(groups, limit)] == expected
+
+
+def test_what_collides_with_all_collides_with_the_first() -> None:
+    occupied: Occupied[str] = Occupied()
+    everything = Extent("X", 1, None)
+    assert occupied.is_empty
+    assert occupied.meeting(everything) is None
+    for group in APART:
+        occupied.add(group)
+    assert not occupied.is_empty
+    assert occupied.meeting(everything) == "A"
 
 
 def test_groups_whose_rows_nobody_has_declared_run_alone() -> None:
