@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.definition.row_keys import RowKey, canonical
+from tidemark.event_groups.execution import undo
 from tidemark.event_groups.execution.rollback import in_order, is_needed, own_times, times_of
 from tidemark.event_groups.execution.undo import Now
 from tidemark.event_groups.stream.chunks import Extent, Occupied, collides
@@ -228,6 +229,10 @@ def test_each_way_back_has_later_write_times_than_the_one_before_it() -> None:
     }
     one_row = {"own": StoredEvent(EventState.DONE, [{}])}
     assert times_of(WAYS_BACK, one_row, ["own"], 100) == {"own": range(101, 104)}
+
+
+def test_the_times_of_a_way_back_follow_each_other_and_fit_into_it() -> None:
+    assert 0 < undo.STAYS_LATER < undo.MARKER_LATER < undo.TIME_OF_EVENT
 
 
 def test_own_times_are_those_of_the_events_and_of_what_is_put_back() -> None:
