@@ -155,6 +155,8 @@ def _meaning(text: str) -> str:
             node.returns = None
         elif isinstance(node, ast.arg):
             node.annotation = None
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(None)
         elif isinstance(node, ast.keyword) and node.arg == "frozen":
             node.value = ast.Constant(True)
     return ast.dump(tree)

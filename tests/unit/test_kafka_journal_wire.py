@@ -207,6 +207,32 @@ def test_the_first_action_and_the_last_of_the_users_headers_count() -> None:
     assert (decoded.action.type, decoded.headers) == ("append", {"h": "2"})
 
 
+def test_other_headers_are_the_users_whatever_they_are_called() -> None:
+    names = ("a", "journal.actioo", "z")
+    others = [(name, b'{"purge":{}}') for name in names]
+    for headers in ([*others, *append(ONE).headers], [*append(ONE).headers, *others]):
+        decoded = decode(Record(b"id", STAMP, headers, ONE))
+        assert decoded is not None
+        assert decoded.action.type == "append"
+        assert decoded.headers == dict.fromkeys(names, '{"purge":{}}')
+
+
+def test_of_two_actions_the_first_counts_also_if_it_is_empty() -> None:
+    purge = ("journal.action", b'{"purge":{}}')
+    assert decode(Record(b"id", STAMP, [("journal.action", None), purge], None)) is None
+    assert decode(Record(b"id", STAMP, [purge, ("journal.action", None)], None)) is not None
+
+
+def test_only_an_append_has_metadata() -> None:
+    whole = decode(append(ONE))
+    assert whole is not None
+    assert whole.metadata == '{"header":{},"payload":{}}'
+    purge = action.Action(action.ActionType.PURGE)
+    for part in (Decoded("id", whole.action), Decoded("id", purge, whole.payload)):
+        with pytest.raises(ValueError, match="has no metadata"):
+            _ = part.metadata
+
+
 def test_null_of_json_is_lost_where_binary_keeps_it() -> None:
     in_json = decode(append(b'{"events":[{"seqNr":1,"tags":[],"payload":null}]}'))
     event = b"\0\0\0\0\0\0\0\1" + b"\0\0\0\0" + b"\2" + b"\0\0\0\4null"
