@@ -47,7 +47,9 @@ def test_a_mutant_differs_in_one_place_and_none_is_there_twice() -> None:
 
 
 def test_what_only_mypy_sees_is_not_changed() -> None:
-    source = '@dataclass(frozen=True)\nclass C:\n    x: A | B\n    def f(self, a: "A | B") -> A: ...\n'
+    source = (
+        '@dataclass(frozen=True)\nclass C:\n    x: A | B\n    def f(self, a: "A | B") -> A: ...\n'
+    )
     assert [mutant.before for mutant in mutants_of(source)] == ["@dataclass(frozen=True)"]
 
 
