@@ -185,5 +185,6 @@ def test_locks_of_disjoint_ranges_differ_and_those_of_all_slices_exclude_them() 
     assert len(first) == len(second) == 16
     assert not set(first) & set(second)
     assert slice_ranges.locked(SliceRange(480, 511), "project/j/name") == [first[-1]]
+    assert first[-1] == "project/j/name/0480-0511"
     [of_all] = slice_ranges.locked(ALL, "project/j/name")
     assert all(lock.startswith(f"{of_all}/") for lock in first + second)
