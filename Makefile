@@ -13,7 +13,7 @@ COMPILE := .venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no
   --no-emit-index-url --quiet
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo install test unit long share long-status cluster-test soak up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
+.PHONY: help demo install test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ cluster-test: $(VENV)  ## run the tests of applications on a Spark cluster of tw
 soak: $(VENV)  ## run all, kill at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 \
 	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 $(PYTEST_ARGS)
+
+mutants: $(VENV)  ## change the rules of the pure rooms, a place at a time, and see which tests notice: ROOM=write_times
+	@$(PY) -m tests.mutants $(ROOM)
 
 up: $(VENV)  ## start Cassandra, Kafka and Airflow, print Airflow's address
 	@$(PY) -m embedded up

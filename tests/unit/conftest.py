@@ -23,6 +23,14 @@ class Examples(Protocol):
 # A busy machine is slow, which is no fault of a test.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+# Whether a mutant survives must not depend on chance, and a failure of it need not be made small.
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
 
 
 @pytest.fixture

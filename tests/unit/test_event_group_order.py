@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.row_keys import RowKey
-from tidemark.event_groups.stream.chunks import Extent, chunks, collides
+from tidemark.event_groups.stream.chunks import Extent, Occupied, chunks, collides
 
 ORDER: dict[str, tuple[dict[str, list[str]], list[list[str]]]] = {
     "A→D, B→{A,C}, C→A gives B,C,A,D": (
@@ -39,8 +41,38 @@ def test_order_events_for_execution(case: str) -> None:
     assert dag.cycle(graph) is None
 
 
+def test_parts_come_in_the_order_of_their_first_events() -> None:
+    graph: dict[str, list[str]] = {"A": [], "B": ["C"], "C": [], "D": ["A"]}
+    assert dag.order(graph) == [["A", "D"], ["C", "B"]]
+
+
 def test_order_events_for_execution_of_a_cycle_gives_none() -> None:
     assert dag.cycle({"A": ["B"], "B": ["A"], "C": []}) in (["A", "B", "A"], ["B", "A", "B"])
+
+
+def test_each_event_of_a_cycle_depends_on_the_next() -> None:
+    graph = {"A": ["B"], "B": ["C", "E"], "C": ["A"], "D": ["A"], "E": []}
+    cycle = dag.cycle(graph)
+    assert cycle is not None
+    assert (cycle[0], sorted(cycle[1:])) == (cycle[-1], ["A", "B", "C"])
+    assert all(after in graph[name] for name, after in pairwise(cycle))
+
+
+def test_a_graph_is_drawn_in_waves_and_as_a_flowchart() -> None:
+    graph = {"A": ["B"], "B": [], "C": ["A", "B"]}
+    says = {"A": "inserts", "B": 'the "first"', "C": "deletes"}
+    assert dag.as_text(graph, says) == [
+        *("wave 1", '  B: the "first"'),
+        *("wave 2", "  A: inserts  after B"),
+        *("wave 3", "  C: deletes  after A, B"),
+    ]
+    assert dag.as_mermaid(graph, says).splitlines() == [
+        "flowchart TD",
+        '    e0["A<br>inserts"]',
+        '    e1["B<br>the &quot;first&quot;"]',
+        '    e2["C<br>deletes"]',
+        *("    e1 --> e0", "    e0 --> e2", "    e1 --> e2"),
+    ]
 
 
 def test_events_of_a_wave_only_depend_on_earlier_ones() -> None:
@@ -77,6 +109,17 @@ CHUNKS = {
 def test_divide_into_chunks(case: str) -> None:
     groups, limit, expected = CHUNKS[case]
     assert ["".join(one.item for one in part) for part in chunks(groups, limit)] == expected
+
+
+def test_what_collides_with_all_collides_with_the_first() -> None:
+    occupied: Occupied[str] = Occupied()
+    everything = Extent("X", 1, None)
+    assert occupied.is_empty
+    assert occupied.meeting(everything) is None
+    for group in APART:
+        occupied.add(group)
+    assert not occupied.is_empty
+    assert occupied.meeting(everything) == "A"
 
 
 def test_groups_whose_rows_nobody_has_declared_run_alone() -> None:

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.definition.row_keys import RowKey, canonical
-from tidemark.event_groups.execution.rollback import in_order
+from tidemark.event_groups.execution import undo
+from tidemark.event_groups.execution.rollback import in_order, is_needed, own_times, times_of
 from tidemark.event_groups.execution.undo import Now
 from tidemark.event_groups.stream.chunks import Extent, Occupied, collides
 from tidemark.event_groups.stream.holding import Held, OpenGroup, as_known
@@ -190,6 +193,79 @@ def test_what_was_written_last_is_taken_back_first(
     assert times == sorted(times, reverse=True)
     for name, before in graph.items():
         assert all(order.index(one) > order.index(name) for one in before)
+
+
+INSERT = "INSERT INTO shop.t (id, n) VALUES ('1', 1)"
+BACKS = [{"statement": "DELETE FROM shop.t WHERE id = '1'"}] * 2
+WAYS_BACK = Definition(
+    Group.model_validate(
+        {
+            "group": "g",
+            "events": [
+                {"name": "restored", "statement": INSERT},
+                {"name": "left", "statement": INSERT, "rollback": "none"},
+                {"name": "own", "statement": INSERT, "rollback": {"statements": BACKS}},
+                {"name": "read", "statement": "SELECT n FROM shop.t WHERE id = '1'"},
+                {"name": "called", "rollback": {"call": "f:back"}},
+                {"name": "asked", "rollback": {"ask": {"http": "http://back"}}},
+                {"name": "loaded", "library": {"name": "rules", "version": "1.2"}},
+                {"name": "nothing"},
+            ],
+        }
+    )
+)
+
+
+def test_each_way_back_has_later_write_times_than_the_one_before_it() -> None:
+    """Statements of the user have a time for each row; what is restored has three at least."""
+    stored = {
+        name: StoredEvent(EventState.DONE, [{}] * rows)
+        for name, rows in {"restored": 7, "own": 2, "asked": 1}.items()
+    }
+    assert times_of(WAYS_BACK, stored, ["own", "restored", "asked"], 100) == {
+        "own": range(101, 105),
+        "restored": range(105, 108),
+        "asked": range(108, 111),
+    }
+    one_row = {"own": StoredEvent(EventState.DONE, [{}])}
+    assert times_of(WAYS_BACK, one_row, ["own"], 100) == {"own": range(101, 104)}
+
+
+def test_the_times_of_a_way_back_follow_each_other_and_fit_into_it() -> None:
+    assert 0 < undo.STAYS_LATER < undo.MARKER_LATER < undo.TIME_OF_EVENT
+
+
+def test_own_times_are_those_of_the_events_and_of_what_is_put_back() -> None:
+    stored = {
+        "restored": StoredEvent(EventState.DONE, [{}], 50),
+        "left": StoredEvent(EventState.DONE, [{}], 60),
+        "own": StoredEvent(EventState.DONE, [{}], 70),
+        "called": StoredEvent(EventState.DONE, [{}]),
+    }
+    times = {
+        "own": range(101, 105),
+        "restored": range(105, 108),
+        "left": range(108, 111),
+        "called": range(111, 114),
+    }
+    assert own_times(WAYS_BACK, stored, times) == {
+        *(50, 70),
+        *(101, 102, 103, 104),
+        *(105, 108, 111),
+    }
+
+
+@pytest.mark.parametrize("state", EventState)
+def test_only_what_may_have_been_done_is_taken_back(state: EventState) -> None:
+    is_begun = state.value in ("running", "done", "failed", "rollback-asked", "rollback-failed")
+    written, unwritten = StoredEvent(state, [{}], 50), StoredEvent(state, [{}])
+    for name in ("restored", "left", "own"):
+        assert is_needed(WAYS_BACK, name, written) == is_begun
+        assert not is_needed(WAYS_BACK, name, unwritten)
+    for name in ("called", "asked", "loaded"):
+        assert is_needed(WAYS_BACK, name, unwritten) == is_begun
+    for name in ("read", "nothing"):
+        assert not is_needed(WAYS_BACK, name, unwritten)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,20 @@ def append(value: bytes, payload_type: bytes = b"json", *headers: tuple[str, byt
     return Record(b"id", STAMP, [("journal.action", APPEND % payload_type), *headers], value)
 
 
+def binary(
+    version: int = 0,
+    *,
+    count: int = 1,
+    seq_nr: int = 1,
+    kind: int = 0,
+    payload_size: int = 0,
+    rest: bytes = b"",
+) -> Record:
+    """Return an append of an event without tags and payload, in the binary form."""
+    event = struct.pack(">qiBi", seq_nr, 0, kind, payload_size)
+    return append(struct.pack(">Bii", version, count, len(event)) + event + rest, b"binary")
+
+
 ONE = b'{"events":[{"seqNr":1,"tags":[]}],"metadata":{}}'
 
 
@@ -143,6 +157,10 @@ def test_a_record_without_what_it_needs_is_passed_over(record: Record) -> None:
             ),
             "append.range goes from 2 down to 1",
         ),
+        (
+            Record(b"id", STAMP, [("journal.action", b'{"append":{"payloadType":"json"}}')], ONE),
+            "append has no range",
+        ),
         (append(ONE, b"text"), 'append has the payloadType "text"'),
         (append(b"no"), "the value is not JSON"),
         (append(b'{"events":[]}'), "the value has no events"),
@@ -156,7 +174,22 @@ def test_a_record_without_what_it_needs_is_passed_over(record: Record) -> None:
             append(b'{"events":[{"seqNr":1,"tags":[]}],"metadata":{"expireAfter":"test"}}'),
             "metadata.expireAfter: 'test' is no duration",
         ),
+        (append(ONE.replace(b"{}", b'{"expireAfter":true}')), "expireAfter is true, no duration"),
+        (append(ONE.replace(b"{}", b'{"expireAfter":[]}')), r"expireAfter is \[\], no duration"),
+        (append(ONE.replace(b"{}", b"[]")), "metadata is no JSON object"),
+        (append(b"[]"), "the value is no JSON object"),
+        (append(b'{"events":[1]}'), r"events\[0\] is no JSON object"),
+        (
+            append(b'{"events":[{"seqNr":1,"tags":[],"payloadType":"binary"}]}'),
+            r'events\[0\] has the payloadType "binary"',
+        ),
         (append(b"", b"binary"), "the value is empty"),
+        (binary(count=0), "the value has no events"),
+        (binary(count=-1), "the value has no events"),
+        (binary(count=2), "the value ends early"),
+        (binary(seq_nr=0), r"events\[0\].seqNr is 0 and no seq nr"),
+        (binary(kind=4), r"events\[0\] has the payload type 4"),
+        (binary(payload_size=-1), "the value ends early: -1 bytes wanted, 0 left"),
         (append(b"\x01\x00\x00", b"binary"), "the value ends early"),
         (append(b"\x00\x7f\xff\xff\xff", b"binary"), "the value ends early"),
         (append(ONE, b"json", ("h", b"\xff")), "the header h is not UTF-8"),
@@ -172,6 +205,32 @@ def test_the_first_action_and_the_last_of_the_users_headers_count() -> None:
     decoded = decode(twice)
     assert decoded is not None
     assert (decoded.action.type, decoded.headers) == ("append", {"h": "2"})
+
+
+def test_other_headers_are_the_users_whatever_they_are_called() -> None:
+    names = ("a", "journal.actioo", "z")
+    others = [(name, b'{"purge":{}}') for name in names]
+    for headers in ([*others, *append(ONE).headers], [*append(ONE).headers, *others]):
+        decoded = decode(Record(b"id", STAMP, headers, ONE))
+        assert decoded is not None
+        assert decoded.action.type == "append"
+        assert decoded.headers == dict.fromkeys(names, '{"purge":{}}')
+
+
+def test_of_two_actions_the_first_counts_also_if_it_is_empty() -> None:
+    purge = ("journal.action", b'{"purge":{}}')
+    assert decode(Record(b"id", STAMP, [("journal.action", None), purge], None)) is None
+    assert decode(Record(b"id", STAMP, [purge, ("journal.action", None)], None)) is not None
+
+
+def test_only_an_append_has_metadata() -> None:
+    whole = decode(append(ONE))
+    assert whole is not None
+    assert whole.metadata == '{"header":{},"payload":{}}'
+    purge = action.Action(action.ActionType.PURGE)
+    for part in (Decoded("id", whole.action), Decoded("id", purge, whole.payload)):
+        with pytest.raises(ValueError, match="has no metadata"):
+            _ = part.metadata
 
 
 def test_null_of_json_is_lost_where_binary_keeps_it() -> None:
@@ -195,6 +254,27 @@ def test_events_are_read_whatever_version_is_written_before_them(version: int) -
 
 
 @pytest.mark.parametrize(
+    ("version", "rest", "data"),
+    [(0, b'{"data":7}', None), (1, b'{"data":7}', 7), (2, b'{"data":7}', None), (1, b"[]", None)],
+)
+def test_only_version_1_has_metadata(version: int, rest: bytes, data: int | None) -> None:
+    decoded = decode(binary(version, rest=rest))
+    assert decoded is not None
+    assert decoded.payload is not None
+    assert decoded.payload.data == data
+
+
+def test_a_payload_without_a_type_is_json_and_a_number_a_time_in_milliseconds() -> None:
+    value = b'{"events":[{"seqNr":1,"tags":[],"payload":{"a": 1}}],"metadata":{"expireAfter":5000}}'
+    decoded = decode(append(value))
+    assert decoded is not None
+    assert decoded.payload is not None
+    [event] = decoded.payload.events
+    assert (event.payload_type, event.text) == ("json", '{"a":1}')
+    assert str(decoded.payload.expire_after) == "5000 milliseconds"
+
+
+@pytest.mark.parametrize(
     ("written", "kept"),
     [
         ("1.0", "1"),
@@ -207,6 +287,12 @@ def test_events_are_read_whatever_version_is_written_before_them(version: int) -
         ("1e100", "1E+100"),
         ("123456789012345678901234567890", "1.2345678901234567890123456789E+29"),
         ("12345678901234567890", "12345678901234567890"),
+        ("99999999999999999999", "99999999999999999999"),
+        ("100000000000000000000", "1E+20"),
+        ("1e-10", "1E-10"),
+        ("1e6178", "1E+6178"),
+        ("-1e-6178", "-1E-6178"),
+        ("1" + "0" * 309, "1E+309"),
         ("0.12345678901234567890123456789012345678", "0.1234567890123456789012345678901235"),
         ('{ "b" : 1, "a" : [ true, null ], "b" : 2.50 }', '{"b":2.5,"a":[true,null]}'),
         (r'"\u2028\/\u001f\n\u20ac"', '"\u2028/\\u001f\\n€"'),
@@ -221,6 +307,7 @@ def test_json_is_written_again_as_kafka_journal_writes_it(written: str, kept: st
     [
         *("NaN", "Infinity", "01", "1.", "[1,]", "{'a':1}", "1 2", "[" * 99999),
         *("1e99999999999999999999", "-1e-99999999999999999999", "9" * 311, "1e600000000"),
+        *("1e6179", "1e-6179", "[" * 201 + "]" * 201, '[{"a":' * 100 + "[]" + "}]" * 100),
         *("[" * 300 + "]" * 300, '{"a":' * 300 + "1" + "}" * 300),
     ],
 )
@@ -229,9 +316,35 @@ def test_what_is_no_json_is_refused(text: str) -> None:
         json_text.parse(text)
 
 
+def test_of_a_long_number_the_beginning_is_told() -> None:
+    with pytest.raises(ValueError, match=r"^the number 9{40} is too large or too precise$"):
+        json_text.parse("9" * 311)
+
+
 def test_json_as_deep_as_is_read_can_be_written() -> None:
     text = '{"a":[' * 100 + "1" + "]}" * 100
     assert json_text.render(json_text.parse(text)) == text
+
+
+def test_brackets_in_a_text_or_beside_each_other_are_not_deep() -> None:
+    deepest = "[" * 199 + "[],[]" + "]" * 199
+    for text in ('["' + "[" * 300 + '"]', "[" + "[]," * 300 + "[]]", deepest):
+        assert json_text.render(json_text.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "seq_nr"), [("1", 1), ("7.0", 7), ("7e0", 7), (str(2**63 - 1), 2**63 - 1)]
+)
+def test_a_seq_nr_is_a_whole_number_however_it_is_written(written: str, seq_nr: int) -> None:
+    parsed = action.parse(b'{"delete":{"to":%s}}' % written.encode())
+    assert parsed is not None
+    assert parsed.to == seq_nr
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1.5", "2.5", "0.5", "true", "null", str(2**63)])
+def test_what_is_no_seq_nr_is_refused(written: str) -> None:
+    with pytest.raises(Malformed, match=r"delete.to is .* and no seq nr"):
+        action.parse(b'{"delete":{"to":%s}}' % written.encode())
 
 
 JSONS = st.recursive(
@@ -264,6 +377,19 @@ def test_what_was_written_once_is_written_the_same_again(value: json_text.Json) 
         ("1500 milliseconds", "1500 milliseconds", 1500),
         ("1.5 d", "36 hours", 129_600_000),
         ("  2  days ", "2 days", 172_800_000),
+        ("0 s", "0 days", 0),
+        ("-24 h", "-1 days", -86_400_000),
+        ("1.5 ns", "2 nanoseconds", 0),
+        ("1.7 ns", "2 nanoseconds", 0),
+        ("1.4 ns", "1 nanosecond", 0),
+        ("4503599627370497 ns", "4503599627370497 nanoseconds", 4_503_599_627),
+        ("120 seconds", "2 minutes", 120_000),
+        # Beyond 2**53 neither the number nor the unit is changed.
+        ("9007199254740000 ns", "9007199254740 microseconds", 9_007_199_254),
+        ("9007199254740992.0 ns", "9007199254740992 nanoseconds", 9_007_199_254),
+        ("9007199254741000 ns", "9007199254741000 nanoseconds", 9_007_199_254),
+        ("9223372036854775807 ns", "9223372036854775807 nanoseconds", 9_223_372_036_854),
+        ("0" * 998 + "1s", "1 second", 1_000),
     ],
 )
 def test_durations_are_those_of_scala(text: str, written: str, milliseconds: int) -> None:
@@ -272,7 +398,26 @@ def test_durations_are_those_of_scala(text: str, written: str, milliseconds: int
     assert (str(parsed), parsed.milliseconds) == (written, milliseconds)
 
 
-@pytest.mark.parametrize("text", ["test", "", "1", "day", "1 fortnight", "Inf", "1000000 days"])
+@pytest.mark.parametrize(
+    ("unit", "nanoseconds"),
+    [
+        *(("d", 86_400 * 10**9), ("h", 3_600 * 10**9), ("m", 60 * 10**9), ("s", 10**9)),
+        *(("ms", 10**6), ("µs", 1_000), ("ns", 1)),
+        *(("hr", 3_600 * 10**9), ("mins", 60 * 10**9), ("secs", 10**9)),
+        *(("millis", 10**6), ("micros", 1_000), ("nano", 1)),
+    ],
+)
+def test_a_unit_has_its_nanoseconds(unit: str, nanoseconds: int) -> None:
+    assert duration.parse(f"7 {unit}").nanoseconds == 7 * nanoseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("test", "", "1", "day", "1 fortnight", "Inf", "1000000 days"),
+        *("9223372036854775808 ns", "-9223372036854775808 ns", "0" * 999 + "1s"),
+    ],
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no duration|is longer than"):
         duration.parse(text)
@@ -308,4 +453,4 @@ def test_what_a_header_names_is_shortened() -> None:
     headers = [("journal.action", APPEND % (b"x" * 100_000))]
     with pytest.raises(Malformed) as refused:
         decode(Record(b"id", STAMP, headers, b""))
-    assert len(str(refused.value)) < 150
+    assert str(refused.value).endswith(f'the payloadType "{"x" * 39}')

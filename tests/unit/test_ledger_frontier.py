@@ -131,6 +131,33 @@ def test_spans_grow_and_shrink_in_any_order(
     )
 
 
+@given(rows(), st.integers(-1, 32), st.integers(-1, 32))
+def test_spans_are_cut_at_time_buckets(whole: list[PieceRow], first: int, before: int) -> None:
+    spans = of_spans.extended((), whole, SIZE)
+    cut = of_spans.within(spans, first * SIZE, before * SIZE)
+    assert of_spans.buckets_of(cut, SIZE) == {
+        bucket
+        for bucket in of_spans.buckets_of(spans, SIZE)
+        if first * SIZE <= bucket < before * SIZE
+    }
+    assert all(span.first < span.before for span in cut)
+    for span in cut:
+        whole_span = of_spans.covering(spans, span.first)
+        assert whole_span is not None
+        assert span[2:] == whole_span[2:]
+
+
+def test_a_span_has_pieces_that_ended_within_a_week() -> None:
+    week = 7 * 86_400_000
+    for apart, number in ((week, 1), (week + 1, 2)):
+        ended = [datetime(1970, 1, 1), datetime(1970, 1, 1) + timedelta(milliseconds=apart)]
+        done = [
+            PieceRow(place * SIZE, State.DONE, 1, definition_version="", finished_at=at)
+            for place, at in enumerate(ended)
+        ]
+        assert len(of_spans.extended((), done, SIZE)) == number
+
+
 def test_a_sealed_span_does_not_forget_when_its_pieces_ended() -> None:
     sealed = Span(0, SIZE, "1-a", 1, 0, 0, is_sealed=True)
     at = datetime(1970, 1, 1, 1)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import pytest
+
 from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
-from tidemark.ledger.schedule import Schedule, scheduled
+from tidemark.ledger.schedule import Schedule, left_for_later, scheduled
 from tidemark.partitioning.keys import BucketSize
 
 HOUR = BucketSize.HOUR.milliseconds
@@ -47,6 +49,60 @@ def of_hours(
 
 def reasons(schedule: Schedule) -> dict[int, Reason]:
     return {piece.time_bucket // HOUR: piece.reason for piece in schedule.pieces}
+
+
+def test_of_its_window_a_run_takes_what_its_version_has_not_done() -> None:
+    late = PieceRow(4 * HOUR, State.PLANNED, 1, reason="late")
+    entries = [
+        entry(0, version="2"),
+        entry(HOUR, version="1"),
+        entry(2 * HOUR, version="3"),
+        entry(3 * HOUR, State.FAILED, version="2", attempt=3),
+        late,
+        PieceRow(6 * HOUR, State.DONE, 1),
+    ]
+    window = [hour * HOUR for hour in range(7)]
+    due = [
+        Piece(HOUR, Reason.CHANGED, 1),
+        Piece(2 * HOUR, Reason.CHANGED, 1),
+        Piece(3 * HOUR, Reason.UNFINISHED, 3),
+        Piece(4 * HOUR, Reason.LATE, 1),
+        Piece(5 * HOUR, Reason.NEW),
+        Piece(6 * HOUR, Reason.CHANGED, 1),
+    ]
+    planned = scheduled(window, entries, "2", bucket_ms=HOUR, most=100)
+    assert planned == Schedule(due)
+    forced = scheduled(window, entries, "2", bucket_ms=HOUR, most=100, force=True)
+    assert forced == Schedule([Piece(0, Reason.FORCED, 1), *due])
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "reason", "why"),
+    [
+        (State.HELD, "gap: 2 events", None, Reason.GAP),
+        (State.HELD, "gap: 2 events", "late", Reason.GAP),
+        (State.HELD, "2 findings", None, Reason.UNFINISHED),
+        (State.HELD, None, None, Reason.UNFINISHED),
+        (State.FAILED, "gap: 2 events", None, Reason.UNFINISHED),
+        (State.FAILED, None, "late", Reason.UNFINISHED),
+        (State.RUNNING, None, "late", Reason.UNFINISHED),
+        (State.PLANNED, None, "late", Reason.LATE),
+        (State.PLANNED, None, "new", Reason.UNFINISHED),
+        (State.PLANNED, None, None, Reason.UNFINISHED),
+        (State.FAILED, None, "other bucket size", Reason.REBUCKETED),
+    ],
+)
+def test_why_an_open_piece_is_due(
+    state: State, error: str | None, reason: str | None, why: Reason
+) -> None:
+    assert PieceRow(0, state, 1, error=error, reason=reason).reason_if_open == why
+
+
+def test_a_piece_is_done_by_the_version_that_has_done_it() -> None:
+    assert entry(0, version="2").is_done("2")
+    assert not entry(0, version="2").is_done("1")
+    assert not entry(0, version="2").is_done("3")
+    assert not entry(0, State.FAILED, version="2").is_done("2")
 
 
 def test_what_no_run_has_begun_is_missed_from_the_first_entry_on() -> None:
@@ -95,6 +151,17 @@ def test_the_oldest_come_first_and_the_rest_is_left() -> None:
 def test_force_does_its_window_whatever_is_owed() -> None:
     planned = of_hours(range(6, 8), [entry(0)], most=2, force=True)
     assert sorted(reasons(planned)) == [1, 2, 6, 7]
+
+
+def test_a_run_tells_people_and_programs_what_it_has_left() -> None:
+    planned = of_hours(range(6, 8), [entry(0)], most=3)
+    waiting = [Piece(hour * HOUR, Reason.NEW) for hour in (8, 9)]
+    assert planned.details(waiting) == {"missed": 3, "postponed": 4, "left_for_later": 2}
+    assert planned.details() == {"missed": 3, "postponed": 4, "left_for_later": 0}
+    assert left_for_later(waiting, "no events") == [
+        "2 time buckets from 1970-01-01T08:00:00Z on left for later: no events"
+    ]
+    assert left_for_later([], "no events") == []
 
 
 def test_what_fails_again_and_again_keeps_no_run_from_what_is_new() -> None:

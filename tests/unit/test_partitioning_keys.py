@@ -125,11 +125,24 @@ def test_a_made_timeuuid_is_what_uuid_reads(ticks: int, clock_sequence: int, nod
 
 
 @pytest.mark.parametrize(
-    "text", ["", "not a uuid", "f25b6171-e552-41f1-b86a-3364b77aea1d", "f25b6171-e552-11f1-b86a"]
+    "text",
+    [
+        *("", "not a uuid", "f25b6171-e552-41f1-b86a-3364b77aea1d", "f25b6171-e552-11f1-b86a"),
+        *("f25b6171-e552-01f1-b86a-3364b77aea1d", "f25b6171-e552-11f1-386a-3364b77aea1d"),
+    ],
 )
 def test_what_is_not_a_timeuuid_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not a timeuuid"):
         keys.timeuuid_ticks(text)
+
+
+def test_a_timeuuid_names_times_from_1582_to_5236() -> None:
+    first = datetime(1582, 10, 15, tzinfo=UTC)
+    last = datetime(5236, 3, 31, 21, 21, 0, 684_000, tzinfo=UTC)
+    for moment, epoch_ms in ((first, keys.MIN_EPOCH_MS), (last, keys.MAX_EPOCH_MS)):
+        assert (moment - EPOCH) // timedelta(milliseconds=1) == epoch_ms
+        ticks = keys.epoch_ms_ticks(epoch_ms)
+        assert ticks == (moment - first) // timedelta(microseconds=1) * 10
 
 
 @pytest.mark.parametrize("epoch_ms", [keys.MIN_EPOCH_MS - 1, keys.MAX_EPOCH_MS + 1])
@@ -163,3 +176,26 @@ def test_partition_nr(sequence_nr: int, partition: int) -> None:
 def test_partition_nr_refuses_numbers_below_one(sequence_nr: int, size: int) -> None:
     with pytest.raises(InvalidInput, match="use numbers from 1"):
         keys.partition_nr(sequence_nr, size)
+
+
+def test_a_partition_has_as_many_numbers_as_its_size() -> None:
+    assert [keys.partition_nr(number, 1) for number in (1, 2, 3)] == [0, 1, 2]
+    assert [keys.partition_nr(number, 3) for number in range(1, 8)] == [0, 0, 0, 1, 1, 1, 2]
+
+
+def test_an_event_lies_in_its_own_partition_or_in_the_next() -> None:
+    assert keys.message_partitions(500_000) == (0, 1)
+    assert keys.message_partitions(500_001) == (1, 2)
+    assert keys.message_partitions(7, 3) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("journal_id", "segment"), [("", 0), ("a", 97), ("A", 97), ("hello", 22), ("HELLO", 22)]
+)
+def test_heads_are_in_100_segments_by_the_hash_of_their_id(journal_id: str, segment: int) -> None:
+    """97 and 99162322 are Java's hashes of `a` and `hello`."""
+    assert keys.head_segment(journal_id, 100) == segment
+
+
+def test_a_segment_of_a_journal_has_as_many_events_as_its_size() -> None:
+    assert [keys.journal_segment(number, 3) for number in range(1, 8)] == [0, 0, 0, 1, 1, 1, 2]

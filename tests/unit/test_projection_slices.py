@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -104,6 +104,21 @@ def test_cut_covers_its_slices_within_the_bound(
     assert largest <= -(-sum(counts) // number) + max(counts)
 
 
+@given(st.lists(st.integers(0, 9), min_size=7, max_size=7), st.integers(1, 4))
+def test_no_cut_has_a_smaller_largest_range(numbers: list[int], ranges: int) -> None:
+    """The second to the sixth block are cut in each way that there is; the others do not count."""
+    events = {place * BLOCK + place: number for place, number in enumerate(numbers)}
+    inner = numbers[1:6]
+    best = min(
+        max(sum(inner[begin:end]) for begin, end in pairwise((0, *places, 5)))
+        for cuts in range(ranges)
+        for places in combinations(range(1, 5), cuts)
+    )
+    parts = slice_ranges.cut(events, SliceRange(BLOCK, 6 * BLOCK - 1), ranges)
+    assert max(sum(events.get(number, 0) for number in inside([part])) for part in parts) == best
+    assert (parts[0].first, parts[-1].last) == (BLOCK, 6 * BLOCK - 1)
+
+
 def test_decimal_ids_are_cut_evenly_although_their_slices_are_not() -> None:
     """A million ids entity|p0 .. entity|p999999: 255 to 1753 of them in a slice."""
     events: Counter[int] = Counter()
@@ -170,5 +185,6 @@ def test_locks_of_disjoint_ranges_differ_and_those_of_all_slices_exclude_them() 
     assert len(first) == len(second) == 16
     assert not set(first) & set(second)
     assert slice_ranges.locked(SliceRange(480, 511), "project/j/name") == [first[-1]]
+    assert first[-1] == "project/j/name/0480-0511"
     [of_all] = slice_ranges.locked(ALL, "project/j/name")
     assert all(lock.startswith(f"{of_all}/") for lock in first + second)

@@ -78,6 +78,23 @@ def test_only_the_window_is_planned_but_needs_count_before_it() -> None:
     ]
 
 
+def test_the_window_has_its_first_bucket_and_ends_before_its_end() -> None:
+    plan = plan_purge(
+        [("t", day * DAY) for day in range(8)],
+        window(4, 6),
+        bucket_ms=DAY,
+        oldest_kept=NOW,
+        needs=[],
+    )
+    assert [bucket.time_bucket // DAY for bucket in plan] == [4, 5]
+
+
+def test_projection_needs_nothing_before_the_bucket_that_it_begins_with() -> None:
+    late = Need("late", frozenset("t"), frozenset(), begin=3 * DAY)
+    assert kept([("t", day) for day in (2, 3)], [late]) == {2: "", 3: "needed by late"}
+    assert kept([("t", day) for day in (2, 4)], [late]) == {2: "", 4: "needed by late"}
+
+
 def test_bucket_that_an_earlier_purge_began_is_decided_about_as_well() -> None:
     plan = plan_purge(
         [("t", DAY), ("t", 5 * DAY)],
@@ -103,6 +120,16 @@ def test_without_a_window_everything_past_the_retention_is_planned_and_nothing_e
         (4, ""),
         (5, ""),
     ]
+
+
+def test_without_a_window_a_bucket_is_planned_once_it_has_ended_and_whatever_its_age() -> None:
+    partitions = [("t", day * DAY) for day in (-1, 4, 5)]
+    for oldest_kept, days in ((6 * DAY - 1, [-1, 4]), (6 * DAY, [-1, 4, 5])):
+        plan = plan_purge(partitions, None, bucket_ms=DAY, oldest_kept=oldest_kept, needs=[])
+        assert [bucket.time_bucket // DAY for bucket in plan] == days
+    unread = Need("new", frozenset("t"), frozenset())
+    plan = plan_purge(partitions, None, bucket_ms=DAY, oldest_kept=NOW, needs=[unread])
+    assert [bucket.kept_because for bucket in plan] == ["needed by new"] * 3
 
 
 def test_what_nobody_knows_the_needs_of_keeps_all_it_is_not_done_with() -> None:

@@ -5,6 +5,7 @@ Source: scala.concurrent.duration.Duration 2.13, by which kafka-journal reads `e
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -80,7 +81,7 @@ def parse(text: str) -> Duration:
         raise ValueError(f"{text!r} is no duration")
     if abs(float(parts[1])) > _EXACT:
         return _checked(Duration(int(parts[1]), unit), text)
-    nanos = int(float(parts[1]) * _NANOS[unit] + 0.5)
+    nanos = _rounded(float(parts[1]) * _NANOS[unit])
     coarsest = next(name for name, size in _NANOS.items() if nanos % size == 0)
     return _checked(Duration(nanos // _NANOS[coarsest], coarsest), text)
 
@@ -88,6 +89,12 @@ def parse(text: str) -> Duration:
 def of_milliseconds(number: int) -> Duration:
     """Return a duration that was given as a number."""
     return _checked(Duration(number, "millisecond"), str(number))
+
+
+def _rounded(number: float) -> int:
+    """Round half up, as Java does: `number + 0.5` would be rounded itself."""
+    whole = math.floor(number)
+    return whole + 1 if number - whole >= 0.5 else whole
 
 
 def _checked(duration: Duration, text: str) -> Duration:
