@@ -6,8 +6,8 @@ first run over a journal has: one of these meets a fault. A run ends well, with 
 by the kill; and after the last run, which meets nothing, the tables are those of a journal whose
 runs were never disturbed. `make soak` gives each kind of write all faults, `make long` one of them.
 
-`make test` does this for tag_write. Of every application and mode it kills one run, at another
-write with each commit.
+`make test` does this for tag_write. Of every third application or mode, other ones with each
+commit, it kills one run, at another write each time.
 """
 
 from __future__ import annotations
@@ -108,7 +108,13 @@ def has_ended_properly(result: Result, work: Work) -> bool:
     return "Traceback" not in result.stderr and (is_told or is_as_others)
 
 
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if (place + turns.commits()) % 3 else [])
+        for place, name in enumerate(WORKS)
+    ],
+)
 def test_a_run_that_is_killed_at_a_write_is_made_good_by_the_next(
     setting: Setting, cassandra: Endpoint, name: str
 ) -> None:

@@ -109,35 +109,30 @@ class Validate(OfFlights):
 
 
 class Project(OfFlights):
-    """Bucket and upsert."""
+    """Bucket and upsert.
+
+    In a mode by id, what a run has noted as consumed the next one does not read again, so it
+    neither counts it nor moves cursors by it. Cursors lag then until the next event of their slice.
+    """
 
     result = "daily_punctuality"
+    left_out = ("piece", "projection_cursor")
     command: Sequence[str] = ("project", *WINDOW, "--force")
     before = ("tag_write", "validate")
 
 
-class ById(Project):
-    """A mode that reads only what follows each offset.
-
-    What a run has noted as consumed the next one does not read again, so it neither counts it nor
-    moves cursors by it. Cursors lag then until the next event of their slice.
-    """
-
-    left_out = ("piece", "projection_cursor")
-
-
-class Slices(ById):
+class Slices(Project):
     result = "aircraft_state"
     command = (*Project.command, "--projection", "aircraft_state", "--slices", "0-511")
 
 
-class Fold(ById):
+class Fold(Project):
     definitions = ("examples",)
     result = test_crashes.EXAMPLES["fold"]
     command = (*Project.command, "--projection", result)
 
 
-class Append(ById):
+class Append(Project):
     definitions = ("examples",)
     result = test_crashes.EXAMPLES["append"]
     command = (*Project.command, "--projection", result)
@@ -146,6 +141,7 @@ class Append(ById):
 class Export(Project):
     definitions = ("examples",)
     result = "export"
+    left_out = ()
     command = (*Project.command, "--projection", test_crashes.EXAMPLES["export"])
 
 
