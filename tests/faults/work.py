@@ -116,7 +116,7 @@ class Project(OfFlights):
     """
 
     result = "daily_punctuality"
-    left_out = ("piece", "projection_cursor")
+    left_out: Collection[str] = ("piece", "projection_cursor")
     command: Sequence[str] = ("project", *WINDOW, "--force")
     before = ("tag_write", "validate")
 
