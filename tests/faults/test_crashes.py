@@ -23,6 +23,12 @@ FLIGHTS = 150
 FLIGHTS_OF_TWO_DAYS = 900
 EXAMPLES = {"fold": "aircraft_use", "append": "flight_log", "export": "flights_lake"}
 """The example definition of each mode."""
+LAGGING = ("piece", "projection_cursor")
+"""Tables that a projection may leave otherwise if a run of it has died.
+
+In a mode by id, what a run has noted as consumed the next one does not read again, so it neither
+counts it nor moves cursors by it. Cursors lag then until the next event of their slice.
+"""
 BOUNDARIES = {
     "tag_write": [
         Seam.BUCKET_SIZE_RECORDED,
@@ -51,6 +57,12 @@ CASES = sampled(
     [(application, where) for application, places in BOUNDARIES.items() for where in places],
     {("tag_write", Seam.TAG_VIEWS_WRITTEN)},
 )
+
+
+def without_lagging(tables: State, application: str) -> State:
+    """Return the tables that must be the same after a run of an application has died."""
+    left_out = LAGGING if application == "project" else ()
+    return {name: rows for name, rows in tables.items() if name not in left_out}
 
 
 def options(application: str) -> tuple[str, ...]:
@@ -100,7 +112,8 @@ def test_killed_after_a_write_and_run_again(
 
     again = killed.journal.run(application, *options(application))
     assert again.status == 0, again.stderr
-    assert killed.everything() == undisturbed.after(application)
+    tables = killed.everything(), undisturbed.after(application)
+    assert without_lagging(tables[0], application) == without_lagging(tables[1], application)
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
 
 
@@ -132,7 +145,9 @@ def test_an_example_killed_after_a_write_and_run_again(
             kill_after(loaded.journal, boundary, "project", *options)
         result = loaded.journal.run("project", *options)
         assert result.status == 0, result.stderr
-        states.append((loaded.everything(), exported(tmp_path / name / "export")))
+        tables = without_lagging(loaded.everything(), "project")
+        assert {row["state"] for row in loaded.journal.own_rows("piece")} == {"done"}
+        states.append((tables, exported(tmp_path / name / "export")))
     assert states[0] == states[1]
     tables, files = states[0]
     assert len(files) > 1 if mode == "export" else tables[EXAMPLES[mode]]
