@@ -6,8 +6,8 @@ first run over a journal has: one of these meets a fault. A run ends well, with 
 by the kill; and after the last run, which meets nothing, the tables are those of a journal whose
 runs were never disturbed. `make soak` gives each kind of write all faults, `make long` one of them.
 
-`make test` does this for tag_write. Of every third application or mode, other ones with each
-commit, it kills one run, at another write each time.
+`make test` does this for tag_write. Of a third of the applications and modes, other ones
+with each commit, it kills one run, at another write each time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.integration.support import ROOT, Journal, Result
 
 FLIGHTS, OF_SOAK = 400, 2400
 KILLED = -signal.SIGKILL
-KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
+COMMIT, SHARES = turns.commits(), 3
 
 
 def faults_of(kind: Kind, number: int, *, all_of_them: bool) -> list[Fault]:
@@ -79,7 +79,7 @@ class Requests:
 
 
 def two_of(name: str, setting: Setting) -> list[Work]:
-    """Return the same work in two journals: one whose runs are disturbed, and one before it."""
+    """Return the same work in two journals; of the first no run is disturbed."""
     return [
         WORKS[name](replace(setting, directory=setting.directory / place))
         for place in ("undisturbed", "disturbed")
@@ -99,27 +99,29 @@ def setting(
 
 
 def has_ended_properly(result: Result, work: Work) -> bool:
-    """Tell whether a disturbed run has ended as others do, with a line, or by the kill.
-
-    Projections fail each for itself, with a line each.
-    """
-    is_told = result.status == 1 and bool(result.error_lines)
-    is_as_others = result.status in (0, work.status, KILLED)
-    return "Traceback" not in result.stderr and (is_told or is_as_others)
+    """Tell whether a disturbed run has ended as others do, with a line of error, or by the kill."""
+    errors = len(result.error_lines)
+    if "Traceback" in result.stderr:
+        return False
+    if result.status == 0:
+        return not errors
+    if result.status == 1:
+        return 1 <= errors <= work.most_errors
+    return result.status in (work.status, KILLED)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.long if (place + turns.commits()) % 3 else [])
-        for place, name in enumerate(WORKS)
+        pytest.param(name, marks=[] if turns.is_turn(name, COMMIT, SHARES) else pytest.mark.long)
+        for name in WORKS
     ],
 )
 def test_a_run_that_is_killed_at_a_write_is_made_good_by_the_next(
     setting: Setting, cassandra: Endpoint, name: str
 ) -> None:
     """The write is the first of its kind or one amid others of it; which one, the commit says."""
-    choice = random.Random(f"{name} {turns.commits()}")
+    choice = random.Random(f"{name} {COMMIT}")
     with CqlProxy((cassandra.host, cassandra.port)) as proxy:
         requests = Requests(proxy)
         undisturbed, disturbed = two_of(name, setting)
@@ -129,7 +131,7 @@ def test_a_run_that_is_killed_at_a_write_is_made_good_by_the_next(
         kind = choice.choice(sorted(written))
         # Locks are kept as long as a run takes.
         number = 1 if kind.table == "lock" else choice.choice((1, 1 + written[kind] // 2))
-        fault = choice.choice(KILLS)
+        fault = choice.choice([fault for fault in Fault if fault.kills])
         requests.disturb(disturbed, fault, kind, min(number, written[kind]))
         expire_locks(disturbed.journal)
         last = disturbed.journal.run(*disturbed.command)
@@ -184,4 +186,4 @@ def test_every_kind_of_write_meets_a_fault_and_the_next_run_is_as_if_none_had(
         proxy.send_late()
         assert disturbed.everything() == expected
     assert expected[undisturbed.result]
-    assert len(set(met.values())) > 1
+    assert {undisturbed.status, 1} <= set(met.values())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.faults import (
 from tests.integration import test_event_groups, test_event_groups_many
 from tests.integration.flights import WINDOW, FlightsJournal, defined, first_events, message
 from tests.integration.kafka_topic import Topic
-from tests.integration.support import Journal
+from tests.integration.support import Journal, Result
 
 FIRST, MORE = 300, 30
 """Events before the first run over flights, and before each further one."""
@@ -53,6 +53,8 @@ class Work(ABC):
     """The application and its arguments."""
     result: str
     """What it is all about: the part of `everything` that must not be empty."""
+    most_errors = 1
+    """How many lines of error a run that fails may have."""
     status = 0
     """That of a run that nothing disturbs; one that finds nothing left to do has 0."""
 
@@ -73,8 +75,6 @@ class OfFlights(Work):
 
     definitions: Sequence[str] = ("projections",)
     before: Sequence[str] = ()
-    left_out: Collection[str] = ()
-    """Tables that need not be the same."""
 
     def __init__(self, setting: Setting) -> None:
         self._directory = setting.directory
@@ -93,8 +93,7 @@ class OfFlights(Work):
 
     def everything(self) -> Mapping[str, Any]:
         files = test_crashes.exported(self._directory / "export")
-        tables = {**self._flights.everything(), "export": files}
-        return {name: rows for name, rows in tables.items() if name not in self.left_out}
+        return {**test_crashes.without_lagging(self._flights.everything()), "export": files}
 
 
 class TagWrite(OfFlights):
@@ -109,10 +108,10 @@ class Validate(OfFlights):
 
 
 class Project(OfFlights):
-    """Bucket and upsert."""
+    """Bucket and upsert, a projection each, which fail each for itself."""
 
+    most_errors = 2
     result = "daily_punctuality"
-    left_out: Collection[str] = test_crashes.LAGGING
     command: Sequence[str] = ("project", *WINDOW, "--force")
     before = ("tag_write", "validate")
 
@@ -137,7 +136,6 @@ class Append(Project):
 class Export(Project):
     definitions = ("examples",)
     result = "export"
-    left_out = ()
     command = (*Project.command, "--projection", test_crashes.EXAMPLES["export"])
 
 
@@ -191,50 +189,51 @@ class Replicate(Work):
         return test_replicate_crashes.state(self.journal)
 
 
-def _renamed(groups: Mapping[str, str], number: int) -> list[str]:
-    """Return groups, each with an id of its own: first the one that is rolled back."""
-    ways = reversed(list(groups.items()))
-    return [re.sub("^group: .*", f"group: {way}-{number}", text, flags=re.M) for way, text in ways]
-
-
 class Groups(Work):
     """A group that is rolled back, and one that is not."""
 
     command = ("run_event_groups",)
     result = "posting"
     status = 3
+    groups = test_event_group_crashes.GROUPS
 
     def __init__(self, setting: Setting) -> None:
         self._files, self._rounds = setting.directory, count()
         self._files.mkdir()
-        super().__init__(test_event_groups.stocked(setting.make_journal))
+        super().__init__(self.stocked(setting))
 
     def grow(self) -> None:
-        for group in _renamed(test_event_group_crashes.GROUPS, next(self._rounds)):
-            result = test_event_groups.submit(self.journal, self._files, group)
-            assert result.status == 0, result.stderr
+        number = next(self._rounds)
+        for way, text in reversed(list(self.groups.items())):
+            group = re.sub("^group: .*", f"group: {way}-{number}", text, flags=re.MULTILINE)
+            submitted = self.submit(group)
+            assert submitted.status == 0, submitted.stderr
+
+    def stocked(self, setting: Setting) -> Journal:
+        """Return a journal with the user's tables."""
+        return test_event_groups.stocked(setting.make_journal)
+
+    def submit(self, group: str) -> Result:
+        """Submit a group by its text."""
+        return test_event_groups.submit(self.journal, self._files, group)
 
     def everything(self) -> Mapping[str, Any]:
         return test_event_group_crashes.state(self.journal)
 
 
-class GroupsOverManyRows(Work):
+class GroupsOverManyRows(Groups):
     """The same over many rows."""
 
-    command = ("run_event_groups",)
     result = "item"
-    status = 3
+    groups = test_event_group_many_crashes.GROUPS
 
-    def __init__(self, setting: Setting) -> None:
-        self._files, self._rounds = setting.directory, count()
-        self._files.mkdir()
-        super().__init__(test_event_groups_many.make(setting.make_journal))
-        test_event_groups_many.wanted(self.journal, test_event_group_many_crashes.ROWS)
+    def stocked(self, setting: Setting) -> Journal:
+        journal = test_event_groups_many.make(setting.make_journal)
+        test_event_groups_many.wanted(journal, test_event_group_many_crashes.ROWS)
+        return journal
 
-    def grow(self) -> None:
-        for group in _renamed(test_event_group_many_crashes.GROUPS, next(self._rounds)):
-            result = test_event_groups_many.submit(self.journal, self._files, group)
-            assert result.status == 0, result.stderr
+    def submit(self, group: str) -> Result:
+        return test_event_groups_many.submit(self.journal, self._files, group)
 
     def everything(self) -> Mapping[str, Any]:
         return test_event_group_many_crashes.state(self.journal)
