@@ -25,14 +25,14 @@ from embedded.paths import STATE
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.context import RunContext
-from tidemark.continuity import plan as continuity
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.partition import Partition
 from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection.definition import catalog
-from tidemark.projection.planning.build import PlanOptions, build
-from tidemark.retention.own_tables.ledger import plan_ledger
+from tidemark.project.definition import catalog
+from tidemark.project.planning.build import PlanOptions, build
+from tidemark.purge.own_tables.ledger import plan_ledger
+from tidemark.validate import plan as continuity
 from tidemark.window import Window, from_millis
 
 ROUNDS = 9

@@ -37,10 +37,10 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.context import RunContext, RunState
-from tidemark.kafka_journal.wire.decode import decoded
-from tidemark.replication.kafka.records import records
-from tidemark.replication.kafka.topics import Topics
-from tidemark.replication.run import APPLICATION, run_replicate
+from tidemark.journals.kafka.wire.decode import decoded
+from tidemark.replicate.kafka.records import records
+from tidemark.replicate.kafka.topics import Topics
+from tidemark.replicate.run import APPLICATION, run_replicate
 from tidemark.settings import Settings
 
 EVENTS = int(os.environ.get("BENCH_EVENTS", "1000000"))

@@ -34,11 +34,11 @@ from embedded.paths import STATE
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, RunContext, RunState
-from tidemark.continuity import run as continuity
-from tidemark.continuity.plan import ValidationScope
-from tidemark.journal.tag_view_rows import TAG_VIEW_KEY
+from tidemark.journals.pekko.tag_view_rows import TAG_VIEW_KEY
 from tidemark.ledger import applications
-from tidemark.tagging import run as tagging
+from tidemark.tag_write import run as tagging
+from tidemark.validate import run as continuity
+from tidemark.validate.plan import ValidationScope
 from tidemark.window import Window, from_millis
 
 GOAL = 1.3

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidemark.application import cli
-from tidemark.cleanup.commands import COMMANDS, EXAMPLES
-from tidemark.cleanup.operation import APPLICATION
+from tidemark.reconcile.cleanup.commands import COMMANDS, EXAMPLES
+from tidemark.reconcile.cleanup.operation import APPLICATION
 
 if __name__ == "__main__":
     cli.group(

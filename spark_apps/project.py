@@ -11,14 +11,14 @@ import typer
 from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
-from tidemark.projection.acceptance.accept import Policy
-from tidemark.projection.management.commands import COMMANDS, EXAMPLES, TOOLS
-from tidemark.projection.planning.build import PlanOptions
-from tidemark.projection.planning.plan import APPLICATION
-from tidemark.projection.planning.saved_plan import SavedPlan
-from tidemark.projection.quarantine import commands as quarantine
-from tidemark.projection.running.run import run_window
-from tidemark.projection.versions import commands as versions
+from tidemark.project.acceptance.accept import Policy
+from tidemark.project.management.commands import COMMANDS, EXAMPLES, TOOLS
+from tidemark.project.planning.build import PlanOptions
+from tidemark.project.planning.plan import APPLICATION
+from tidemark.project.planning.saved_plan import SavedPlan
+from tidemark.project.quarantine import commands as quarantine
+from tidemark.project.running.run import run_window
+from tidemark.project.versions import commands as versions
 from tidemark.window import Window
 
 Projection = Annotated[

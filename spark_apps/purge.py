@@ -9,9 +9,9 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.retention.approval import Approval, Choice, SavedPurge
-from tidemark.retention.request import request_of
-from tidemark.retention.run import APPLICATION, run_purge
+from tidemark.purge.approval import Approval, Choice, SavedPurge
+from tidemark.purge.request import request_of
+from tidemark.purge.run import APPLICATION, run_purge
 from tidemark.window import Window
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidemark.application import cli
-from tidemark.reconciliation.commands import COMMANDS, EXAMPLES
-from tidemark.reconciliation.operation import APPLICATION
+from tidemark.reconcile.commands import COMMANDS, EXAMPLES
+from tidemark.reconcile.operation import APPLICATION
 
 if __name__ == "__main__":
     cli.group(

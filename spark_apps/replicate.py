@@ -12,12 +12,12 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.inspection.kafka_topic.asked import Asked, OffsetRange
-from tidemark.replication.held import mend as mending
-from tidemark.replication.held.replay import Choice, run_replay
-from tidemark.replication.progress import wait as waiting
-from tidemark.replication.run import APPLICATION, run_replicate
+from tidemark.replicate.held import mend as mending
+from tidemark.replicate.held.replay import Choice, run_replay
+from tidemark.replicate.progress import wait as waiting
+from tidemark.replicate.run import APPLICATION, run_replicate
 from tidemark.settings import Settings
+from tidemark.validate.layers.kafka_topic.asked import Asked, OffsetRange
 from tidemark.verification.repair import run_repair
 from tidemark.verification.verify import run_verify
 from tidemark.window import parse_moment

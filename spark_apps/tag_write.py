@@ -8,8 +8,8 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.tagging.plan import Strategy
-from tidemark.tagging.run import APPLICATION, run_window
+from tidemark.tag_write.plan import Strategy
+from tidemark.tag_write.run import APPLICATION, run_window
 from tidemark.window import Window
 
 

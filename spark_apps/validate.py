@@ -8,13 +8,13 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.continuity.layers import Layers
-from tidemark.continuity.plan import APPLICATION, ValidationScope
-from tidemark.continuity.run import run_window
-from tidemark.continuity.run_ids import run_ids
-from tidemark.continuity.scope import Scope
-from tidemark.inspection.check_sources import READERS
-from tidemark.inspection.layers import LAYERS, LayerName
+from tidemark.validate.layers.all_layers import LAYERS, LayerName
+from tidemark.validate.layers.check_sources import READERS
+from tidemark.validate.layers.layer import Layers
+from tidemark.validate.plan import APPLICATION, ValidationScope
+from tidemark.validate.run import run_window
+from tidemark.validate.run_ids import run_ids
+from tidemark.validate.scope import Scope
 from tidemark.window import Window
 
 

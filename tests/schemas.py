@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tidemark.continuity.user_checks.definition import CheckHeader
-from tidemark.headed_files.form import Form
-from tidemark.projection.definition.header import ProjectionHeader
-from tidemark.retention.policies.model import Policies
+from tidemark.project.definition.header import ProjectionHeader
+from tidemark.purge.policies.model import Policies
 from tidemark.settings import REPOSITORY
-from tidemark.tagging.rules import RuleHeader
+from tidemark.tag_write.rules import RuleHeader
+from tidemark.user_files.form import Form
+from tidemark.validate.user_checks.definition import CheckHeader
 
 DIRECTORY = REPOSITORY / "include" / "schemas"
 FORMS: Mapping[str, type[Form]] = {

@@ -35,7 +35,7 @@ from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.flights.plan import load_window
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import Pieces
-from tidemark.projection.definition import catalog
+from tidemark.project.definition import catalog
 from tidemark.settings import Settings
 from tidemark.window import Window, iso
 

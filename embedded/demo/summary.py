@@ -11,12 +11,12 @@ from rich.table import Table
 from embedded.applications import READ_MODEL_KEYSPACE
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.continuity.findings.checks import CHECKS
 from tidemark.flights.source import flights_file
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import PieceRow, Pieces, State
-from tidemark.projection.definition import catalog
+from tidemark.project.definition import catalog
 from tidemark.settings import Settings
+from tidemark.validate.findings.checks import CHECKS
 from tidemark.window import Window, to_millis
 
 MEASURES = ["departed", "delayed", "cancelled"]

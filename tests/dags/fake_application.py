@@ -121,10 +121,10 @@ def _failure(year: str) -> dict[str, Any]:
 
 def build_data_docs(arguments: list[str]) -> str:
     """Build the data docs as `validate` does, and return the path of the run's page in them."""
-    from tidemark.continuity.findings.checks import CHECKS
-    from tidemark.continuity.judgement.data_docs import publish
-    from tidemark.continuity.judgement.facts import RunFacts
     from tidemark.settings import Settings
+    from tidemark.validate.data_docs.build import publish
+    from tidemark.validate.data_docs.facts import RunFacts
+    from tidemark.validate.findings.checks import CHECKS
     from tidemark.window import to_millis
 
     bucket = datetime.fromisoformat(option(arguments, "--window-start") or "")

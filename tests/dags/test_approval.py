@@ -11,7 +11,7 @@ from embedded.airflow import rest
 from tests.dags.conftest import PATIENCE_S, READER, Doors
 from tests.dags.fake_application import APPROVAL
 from tidemark.errors import InvalidInput
-from tidemark.retention.approval import Approval
+from tidemark.purge.approval import Approval
 from tidemark_airflow.purging import ABOVE
 
 WINDOW = {"window_start": "2013-01-01", "window_end": "2013-01-02"}

@@ -12,8 +12,8 @@ from embedded.airflow import rest
 from tests.dags.asset_events import all_events
 from tests.dags.conftest import PATIENCE_S, Doors
 from tests.dags.test_operator import wait_for_application
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside.airflow import Airflow
+from tidemark.event_groups.external.airflow import Airflow
+from tidemark.event_groups.failure import EventFailed
 from tidemark.settings import Settings
 from tidemark_airflow.environment.connections import airflow_environment
 

@@ -19,7 +19,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 from embedded.airflow import rest
 from tests.dags.conftest import DAG_IDS, PATIENCE_S, Doors
 from tests.dags.fake_application import JUDGED
-from tidemark.continuity.findings.checks import CHECKS
+from tidemark.validate.findings.checks import CHECKS
 from tidemark_airflow.data_docs import PREFIX
 from tidemark_airflow.next_step import PREFIX as PAGES
 from tidemark_airflow.next_step import Step

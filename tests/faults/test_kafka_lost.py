@@ -11,7 +11,7 @@ import pytest
 from embedded.kafka.server import Kafka
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal
-from tidemark.replication.kafka.topics import Topics
+from tidemark.replicate.kafka.topics import Topics
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from tests.integration.flights import message as flight
 from tests.integration.support import ROOT, Journal, wait_until
 from tests.integration.test_tag_write import a_small_journal, message, window
 from tidemark.context import RunContext
-from tidemark.tagging import store
+from tidemark.tag_write import store
 
 SCRIPT = ROOT / "spark_apps" / "tag_write.py"
 WRITES = (

@@ -14,7 +14,7 @@ from typing import Any
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import create_own_tables
-from tidemark.projection.running.outcome import COUNTS
+from tidemark.project.running.outcome import COUNTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 HOUR_MS = 3_600_000

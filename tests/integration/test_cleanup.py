@@ -210,7 +210,7 @@ def test_snapshots_of_all_ids_or_of_an_entity_type(journal: Journal) -> None:
 
 def test_what_an_actor_deletes_meanwhile_is_not_taken_back(journal: Journal) -> None:
     """Between plan and write an actor has deleted further: its deleted_to is the later write."""
-    from tidemark.retention.messages import store
+    from tidemark.purge.messages import store
 
     real = store.write_deleted_to
 

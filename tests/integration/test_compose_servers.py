@@ -34,8 +34,8 @@ from tests.compose.document import BASE, IMAGES, ROOT, TLS, load, tag
 from tests.integration.support import wait_until
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.replication.kafka.records import records
-from tidemark.replication.kafka.topics import TopicPartition, Topics, client_settings
+from tidemark.replicate.kafka.records import records
+from tidemark.replicate.kafka.topics import TopicPartition, Topics, client_settings
 from tidemark.settings import Settings
 
 pytestmark = [

@@ -21,14 +21,14 @@ from tests.integration.pekko_journals import (
 from tests.integration.support import Journal
 from tests.integration.test_reconcile_check import delete_row, view_row
 from tests.integration.test_tag_write import START, message, window
-from tidemark.continuity.findings.checks import (
+from tidemark.validate.findings.checks import (
     SCANNING_AHEAD,
     TAG_PID_SEQUENCE_NR_DUPLICATE,
     TAG_PID_SEQUENCE_NR_LOST_TAIL,
     TAG_PID_SEQUENCE_NR_MISSING_HEAD,
     TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
 )
-from tidemark.continuity.tag_views.kinds import KINDS
+from tidemark.validate.tag_views.finding_kinds import KINDS
 from tidemark.window import to_millis
 
 pytestmark = pytest.mark.usefixtures("production")

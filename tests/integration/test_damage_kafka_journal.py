@@ -22,7 +22,7 @@ from tests.integration.replicator import (
 )
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import START, message, window
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 
 Way = Callable[[Replicator, str], None]
 Found = tuple[str, int, int | None]

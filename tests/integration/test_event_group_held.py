@@ -35,13 +35,13 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list of the groups that runs look at."""
     names: list[str] = []
 
-    extent_of = holding.extent_of
+    footprint_of = holding.footprint_of
 
-    def extent(one: StoredGroup, **how: bool) -> Any:
+    def footprint(one: StoredGroup, **how: bool) -> Any:
         names.append(one.id)
-        return extent_of(one, **how)
+        return footprint_of(one, **how)
 
-    monkeypatch.setattr(holding, "extent_of", extent)
+    monkeypatch.setattr(holding, "footprint_of", footprint)
     return names
 
 

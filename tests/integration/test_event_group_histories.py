@@ -27,8 +27,8 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import CassandraUnavailable
-from tidemark.event_groups.execution import failure
-from tidemark.event_groups.execution.before_image import Restoring
+from tidemark.event_groups import failure
+from tidemark.event_groups.driver_engine.before_image import Restoring
 
 ROWS = [(f"p{place // 3}", place % 3) for place in range(12)]
 KINDS = {

@@ -18,7 +18,7 @@ from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.context import RunContext
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Event
-from tidemark.event_groups.execution.few_rows import FewRows
+from tidemark.event_groups.driver_engine.few_rows import FewRows
 from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken, Users
 from tidemark.event_groups.stream.store import Stream
 

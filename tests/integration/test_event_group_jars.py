@@ -21,7 +21,7 @@ from tests.integration.support import ROOT, Journal, Result
 from tidemark import spark_session
 from tidemark.cassandra import cells
 from tidemark.cassandra.schema import table
-from tidemark.event_groups.many_rows import writes
+from tidemark.event_groups.spark_engine import writes
 from tidemark.spark import gateway
 
 pytestmark = pytest.mark.usefixtures("production")

@@ -15,7 +15,7 @@ from tests.faults.seams import Seam
 from tests.integration.contexts import context
 from tests.integration.support import Journal
 from tests.integration.test_event_groups import cql, shop, submit
-from tidemark.event_groups.outside.libraries import Library
+from tidemark.event_groups.external.libraries import Library
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
 
 __all__ = ["shop"]

@@ -14,7 +14,7 @@ from tests.integration.test_event_groups import cql, executed, meddle, shop, sub
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import CassandraUnavailable
-from tidemark.event_groups.execution.before_image import Restoring
+from tidemark.event_groups.driver_engine.before_image import Restoring
 
 __all__ = ["shop"]
 FAILS = "{name: fail, statement: \"SELECT id FROM <account> WHERE id = 'ann'\", expect: none"

@@ -16,10 +16,10 @@ from tests.integration import test_event_groups_many as many
 from tests.integration.support import Journal
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.model import Event
-from tidemark.event_groups.execution.few_rows import FewRows
+from tidemark.event_groups.driver_engine.few_rows import FewRows
+from tidemark.event_groups.driver_engine.statements import Prepared
 from tidemark.event_groups.execution.group import GroupExecution
 from tidemark.event_groups.execution.hooks import HookTeller
-from tidemark.event_groups.execution.statements import Prepared
 
 FEW = """
 group: between

@@ -17,7 +17,7 @@ from tests.integration.test_event_group_hooks import served
 from tests.integration.test_event_group_rollback import FAILS, note_of
 from tests.integration.test_event_groups import compensated, cql, executed, shop, state, submit
 from tidemark.cassandra.schema import table
-from tidemark.event_groups.execution import before_image
+from tidemark.event_groups.driver_engine import before_image
 from tidemark.event_groups.execution.group import GroupExecution
 from tidemark.event_groups.stream.states import StoredEvent
 from tidemark.event_groups.stream.store import Stream

@@ -15,8 +15,8 @@ from tests.faults.seams import Seam
 from tests.integration.kafka_topic import PATIENCE_S, START, Topic
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import table
-from tidemark.event_groups.topic import records
-from tidemark.replication.kafka.topics import Topics
+from tidemark.event_groups.external import records
+from tidemark.replicate.kafka.topics import Topics
 
 WRITES = (Seam.GROUP_SUBMITTED, Seam.GROUP_QUARANTINED, Seam.TOPIC_TAKEN)
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from tests.integration.support import Journal
 from tidemark.cassandra import connector, row_sizes
-from tidemark.journal import frames
-from tidemark.journal import tables as journal_tables
+from tidemark.journals.pekko import frames
+from tidemark.journals.pekko import tables as journal_tables
 from tidemark.spark.local_rows import local_rows
 
 EVENTS = 60

@@ -24,7 +24,7 @@ from tidemark.ledger.frontier.partition import Partition
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import emptied_buckets, purged_buckets
 from tidemark.partitioning.keys import BucketSize
-from tidemark.retention.own_tables.ledger import plan_ledger
+from tidemark.purge.own_tables.ledger import plan_ledger
 from tidemark.window import Window, from_millis, to_millis
 
 HOUR = 3_600_000

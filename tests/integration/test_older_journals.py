@@ -22,7 +22,7 @@ from tests.integration.test_tag_write import (
     message,
     window,
 )
-from tidemark.journal import frames
+from tidemark.journals.pekko import frames
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("production")

@@ -24,7 +24,7 @@ from tests.integration.projections import (
 )
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.partitioning import keys
-from tidemark.retention.needs.tag_views import needs_of_projections
+from tidemark.purge.needs.tag_views import needs_of_projections
 
 pytestmark = pytest.mark.usefixtures("production")
 

@@ -30,8 +30,8 @@ from tests.integration.tags_and_messages import (
     red,
     results,
 )
-from tidemark.journal import frames
-from tidemark.projection.sources.messages import MessagesSource
+from tidemark.journals.pekko import frames
+from tidemark.project.sources.messages import MessagesSource
 
 
 @pytest.fixture

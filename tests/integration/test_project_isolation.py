@@ -19,7 +19,7 @@ from tests.integration.projections import (
 from tests.integration.support import Result
 from tests.integration.test_tag_write import window
 from tidemark.errors import DefinitionError
-from tidemark.retention.needs.tag_views import all_needs
+from tidemark.purge.needs.tag_views import all_needs
 
 HOURS = window(0, 2)
 

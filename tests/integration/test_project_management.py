@@ -19,11 +19,11 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.projection.definition import catalog
-from tidemark.projection.management import pause as management
-from tidemark.projection.offset_store import management_state
-from tidemark.projection.offset_store.management_state import PauseState
-from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.project.definition import catalog
+from tidemark.project.management import pause as management
+from tidemark.project.offset_store import management_state
+from tidemark.project.offset_store.management_state import PauseState
+from tidemark.project.offset_store.offsets import OffsetStore
 
 
 @pytest.fixture

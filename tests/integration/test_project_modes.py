@@ -27,8 +27,8 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tidemark.cassandra.control import Row
-from tidemark.projection.sources.messages import MessagesSource
-from tidemark.projection.writing import export_files
+from tidemark.project.sources.messages import MessagesSource
+from tidemark.project.writing import export_files
 
 LOG = """\
 /*---

@@ -24,10 +24,10 @@ from tests.integration.tags_and_messages import (
     red,
     results,
 )
-from tidemark.journal.series import Series
+from tidemark.journals.pekko.series import Series
 from tidemark.ledger.locks import Locks
-from tidemark.projection.definition import catalog
-from tidemark.projection.offset_store.offsets import Offset, OffsetStore
+from tidemark.project.definition import catalog
+from tidemark.project.offset_store.offsets import Offset, OffsetStore
 
 ID = ("--persistence-id", "p|1")
 SERIES = {"every": ID, "totals": (*ID, "--tag", "red")}

@@ -29,9 +29,9 @@ from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection.definition import catalog
-from tidemark.projection.planning import live_release
-from tidemark.projection.running import releases
+from tidemark.project.definition import catalog
+from tidemark.project.planning import live_release
+from tidemark.project.running import releases
 
 TABLE = TOTALS_TABLE.replace(
     "PRIMARY KEY ((time_bucket), kind))",

@@ -15,7 +15,7 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.projections import Projections
 from tests.integration.test_project_sources import LOG, LOG_TABLE
 from tidemark.cassandra.schema import table
-from tidemark.replication.kafka.topics import Topics
+from tidemark.replicate.kafka.topics import Topics
 from tidemark.window import iso
 
 REPLICATED, RANGES = "replicated_topic", "offset_range"

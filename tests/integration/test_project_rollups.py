@@ -21,10 +21,10 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tidemark.cassandra.control import Row
-from tidemark.projection.definition import catalog
-from tidemark.projection.offset_store import management_state
-from tidemark.projection.offset_store.offsets import OffsetStore
-from tidemark.projection.writing import write
+from tidemark.project.definition import catalog
+from tidemark.project.offset_store import management_state
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.writing import write
 
 ROLLUP = """\
 /*---

@@ -22,7 +22,7 @@ from tests.integration.support import Result
 from tidemark.ledger.locks import Locks
 from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection.offset_store import slice_records
+from tidemark.project.offset_store import slice_records
 
 LOG = """\
 /*---

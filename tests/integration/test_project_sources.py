@@ -25,7 +25,7 @@ from tests.integration.support import Journal
 from tests.java_hash import java_hash
 from tidemark.cassandra import connector
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
-from tidemark.journal import frames
+from tidemark.journals.pekko import frames
 
 SOME = TOTALS.replace("{tags: [red, blue]}", "{persistence-ids: [a|1, it's |2]}")
 OTHER = ("b|1", "a|2")

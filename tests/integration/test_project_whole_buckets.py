@@ -13,8 +13,8 @@ from tests.integration.projections import FILES, START_MS, Event, Projections
 from tests.integration.support import Journal
 from tests.integration.tags_and_messages import BOTH, both, both_sources, reached, red, results
 from tidemark import clock
-from tidemark.projection.acceptance.accept import Acceptance
-from tidemark.projection.running.pipeline import Pipeline
+from tidemark.project.acceptance.accept import Acceptance
+from tidemark.project.running.pipeline import Pipeline
 
 NAMES = (*BOTH, "files")
 GONE = "that its result was made from"

@@ -12,10 +12,10 @@ import pytest
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
 from tidemark.errors import LockLost
-from tidemark.journal import tables, tag_views
+from tidemark.journals.pekko import tables, tag_views
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Pieces, State
-from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.project.offset_store.offsets import OffsetStore
 
 DEFINITION = """
 /*---

@@ -19,7 +19,7 @@ from tests.integration.test_project_sources import LOG, LOG_TABLE
 from tests.integration.test_tag_write import message
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables, table
 from tidemark.partitioning.keys import slice_of
-from tidemark.retention.own_tables.skipped import NUMBERS, OFFSETS, SKIPS, unneeded
+from tidemark.purge.own_tables.skipped import NUMBERS, OFFSETS, SKIPS, unneeded
 from tidemark.spark.local_rows import local_rows
 
 NOW = datetime.now(UTC)

@@ -12,8 +12,8 @@ from tests.integration.support import Journal, pekko_sample
 from tests.integration.test_tag_write import START, message, window
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.continuity.scope import Scope
-from tidemark.reconciliation.findings.find import Comparison, find
+from tidemark.reconcile.findings.find import Comparison, find
+from tidemark.validate.scope import Scope
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -290,7 +290,7 @@ def test_repair_locks_the_journal_only_for_the_change_and_compares_again_before_
         journal.insert("tag_views", [back])
         return found
 
-    monkeypatch.setattr("tidemark.reconciliation.repair.run.find", find_and_write)
+    monkeypatch.setattr("tidemark.reconcile.repair.run.find", find_and_write)
     repair = journal.run("reconcile", "repair", "--apply")
 
     assert repair.status == 0, repair.stderr

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal
 from tidemark.cassandra import connector
-from tidemark.replication.tables.rows import WAVES
+from tidemark.replicate.tables.rows import WAVES
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_journal_that_no_batch_takes_grows_in_waves_without_a_gap(
             assert numbers == list(range(1, len(numbers) + 1))
             found.append((options["in_order"], len(numbers)))
 
-    monkeypatch.setattr("tidemark.replication.tables.rows.connector.write", write)
+    monkeypatch.setattr("tidemark.replicate.tables.rows.connector.write", write)
     for first in range(1, 2001, 500):
         topic.append("a", range(first, first + 500))
     topic.append("b", [1, 2])

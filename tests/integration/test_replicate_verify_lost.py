@@ -16,8 +16,8 @@ from tests.integration.support import Journal, Result
 from tests.integration.test_replicate_verify import DELETE, OF_EVENT, OF_HEAD, Tenant
 from tidemark.cassandra import connector
 from tidemark.ledger.locks import Locks
-from tidemark.replication.kafka import records
-from tidemark.replication.kafka.topics import Offsets, Topics
+from tidemark.replicate.kafka import records
+from tidemark.replicate.kafka.topics import Offsets, Topics
 
 
 @pytest.fixture

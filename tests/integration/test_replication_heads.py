@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from tests.integration.replicator import LAST, TOPIC, Replicator, record_id, segment_of
 from tests.integration.support import Journal
 from tidemark.cassandra import connector
-from tidemark.kafka_journal import cql_duration
-from tidemark.replication.tables.heads import heads_of
+from tidemark.journals.kafka import cql_duration
+from tidemark.replicate.tables.heads import heads_of
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 

@@ -20,10 +20,10 @@ from tests.java_hash import java_hash
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.retention.kafka_journal import expiry
-from tidemark.retention.kafka_journal.expiry import plan_expiry
-from tidemark.retention.target import TargetPlan
-from tidemark.retention.targets import WITHOUT_PEKKO
+from tidemark.purge.kafka_journal import expiry
+from tidemark.purge.kafka_journal.expiry import plan_expiry
+from tidemark.purge.target import TargetPlan
+from tidemark.purge.targets import WITHOUT_PEKKO
 
 NOON = datetime(2024, 3, 10, 12, tzinfo=UTC)
 SIZE = 2

@@ -20,7 +20,7 @@ from tests.integration.projections import (
     event,
 )
 from tests.java_hash import java_hash
-from tidemark.retention.needs.events import EventNeeds, needed
+from tidemark.purge.needs.events import EventNeeds, needed
 from tidemark.spark.local_rows import local_rows
 
 SOME = TOTALS.replace("{tags: [red, blue]}", "{persistence-ids: [a|1]}")

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.support import ROOT, Journal
 
 READ_LATE = """
-from tidemark.journal import frames
+from tidemark.journals.pekko import frames
 from tidemark.settings import Settings
 from tidemark.spark_session import open_session
 

@@ -15,8 +15,8 @@ from tests.integration.support import Journal
 from tests.integration.test_tag_write import START, comparable, expected_tag_views, message, window
 from tests.integration.test_tag_write_increments import insert
 from tidemark import clock
-from tidemark.reconciliation.rebuild import rows
-from tidemark.tagging.job import TagWriteJob
+from tidemark.reconcile.rebuild import rows
+from tidemark.tag_write.job import TagWriteJob
 
 
 def before(function: Callable[..., Any], happens: Callable[[], None]) -> Callable[..., Any]:

@@ -21,8 +21,8 @@ from tests.integration.test_tag_write import (
     window,
 )
 from tidemark.cassandra.schema import SCHEMA_DIR
-from tidemark.journal.messages import increments
-from tidemark.tagging import plan, read
+from tidemark.journals.pekko.messages import increments
+from tidemark.tag_write import plan, read
 
 
 def insert(journal: Journal, messages: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from tests.integration.pekko_journals import (
 from tests.integration.support import Journal
 from tests.integration.test_reconcile_check import delete_row
 from tests.integration.test_tag_write import message, window
-from tidemark.tagging.job import TagWriteJob
+from tidemark.tag_write.job import TagWriteJob
 
 pytestmark = pytest.mark.usefixtures("production")
 

@@ -14,10 +14,10 @@ import pytest
 
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import create_own_tables, table
-from tidemark.continuity.findings.check import Severity
-from tidemark.continuity.findings.checks import CHECKS
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.keys import BucketSize, time_bucket
+from tidemark.validate.findings.check import Severity
+from tidemark.validate.findings.checks import CHECKS
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -222,7 +222,7 @@ def test_data_docs_say_what_is_broken_where_since_when_and_what_mends_it(
 def test_what_only_warns_passes_and_is_told(
     days: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.continuity.findings.partition_size.ROWS_ADVISED", 3)
+    monkeypatch.setattr("tidemark.validate.findings.partition_size.ROWS_ADVISED", 3)
     write_out_of_order(days, day=1)
 
     result = validate(days)

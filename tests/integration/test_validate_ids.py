@@ -24,8 +24,8 @@ from tests.integration.test_validate import (
 )
 from tidemark.cassandra import connector
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
-from tidemark.continuity.reading import of_ids as read_of_ids
 from tidemark.partitioning.keys import slice_of
+from tidemark.validate.reading import of_ids as read_of_ids
 
 pytestmark = pytest.mark.usefixtures("production")
 

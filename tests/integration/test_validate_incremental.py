@@ -45,8 +45,8 @@ def days(
     make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Journal:
     """Return an undamaged journal with days 0 and 1 passed and day 2 new; it is not scanned."""
-    monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
-    monkeypatch.setattr("tidemark.continuity.reading.incremental.NEWS_SHARE", 0)
+    monkeypatch.setattr("tidemark.validate.reading.incremental.FEW_EVENTS", 0)
+    monkeypatch.setattr("tidemark.validate.reading.incremental.NEWS_SHARE", 0)
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
     journal.index_timestamps()
     fill(journal, "one", "two", "three", "four", "five", "six")
@@ -104,7 +104,7 @@ def test_what_is_whole_passes_by_what_is_new(days: Journal) -> None:
 def test_what_warns_in_a_new_bucket_is_told_by_what_is_new(
     days: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.continuity.findings.partition_size.ROWS_ADVISED", 11)
+    monkeypatch.setattr("tidemark.validate.findings.partition_size.ROWS_ADVISED", 11)
     write_out_of_order(days, day=2)
 
     new = validate(days, 2, DAYS)
@@ -234,7 +234,7 @@ def test_a_look_at_everything_leaves_to_tag_write_what_came_late(days: Journal) 
 def test_without_an_index_everything_is_looked_at(
     days: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.journal.tables.has_time_index", lambda *_: False)
+    monkeypatch.setattr("tidemark.journals.pekko.tables.has_time_index", lambda *_: False)
 
     everything = validate(days, 2, DAYS)
 

@@ -13,7 +13,7 @@ from tests.integration.projections import (
     event,
 )
 from tests.integration.test_tag_write import window
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 
 HOUR_MS = 3_600_000
 

@@ -24,8 +24,8 @@ from tests.integration.test_project_rollups import ROLLUP, ROLLUP_TABLE
 from tests.integration.test_project_sources import LOG as OF_TOPIC
 from tests.integration.test_project_sources import Orders
 from tests.integration.test_tag_write import window
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
-from tidemark.continuity.user_checks.suite import SUITES
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.user_checks.suite import SUITES
 
 SOURCES = {
     "journal": (

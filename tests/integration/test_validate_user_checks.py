@@ -13,7 +13,7 @@ from tests.integration.test_validate import bucket, days, fill, findings, states
 from tests.integration.test_validate_incremental import NEWS
 from tests.integration.test_validate_incremental import validate as validate_days
 from tidemark.cassandra.schema import create_own_tables
-from tidemark.continuity.user_checks.suite import SUITES
+from tidemark.validate.user_checks.suite import SUITES
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -178,8 +178,8 @@ def test_an_expectation_that_warns_passes_and_is_told(days: Journal, checks: Pat
 def test_a_check_is_made_of_what_is_new(
     make_journal: Callable[..., Journal], checks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
-    monkeypatch.setattr("tidemark.continuity.reading.incremental.NEWS_SHARE", 0)
+    monkeypatch.setattr("tidemark.validate.reading.incremental.FEW_EVENTS", 0)
+    monkeypatch.setattr("tidemark.validate.reading.incremental.NEWS_SHARE", 0)
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(checks.parent / "docs"))
     journal.index_timestamps()
     fill(journal, "one")

@@ -10,7 +10,7 @@ from tests.integration.support import Journal, Result
 from tests.integration.test_validate import DAYS, MESSAGES, delete, states
 from tests.integration.test_validate_incremental import NEWS, days, validate
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables, table
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 
 __all__ = ["days"]
 
@@ -44,7 +44,7 @@ def test_partitions_are_known_by_what_is_new_and_all_of_them_by_a_look_at_everyt
     days: Journal, look: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Five events of a byte.
-    limit = "tidemark.continuity.whole.message_partitions.BYTES_ADVISED"
+    limit = "tidemark.validate.journal_wide.message_partitions.BYTES_ADVISED"
     monkeypatch.setattr(limit, 5)
     large = {("partition_too_large", name, "", None) for name in IDS}
 

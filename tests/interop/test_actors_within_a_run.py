@@ -9,7 +9,7 @@ from tests.integration.test_tag_write_alive import before
 from tests.interop.client import LiveQuery, event
 from tests.interop.conftest import SceneMaker
 from tests.interop.support import complete, wait_for
-from tidemark.tagging import store
+from tidemark.tag_write import store
 
 
 def test_events_of_an_actor_that_came_back_during_a_run_are_delivered_once(

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from tests.live.world import A_START, World, die
-from tidemark.continuity.findings.checks import UNWRITABLE_EVENT
 from tidemark.partitioning import keys
+from tidemark.validate.findings.checks import UNWRITABLE_EVENT
 
 APPLICATIONS = ("tag_write", "validate", "project", "purge")
 DAY = 86_400_000

@@ -21,9 +21,9 @@ from tests.live.truth import Event, Truth
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
-from tidemark.continuity.reading import incremental
 from tidemark.errors import CassandraUnavailable
 from tidemark.ledger.locks import Locks
+from tidemark.validate.reading import incremental
 
 START = datetime(2024, 3, 1, 0, 0, 0, tzinfo=UTC)
 BUCKETS = {"Minute": 60_000, "Hour": 3_600_000, "Day": 86_400_000}

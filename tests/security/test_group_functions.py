@@ -19,9 +19,9 @@ import pytest
 
 from tests.integration.support import ROOT
 from tests.integration.test_event_group_libraries import wheel
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside.libraries import Libraries
-from tidemark.event_groups.outside.processes import Functions, environment_for_others
+from tidemark.event_groups.external.libraries import Libraries
+from tidemark.event_groups.external.processes import Functions, environment_for_others
+from tidemark.event_groups.failure import EventFailed
 from tidemark.settings import Settings
 
 PATIENCE_S = 60
@@ -328,7 +328,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.external.processes import Functions
 
 with closing(Functions(lambda: {Path(sys.argv[1]): ""})) as functions:
     print(functions.call("reads:parents", "null", 60))

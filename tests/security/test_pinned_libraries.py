@@ -18,9 +18,9 @@ import pytest
 from tests.integration.java_repository import publish
 from tests.integration.test_event_group_libraries import wheel
 from tidemark.event_groups.definition import model
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside.jars import Jars
-from tidemark.event_groups.outside.libraries import Libraries, sha256
+from tidemark.event_groups.external.jars import Jars
+from tidemark.event_groups.external.libraries import Libraries, sha256
+from tidemark.event_groups.failure import EventFailed
 from tidemark.settings import Settings
 
 

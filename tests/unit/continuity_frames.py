@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit.continuity_model import Found, History
-from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.all_findings import JournalKeys, number_findings
-from tidemark.continuity.findings.tag_sequence import absent_events
-from tidemark.continuity.plan import Owed
 from tidemark.ledger.purged import Removed
 from tidemark.spark.local_rows import local_rows
+from tidemark.validate.findings import finding
+from tidemark.validate.findings.all_findings import JournalKeys, number_findings
+from tidemark.validate.findings.tag_sequence import absent_events
+from tidemark.validate.plan import Owed
 
 TIMESTAMP = "t"
 TARGET_PARTITION_SIZE = 2

@@ -12,10 +12,10 @@ from google.protobuf import descriptor_pb2
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.projection import shapes
-from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition.file import read
+from tidemark.project import shapes
+from tidemark.project.analysis import analyze
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.definition.file import read
 
 HEADER = """\
 /*---

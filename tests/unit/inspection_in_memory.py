@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 
 from tests.unit.stored_history_frames import BOUNDS, keys_of, messages_of
 from tests.unit.stored_history_model import HOUR, History
-from tidemark.continuity import store
-from tidemark.continuity.plan import Owed
-from tidemark.continuity.reading import incremental, journal_keys, tails
-from tidemark.continuity.tag_views import bounds
-from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.journal import frames, tag_view_rows
-from tidemark.journal.shapes import MESSAGES
+from tidemark.journals.pekko import frames, tag_view_rows
+from tidemark.journals.pekko.shapes import MESSAGES
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
+from tidemark.validate import store
+from tidemark.validate.plan import Owed
+from tidemark.validate.reading import incremental, journal_keys, tails
+from tidemark.validate.tag_views import bounds
+from tidemark.validate.tag_views.expected import REMOVED
 
 Lives = Mapping[str, tuple[History, History]]
 """By persistence id, its history when the old time buckets passed, and its present history."""

@@ -17,20 +17,20 @@ from tests.unit.stored_history_frames import Finding, keys_of
 from tests.unit.stored_history_model import Event, History, Journal, Progress, Row
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.continuity.scope import Scope
-from tidemark.continuity.shapes import EVIDENCE, WEIGHED
-from tidemark.journal import bucket_size, tables
-from tidemark.journal.messages import messages_by_key
-from tidemark.journal.shapes import EVENT_PAYLOAD, TAG_ROW_KEYS, WHOLE_MESSAGES
-from tidemark.journal.tag_view_rows import TAG_VIEW_KEY
+from tidemark.journals.pekko import bucket_size, tables
+from tidemark.journals.pekko.messages import messages_by_key
+from tidemark.journals.pekko.shapes import EVENT_PAYLOAD, TAG_ROW_KEYS, WHOLE_MESSAGES
+from tidemark.journals.pekko.tag_view_rows import TAG_VIEW_KEY
 from tidemark.ledger import quarantine
-from tidemark.reconciliation.findings import store as store_of_findings
-from tidemark.reconciliation.findings.find import Comparison
-from tidemark.reconciliation.repair import run as repair
+from tidemark.reconcile.findings import store as store_of_findings
+from tidemark.reconcile.findings.find import Comparison
+from tidemark.reconcile.repair import run as repair
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import completeness, rules
+from tidemark.tag_write import completeness, rules
+from tidemark.validate.scope import Scope
+from tidemark.validate.shapes import EVIDENCE, WEIGHED
 
 ORDER = (
     "ids_forgotten",

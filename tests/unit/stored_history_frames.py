@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.stored_history_model import HOUR, NOW_MS, Journal
-from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.compare import compare
-from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.keys import Keys, once
-from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.local_rows import local_rows
+from tidemark.validate.tag_views.bounds import Bounds
+from tidemark.validate.tag_views.compare import compare
+from tidemark.validate.tag_views.expected import REMOVED
+from tidemark.validate.tag_views.keys import Keys, once
+from tidemark.validate.tag_views.prefilter import Doubts
 
 BOUNDS = Bounds(
     keys.epoch_ms_ticks(NOW_MS),

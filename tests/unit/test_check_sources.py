@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.projections import FILES
 from tidemark.context import RunContext
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
-from tidemark.continuity.user_checks import definition, named
-from tidemark.continuity.user_checks.definition import UserCheck
-from tidemark.continuity.user_checks.named import Reader
-from tidemark.continuity.user_checks.source import KEYS, Source, SourceKind
 from tidemark.errors import CassandraUnavailable, DefinitionError, InvalidInput, TidemarkError
-from tidemark.inspection.check_sources import READERS
 from tidemark.settings import REPOSITORY
+from tidemark.validate.layers.check_sources import READERS
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.user_checks import definition, named
+from tidemark.validate.user_checks.definition import UserCheck
+from tidemark.validate.user_checks.named import Reader
+from tidemark.validate.user_checks.source import KEYS, Source, SourceKind
 
 OF_MODEL = "SELECT persistence_id, n FROM read_model"
 MODEL = "persistence_id string, time_bucket bigint, n int"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.retention.messages import rules
-from tidemark.retention.needs.events import TAG_WRITE
-from tidemark.retention.snapshots.rules import kept
+from tidemark.purge.messages import rules
+from tidemark.purge.needs.events import TAG_WRITE
+from tidemark.purge.snapshots.rules import kept
 from tidemark.spark.local_rows import local_rows
 
 EXAMPLES = settings(

@@ -17,10 +17,10 @@ from tests.unit.continuity_model import (
     Row,
     expected_findings,
 )
-from tidemark.continuity.findings.checks import DELETED_TO_AHEAD
-from tidemark.continuity.plan import Owed
-from tidemark.continuity.tag_views.kinds import OF_CONTINUITY
 from tidemark.ledger.purged import Removed
+from tidemark.validate.findings.checks import DELETED_TO_AHEAD
+from tidemark.validate.plan import Owed
+from tidemark.validate.tag_views.finding_kinds import OF_CONTINUITY
 
 DAYS = range(1, 7)
 PURGED = frozenset({1, 2})

@@ -13,19 +13,19 @@ from tests.unit.stored_history_frames import findings_of, keys_of
 from tests.unit.stored_history_model import HOUR, START_MS, History
 from tests.unit.test_continuity_incremental import bounds_of
 from tests.unit.test_reconciliation import CASES, lost_events, lost_payloads
-from tidemark.continuity.findings.all_findings import JournalKeys, number_findings, warnings
-from tidemark.continuity.findings.check import Inputs, Repair, Severity
-from tidemark.continuity.findings.checks import CHECKS
-from tidemark.continuity.findings.partition_size import sizes
-from tidemark.continuity.findings.tag_sequence import absent_events
-from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.keys import Keys
-from tidemark.continuity.whole import bucket_fit
-from tidemark.continuity.whole import find as whole
-from tidemark.inspection import layers
-from tidemark.journal.frames import placed
+from tidemark.journals.pekko.frames import placed
 from tidemark.spark.local_rows import local_rows
+from tidemark.validate.findings.all_findings import JournalKeys, number_findings, warnings
+from tidemark.validate.findings.check import Inputs, Repair, Severity
+from tidemark.validate.findings.checks import CHECKS
+from tidemark.validate.findings.partition_size import sizes
+from tidemark.validate.findings.tag_sequence import absent_events
+from tidemark.validate.journal_wide import bucket_fit
+from tidemark.validate.journal_wide import find as whole
+from tidemark.validate.layers import all_layers
+from tidemark.validate.tag_views.bounds import Bounds
+from tidemark.validate.tag_views.expected import REMOVED
+from tidemark.validate.tag_views.keys import Keys
 
 HOURS = [START_MS + hour * HOUR for hour in range(32)]
 LARGE = 60 << 20
@@ -101,7 +101,9 @@ def test_an_examination_of_new_time_buckets_makes_the_checks_that_state_it(
 
 
 def test_what_blocks_has_a_remedy() -> None:
-    blocking = [check for check in (*CHECKS, *layers.CHECKS) if check.severity is Severity.BLOCKS]
+    blocking = [
+        check for check in (*CHECKS, *all_layers.CHECKS) if check.severity is Severity.BLOCKS
+    ]
     assert [check.name for check in blocking if not check.remedy] == []
 
 

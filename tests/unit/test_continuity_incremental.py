@@ -13,8 +13,8 @@ from tests.unit.conftest import Examples
 from tests.unit.inspection_in_memory import inspected
 from tests.unit.stored_history_frames import BOUNDS, bounds_of_buckets, findings_of
 from tests.unit.stored_history_model import HOUR, START_MS, Event, History, Progress, Row
-from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.ledger.purged import Removed
+from tidemark.validate.tag_views.bounds import Bounds
 
 OLD, NEW = ([START_MS + hour * HOUR for hour in hours] for hours in (range(1, 4), range(4, 7)))
 PURGED = frozenset(OLD[:2])

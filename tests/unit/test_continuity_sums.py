@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from tests.unit.conftest import Examples
 from tests.unit.stored_history_frames import BOUNDS, keys_of
 from tests.unit.stored_history_model import History, Journal, broken_history, damaged_history
-from tidemark.continuity.tag_views.compare import Compared, compare
-from tidemark.continuity.tag_views.keys import once
-from tidemark.continuity.tag_views.sums import Doubts, sums_of
+from tidemark.validate.tag_views.compare import Compared, compare
+from tidemark.validate.tag_views.keys import once
+from tidemark.validate.tag_views.prefilter import Doubts, sums_of
 
 SIZE = BOUNDS.target_partition_size
 WHOLE = History.whole((0, "ab"), (1, "a"), (1, ""), (3, "b"))

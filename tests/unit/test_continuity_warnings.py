@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.findings import partition_size, sequence
 from tidemark.partitioning.keys import TICKS_PER_MS, BucketSize
+from tidemark.validate.findings import partition_size, sequence
 
 TAG_ROWS = (
     "persistence_id string, sequence_nr bigint, timestamp string, tag string,"

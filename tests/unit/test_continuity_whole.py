@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.findings.partition_size import sizes
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
-from tidemark.continuity.whole import bucket_fit
-from tidemark.continuity.whole.bucket_fit import too_fine
-from tidemark.continuity.whole.message_partitions import held, large_partitions, reached
-from tidemark.continuity.whole.snapshot_tails import snapshots_beyond
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.local_rows import local_rows
+from tidemark.validate.findings.partition_size import sizes
+from tidemark.validate.journal_wide import bucket_fit
+from tidemark.validate.journal_wide.bucket_fit import too_fine
+from tidemark.validate.journal_wide.message_partitions import held, large_partitions, reached
+from tidemark.validate.journal_wide.snapshot_tails import snapshots_beyond
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 
 HOUR, DAY = BucketSize.HOUR.milliseconds, BucketSize.DAY.milliseconds
 MINUTE = BucketSize.MINUTE.milliseconds

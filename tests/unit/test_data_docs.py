@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import settings as property_settings
 from hypothesis import strategies as st
 
-from tidemark.continuity import plan
-from tidemark.continuity.findings import checks
-from tidemark.continuity.findings.check import Severity
-from tidemark.continuity.judgement import data_docs, gate, history
-from tidemark.continuity.judgement.facts import CheckFacts, RunFacts
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
+from tidemark.validate import plan
+from tidemark.validate.data_docs import build, gate, history
+from tidemark.validate.data_docs.facts import CheckFacts, RunFacts
+from tidemark.validate.findings import checks
+from tidemark.validate.findings.check import Severity
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.window import from_millis, iso
 
 DAY_MS = 86_400_000
@@ -49,7 +49,7 @@ def test_page_escapes_what_comes_from_the_journal(tmp_path: Path) -> None:
     key = {"time_bucket": 0, "persistence_id": "<b>&", "tag": "<i>", "number": 2, "expected": 1}
     told = CheckFacts(30, 4, [{**key, "detail": "expected 1, found 2"}])
 
-    docs = data_docs.publish(
+    docs = build.publish(
         {(0, checks.TAG_PID_SEQUENCE_NR_GAP.name): 30},
         checks.CHECKS,
         [0],
@@ -94,10 +94,10 @@ def at(hour: int) -> datetime:
 
 
 def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_docs, "KEPT_RUNS", 2)
+    monkeypatch.setattr(build, "KEPT_RUNS", 2)
 
     for run_id in ("one", "two", "three", "four"):
-        data_docs.publish({}, checks.CHECKS, [0], Settings(data_docs_dir=tmp_path), facts(run_id))
+        build.publish({}, checks.CHECKS, [0], Settings(data_docs_dir=tmp_path), facts(run_id))
 
     for kept in (history.PAGES, history.RESULTS):
         assert {directory.name for directory in (tmp_path / kept).iterdir()} == {"three", "four"}
@@ -108,11 +108,11 @@ def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_result_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     settings = Settings(data_docs_dir=tmp_path)
-    data_docs.publish({}, checks.CHECKS, [0], settings, facts("one"))
+    build.publish({}, checks.CHECKS, [0], settings, facts("one"))
     [result] = (tmp_path / history.RESULTS).rglob("*.json")
     result.write_text("{}")
 
-    data_docs.publish({}, checks.CHECKS, [0], settings, facts("two"))
+    build.publish({}, checks.CHECKS, [0], settings, facts("two"))
 
     assert [run.facts["run_id"] for run in history.runs(tmp_path)] == ["two"]
 

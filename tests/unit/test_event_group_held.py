@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.dying import Died
+from tidemark.event_groups.definition.row_keys import GroupFootprint
 from tidemark.event_groups.stream import holding
-from tidemark.event_groups.stream.chunks import Extent, collides
+from tidemark.event_groups.stream.concurrency import collides
 from tidemark.event_groups.stream.holding import HeldGroups, OpenGroup, OpenGroups, Waiting
 from tidemark.event_groups.stream.states import GroupState, StoredGroup, Version
 from tidemark.event_groups.stream.store import EndedGroup, Place
@@ -37,9 +38,11 @@ class Rows:
     writes: frozenset[int] | None
     reads: frozenset[int] = frozenset()
 
-    def extent_as(self, item: Any, *, reads: bool) -> Extent[Any]:
+    def footprint_as(self, item: Any, *, reads: bool) -> GroupFootprint[Any]:
         read = self.reads if reads else frozenset()
-        return Extent(item, 1, None if self.writes is None else _keys(self.writes), _keys(read))
+        return GroupFootprint(
+            item, 1, None if self.writes is None else _keys(self.writes), _keys(read)
+        )
 
 
 def _keys(rows: frozenset[int]) -> frozenset[Any]:
@@ -140,12 +143,12 @@ class FakeStream:
 
 def held_by(stream: FakeStream) -> set[str]:
     """Return which groups a run holds that reads all of them, and has executed what it may."""
-    held: list[Extent[OpenGroup]] = []
+    held: list[GroupFootprint[OpenGroup]] = []
     for group in stream.in_order():
-        extent = holding.extent_of(group, is_left=group.state is BACK)
+        footprint = holding.footprint_of(group, is_left=group.state is BACK)
         is_open = not group.state.has_ended
-        if is_open and (extent.item.is_stuck or any(collides(one, extent) for one in held)):
-            held.append(extent)
+        if is_open and (footprint.item.is_stuck or any(collides(one, footprint) for one in held)):
+            held.append(footprint)
     return {one.item.id for one in held}
 
 
@@ -161,15 +164,19 @@ def run(stream: FakeStream, ends: Callable[[str], GroupState]) -> Waiting:
     )
 
     def execute(part: list[StoredGroup]) -> list[StoredGroup]:
-        extents = [holding.extent_of(one) for one in part]
-        assert not any(collides(a, b) for n, a in enumerate(extents) for b in extents[:n])
-        for group, extent in zip(part, extents, strict=True):
+        footprints = [holding.footprint_of(one) for one in part]
+        assert not any(collides(a, b) for n, a in enumerate(footprints) for b in footprints[:n])
+        for group, footprint in zip(part, footprints, strict=True):
             assert group.id not in stream.executed
             stream.executed.add(group.id)
             before = [one for one in stream.in_order() if one.sequence < group.sequence]
             is_open = not stream.groups[group.id].state.has_ended
             for one in before:
-                is_earlier = not one.state.has_ended and collides(holding.extent_of(one), extent)
+                is_earlier = not one.state.has_ended and collides(
+                    holding.footprint_of(one), footprint
+                )
+                    holding.footprint_of(one), footprint
+                )
                 assert not (is_open and is_earlier), f"{group.id} comes before {one.id}"
         left = []
         for group in part:
@@ -239,17 +246,17 @@ def _require_right(stream: FakeStream, found: Waiting) -> None:
     read = [one for one in stream.in_order() if one.sequence <= reached]
     is_open = [one for one in read if not one.state.has_ended]
     assert {one.id for one in is_open} == held_by(stream) & {one.id for one in read}
-    extents = [holding.extent_of(one, is_left=one.state is BACK) for one in is_open]
-    stuck = [one.item.id for one in extents if one.item.is_stuck]
+    footprints = [holding.footprint_of(one, is_left=one.state is BACK) for one in is_open]
+    stuck = [one.item.id for one in footprints if one.item.is_stuck]
     assert found.groups == len(is_open) - len(stuck)
     assert found.stuck in stuck if stuck else found.stuck is None
     assert found.in_all(stream.submitted + 1) == found.groups + stream.submitted - reached
     assert stream.executed >= {
         one.item.id
-        for number, one in enumerate(extents)
-        if one.item.state is BACK and not any(collides(one, other) for other in extents[:number])
+        for number, one in enumerate(footprints)
+        if one.item.state is BACK and not any(collides(one, other) for other in footprints[:number])
     }
-    holds_everything = any(one.rows is None for one in extents)
+    holds_everything = any(one.rows is None for one in footprints)
     assert found.is_enough == (holds_everything or len(is_open) >= holding.MOST_HELD)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.external.processes import Functions
+from tidemark.event_groups.failure import EventFailed
 
 HELPERS = """
 import os, time

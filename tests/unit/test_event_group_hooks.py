@@ -16,8 +16,8 @@ from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Group
 from tidemark.event_groups.execution import hooks
-from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.hooks import HookTeller
+from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.deliveries import Delivery, Notice
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
 from tidemark.settings import Settings
@@ -72,7 +72,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
     """Return what is stored of notices; attempts follow each other without a pause."""
     made = Stored()
     monkeypatch.setattr(hooks, "Deliveries", lambda *_: made)
-    monkeypatch.setattr("tidemark.event_groups.execution.failure._PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("tidemark.event_groups.failure._PAUSES_S", (0.0, 0.0))
     return made
 
 

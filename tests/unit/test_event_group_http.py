@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside import http, topics
-from tidemark.event_groups.outside.airflow import Airflow
+from tidemark.event_groups.external import http, topics
+from tidemark.event_groups.external.airflow import Airflow
+from tidemark.event_groups.failure import EventFailed
 from tidemark.settings import Settings
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from tidemark.event_groups.definition import dag
-from tidemark.event_groups.definition.row_keys import RowKey
-from tidemark.event_groups.stream.chunks import Extent, Occupied, chunks, collides
+from tidemark.event_groups.definition.row_keys import GroupFootprint, RowKey
+from tidemark.event_groups.stream.concurrency import Occupied, chunks, collides
 
 ORDER: dict[str, tuple[dict[str, list[str]], list[list[str]]]] = {
     "A→D, B→{A,C}, C→A gives B,C,A,D": (
@@ -88,13 +88,13 @@ def row(name: str) -> RowKey:
     return "t", (("id", name),)
 
 
-def extents(*groups: tuple[str, int, str]) -> list[Extent[str]]:
-    return [Extent(name, size, frozenset(map(row, rows))) for name, size, rows in groups]
+def footprints(*groups: tuple[str, int, str]) -> list[GroupFootprint[str]]:
+    return [GroupFootprint(name, size, frozenset(map(row, rows))) for name, size, rows in groups]
 
 
-APART = extents(("A", 4, "abcd"), ("B", 2, "ef"), ("C", 1, "g"), ("D", 2, "hi"))
-MEETING = extents(("A", 4, "abcd"), ("B", 2, "ea"), ("C", 1, "g"), ("D", 2, "gh"))
-LAST_APART = extents(("A", 4, "abcd"), ("B", 2, "ea"), ("C", 1, "g"), ("D", 2, "fh"))
+APART = footprints(("A", 4, "abcd"), ("B", 2, "ef"), ("C", 1, "g"), ("D", 2, "hi"))
+MEETING = footprints(("A", 4, "abcd"), ("B", 2, "ea"), ("C", 1, "g"), ("D", 2, "gh"))
+LAST_APART = footprints(("A", 4, "abcd"), ("B", 2, "ea"), ("C", 1, "g"), ("D", 2, "fh"))
 CHUNKS = {
     "limit 1 gives 4 chunks": (APART, 1, ["A", "B", "C", "D"]),
     "limit 25 gives 1 chunk": (APART, 25, ["ABCD"]),
@@ -113,7 +113,7 @@ def test_divide_into_chunks(case: str) -> None:
 
 def test_what_collides_with_all_collides_with_the_first() -> None:
     occupied: Occupied[str] = Occupied()
-    everything = Extent("X", 1, None)
+    everything = GroupFootprint("X", 1, None)
     assert occupied.is_empty
     assert occupied.meeting(everything) is None
     for group in APART:
@@ -123,7 +123,7 @@ def test_what_collides_with_all_collides_with_the_first() -> None:
 
 
 def test_groups_whose_rows_nobody_has_declared_run_alone() -> None:
-    groups = [*APART[:1], Extent("X", 1, None), *APART[1:3]]
+    groups = [*APART[:1], GroupFootprint("X", 1, None), *APART[1:3]]
     assert [[one.item for one in part] for part in chunks(groups, 25)] == [["A"], ["X"], ["B", "C"]]
 
 
@@ -136,16 +136,16 @@ def test_a_part_has_no_row_of_a_partition_that_it_has() -> None:
         ("t", (("id", "2"), ("n", "1"))),
         ("t", (("id", "1"), ("n", "1"))),
     ]
-    groups = [Extent(place, 1, frozenset({key})) for place, key in enumerate(keys)]
+    groups = [GroupFootprint(place, 1, frozenset({key})) for place, key in enumerate(keys)]
     parts = [[one.item for one in part] for part in chunks(groups, 25)]
     assert parts == [[0, 1, 2], [3, 4], [5]]
 
 
 def test_a_partition_collides_with_its_rows_and_with_no_other() -> None:
     whole, one, other = (
-        Extent("", 1, frozenset({("t", key)}))
+        GroupFootprint("", 1, frozenset({("t", key)}))
         for key in ((("id", "1"),), (("id", "1"), ("n", "1")), (("id", "1"), ("n", "2")))
     )
     assert collides(whole, one)
     assert not collides(one, other)
-    assert not collides(one, Extent("", 1, frozenset({("u", (("id", "1"),))})))
+    assert not collides(one, GroupFootprint("", 1, frozenset({("u", (("id", "1"),))})))

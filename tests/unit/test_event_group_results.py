@@ -12,10 +12,10 @@ import pytest
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Group
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
-from tidemark.event_groups.execution.needs import Needs
-from tidemark.event_groups.outside import http
+from tidemark.event_groups.driver_engine.few_rows import MAX_BYTES, FewRows
+from tidemark.event_groups.driver_engine.parameters import Needs
+from tidemark.event_groups.external import http
+from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.states import GroupState, StoredEvent, StoredGroup
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Group
-from tidemark.event_groups.definition.row_keys import RowKey, canonical
-from tidemark.event_groups.execution import undo
+from tidemark.event_groups.definition.row_keys import GroupFootprint, RowKey, canonical
+from tidemark.event_groups.driver_engine import undo
+from tidemark.event_groups.driver_engine.undo import Now
 from tidemark.event_groups.execution.rollback import in_order, is_needed, own_times, times_of
-from tidemark.event_groups.execution.undo import Now
-from tidemark.event_groups.stream.chunks import Extent, Occupied, collides
+from tidemark.event_groups.stream.concurrency import Occupied, collides
 from tidemark.event_groups.stream.holding import Held, OpenGroup, as_known
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredEvent
 
@@ -106,7 +106,7 @@ KEYS: list[RowKey] = [
     ("u", (("id", "1"),)),
 ]
 KEY_SETS = st.frozensets(st.sampled_from(KEYS), max_size=3)
-EXTENTS = st.builds(Extent, st.just(0), st.just(1), st.none() | KEY_SETS, KEY_SETS)
+EXTENTS = st.builds(GroupFootprint, st.just(0), st.just(1), st.none() | KEY_SETS, KEY_SETS)
 
 
 def may_be_one_row(one: RowKey, other: RowKey) -> bool:
@@ -114,7 +114,7 @@ def may_be_one_row(one: RowKey, other: RowKey) -> bool:
     return one[0] == other[0] and all(mine[n] == its[n] for n in mine.keys() & its.keys())
 
 
-def model(one: Extent[int], other: Extent[int]) -> bool:
+def model(one: GroupFootprint[int], other: GroupFootprint[int]) -> bool:
     if one.rows is None or other.rows is None:
         return True
     pairs = [
@@ -126,14 +126,16 @@ def model(one: Extent[int], other: Extent[int]) -> bool:
 
 @given(EXTENTS, EXTENTS)
 def test_two_groups_collide_if_one_writes_what_the_other_reads_or_writes(
-    one: Extent[int], other: Extent[int]
+    one: GroupFootprint[int], other: GroupFootprint[int]
 ) -> None:
     assert collides(one, other) == model(one, other) == collides(other, one)
 
 
 @given(st.lists(EXTENTS, max_size=6))
-def test_a_group_meets_many_others_as_it_meets_one_of_them(groups: list[Extent[int]]) -> None:
-    numbered = [Extent(n, one.events, one.rows, one.reads) for n, one in enumerate(groups)]
+def test_a_group_meets_many_others_as_it_meets_one_of_them(
+    groups: list[GroupFootprint[int]],
+) -> None:
+    numbered = [GroupFootprint(n, one.events, one.rows, one.reads) for n, one in enumerate(groups)]
     occupied: Occupied[int] = Occupied()
     for place, group in enumerate(numbered):
         found = occupied.meeting(group)
@@ -144,7 +146,7 @@ def test_a_group_meets_many_others_as_it_meets_one_of_them(groups: list[Extent[i
 
 @given(st.lists(st.tuples(EXTENTS, st.booleans()), max_size=6), EXTENTS)
 def test_groups_that_must_wait_are_the_same_after_they_were_kept(
-    groups: list[tuple[Extent[int], bool]], group: Extent[int]
+    groups: list[tuple[GroupFootprint[int], bool]], group: GroupFootprint[int]
 ) -> None:
     held = Held()
     for place, (one, is_stuck) in enumerate(groups):
@@ -157,9 +159,9 @@ def test_groups_that_must_wait_are_the_same_after_they_were_kept(
     assert (kept.holder(asked) is None) == (held.holder(asked) is None)
 
 
-def of_group(one: Extent[int], place: int, *, is_stuck: bool) -> Extent[OpenGroup]:
+def of_group(one: GroupFootprint[int], place: int, *, is_stuck: bool) -> GroupFootprint[OpenGroup]:
     state = GroupState.ROLLBACK_FAILED if is_stuck else GroupState.SUBMITTED
-    return Extent(OpenGroup(f"g{place}", place, state), one.events, one.rows, one.reads)
+    return GroupFootprint(OpenGroup(f"g{place}", place, state), one.events, one.rows, one.reads)
 
 
 @st.composite

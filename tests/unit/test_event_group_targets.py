@@ -13,7 +13,7 @@ from tidemark.errors import DefinitionError
 from tidemark.event_groups.definition import file
 from tidemark.event_groups.definition.model import Hook
 from tidemark.event_groups.execution import hooks
-from tidemark.event_groups.outside import check, targets
+from tidemark.event_groups.external import check, targets
 from tidemark.event_groups.stream.deliveries import Notice
 from tidemark.settings import Settings
 

@@ -14,9 +14,9 @@ from tidemark.context import RunContext
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
-from tidemark.projection.definition.file import read
-from tidemark.projection.sources import event_source
-from tidemark.projection.sources.base import EventSource
+from tidemark.project.definition.file import read
+from tidemark.project.sources import event_source
+from tidemark.project.sources.base import EventSource
 from tidemark.spark.local_rows import local_rows
 
 DEFINITION = """\

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-
 from tidemark.projection.testing import run_projection
+
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import rules, shapes
+from tidemark.tag_write import rules, shapes
 
 AT = "2013-01-01T00:00:00Z"
 HEADER = """\

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from tests import flights_model
 from tidemark.errors import InvalidInput
 from tidemark.flights import events, messages, plan, source, topic
-from tidemark.kafka_journal.wire import decode
-from tidemark.kafka_journal.wire.action import HEADER
-from tidemark.kafka_journal.wire.record import Record
+from tidemark.journals.kafka.wire import decode
+from tidemark.journals.kafka.wire.action import HEADER
+from tidemark.journals.kafka.wire.record import Record
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.window import to_millis

@@ -15,12 +15,12 @@ from jsonschema import Draft202012Validator
 
 from tests import schemas
 from tidemark.errors import DefinitionError
-from tidemark.headed_files.header import Header
-from tidemark.headed_files.python_file import read_python_file
-from tidemark.headed_files.sql_file import read_sql_file
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.header import ProjectionHeader
+from tidemark.project.definition.file import read
+from tidemark.project.definition.header import ProjectionHeader
 from tidemark.settings import REPOSITORY
+from tidemark.user_files.header import Header
+from tidemark.user_files.python_file import read_python_file
+from tidemark.user_files.sql_file import read_sql_file
 
 ANY = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
-from tidemark.journal import shapes
-from tidemark.journal.messages.increments import before_end
+from tidemark.journals.pekko import shapes
+from tidemark.journals.pekko.messages.increments import before_end
 from tidemark.spark.shapes import ddl
 
 END = 10_000

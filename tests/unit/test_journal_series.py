@@ -10,8 +10,8 @@ import pytest
 
 from tidemark.cassandra.control import Control, Row
 from tidemark.errors import HistoryPurged
-from tidemark.journal.ids_by_key import read_entities
-from tidemark.journal.series import Series, SeriesReader
+from tidemark.journals.pekko.ids_by_key import read_entities
+from tidemark.journals.pekko.series import Series, SeriesReader
 from tidemark.settings import Settings
 
 SIZE = 10

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-
 from tidemark.projection.testing import run_projection, unreadable_events
+
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import rules, shapes
+from tidemark.tag_write import rules, shapes
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 UNFIT = "does not fit"

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.unit.conftest import Examples
 from tests.unit.test_kafka_journal_wire import FIXTURES, RECORDS, STAMP, record_of
-from tidemark.kafka_journal.wire import decode, usual
-from tidemark.kafka_journal.wire.record import Record
-from tidemark.kafka_journal.wire.shapes import DECODED
+from tidemark.journals.kafka.wire import decode, spark_decoder
+from tidemark.journals.kafka.wire.record import Record
+from tidemark.journals.kafka.wire.shapes import DECODED
 
 CONTENT = {
     name: kind
@@ -66,7 +66,9 @@ def test_usual_records_are_read_without_python(spark: SparkSession) -> None:
     """Else each payload would go to a Python process and back."""
     names = [one["name"] for one in RECORDS]
     records = spark.createDataFrame(rows_of([record_of(one) for one in RECORDS]), RECORD_DDL)
-    told = usual.told(records, CONTENT).where("usual IS NOT NULL").select("offset").collect()
+    told = (
+        spark_decoder.told(records, CONTENT).where("usual IS NOT NULL").select("offset").collect()
+    )
     by_spark = {names[row["offset"]] for row in told}
     assert {
         "append-binary-one",
@@ -147,7 +149,7 @@ def test_spark_reads_what_python_reads(spark: SparkSession, examples: Examples) 
         for key, action, headers, value in examples(RECORD, 300)
     ]
     frame = spark.createDataFrame(rows_of(records), RECORD_DDL)
-    told = usual.told(frame, CONTENT).select("offset", "usual")
+    told = spark_decoder.told(frame, CONTENT).select("offset", "usual")
     for row in told.where("usual IS NOT NULL").collect():
         by_python = dict.fromkeys(CONTENT) | decode.row(records[row["offset"]])
         by_spark = row["usual"].asDict(recursive=True)

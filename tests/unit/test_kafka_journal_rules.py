@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
 from tests.unit.key_vectors import EVENT_SEGMENTS, HEAD_SEGMENTS
-from tidemark.inspection.kafka_journal import checks
-from tidemark.inspection.kafka_journal.rules import journal_findings
-from tidemark.kafka_journal import segment_size
+from tidemark.journals.kafka import segment_size
 from tidemark.partitioning import columns, keys
+from tidemark.validate.layers.kafka_journal import checks
+from tidemark.validate.layers.kafka_journal.rules import journal_findings
 
 HEADS = (
     "topic string, persistence_id string, segment bigint, segment_size int, partition int,"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.kafka_journal.wire import action, duration, json_text
-from tidemark.kafka_journal.wire.fields import Malformed
-from tidemark.kafka_journal.wire.record import Decoded, Record, decode
+from tidemark.journals.kafka.wire import action, duration, json_text
+from tidemark.journals.kafka.wire.fields import Malformed
+from tidemark.journals.kafka.wire.record import Decoded, Record, decode
 
 _FIXTURES = Path(__file__).parent / "data" / "kafka_journal_wire_fixtures.json"
 FIXTURES: dict[str, Any] = json.loads(_FIXTURES.read_text("utf-8"))

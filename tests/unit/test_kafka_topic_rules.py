@@ -14,15 +14,15 @@ from tests.unit.conftest import Examples
 from tests.unit.replication_model import Action, Stored, histories
 from tests.unit.test_replication_events import decoded, record
 from tests.unit.test_replication_fold import DAY, FIELDS, HEADS, TODAY
-from tidemark.inspection.kafka_topic import events, heads, records
-from tidemark.inspection.kafka_topic.records import Expiry
-from tidemark.inspection.kafka_topic.shapes import BOUNDS
-from tidemark.kafka_journal.wire.json_text import normal
-from tidemark.replication import shapes
-from tidemark.replication.events import journal_rows
-from tidemark.replication.fold import Batch, folded
+from tidemark.journals.kafka.wire.json_text import normal
+from tidemark.replicate import shapes
+from tidemark.replicate.events import journal_rows
+from tidemark.replicate.fold import Batch, folded
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl
+from tidemark.validate.layers.kafka_topic import events, heads, records
+from tidemark.validate.layers.kafka_topic.records import Expiry
+from tidemark.validate.layers.kafka_topic.shapes import BOUNDS
 
 AT = datetime(2024, 3, 1, tzinfo=UTC)
 FIRST = datetime(2024, 2, 3, tzinfo=UTC)

@@ -14,7 +14,7 @@ HOUSES = (LIBRARY, ROOT / "plugins", ROOT / "embedded")
 MODULES_IN_A_ROOM = 12
 """Modules of a package, beside `__init__`."""
 LINES_OF_A_MODULE = 450
-DEPTH = 3
+DEPTH = 4
 """Levels of packages below the library."""
 
 

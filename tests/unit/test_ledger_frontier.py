@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tidemark.ledger.frontier import rewritten
 from tidemark.ledger.frontier import spans as of_spans
 from tidemark.ledger.frontier.spans import Span
-from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.frontier.state import Standing
 from tidemark.ledger.piece import PieceRow, State
 from tidemark.ledger.schedule import scheduled
 from tidemark.partitioning.time_buckets import TimeBuckets

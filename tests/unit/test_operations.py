@@ -14,11 +14,11 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark.application.cli import Command
-from tidemark.cleanup import commands as cleanup
-from tidemark.projection.management import commands as management
-from tidemark.projection.quarantine import commands as quarantine
-from tidemark.projection.versions import commands as versions
-from tidemark.reconciliation import commands as reconciliation
+from tidemark.project.management import commands as management
+from tidemark.project.quarantine import commands as quarantine
+from tidemark.project.versions import commands as versions
+from tidemark.reconcile import commands as reconciliation
+from tidemark.reconcile.cleanup import commands as cleanup
 from tidemark_airflow.operations import (
     CLEANUP,
     MANAGE_EVENT_GROUPS,

@@ -19,17 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import decoder_payloads as sample
-from tidemark.projection.decoding import decode, jackson, json_text
-from tidemark.projection.decoding.jackson import LZ4_MAGIC, jackson_cbor, jackson_json
-from tidemark.projection.decoding.json_text import (
-    Translation,
-    Translator,
-    UnreadablePayload,
-    to_json,
-)
-from tidemark.projection.decoding.protobuf import Protobuf
-from tidemark.projection.decoding.python_function import PythonFunction
-from tidemark.projection.definition.user_modules import sources_in
+from tidemark.project.decoding import decode, jackson, json_text
+from tidemark.project.decoding.jackson import LZ4_MAGIC, jackson_cbor, jackson_json
+from tidemark.project.decoding.json_text import Translation, Translator, UnreadablePayload, to_json
+from tidemark.project.decoding.protobuf import Protobuf
+from tidemark.project.decoding.python_function import PythonFunction
+from tidemark.project.definition.user_modules import sources_in
 
 _MAP_OF_A = bytes.fromhex("a1 6161")
 TOO_MUCH = "more than 67,108,864 characters of JSON"

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit import acceptance_model as model
 from tests.unit.acceptance_model import Seen, Series, seen
 from tidemark.partitioning import keys
-from tidemark.projection.acceptance import gaps, rule
-from tidemark.projection.acceptance.rule import Validation
+from tidemark.project.acceptance import gaps, rule
+from tidemark.project.acceptance.rule import Validation
 from tidemark.spark.local_rows import local_rows
 
 A, D, R, RB = (

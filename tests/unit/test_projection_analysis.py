@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import DefinitionError, SchemaMismatch
-from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition import catalog
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition
-from tidemark.projection.writing import target
+from tidemark.project.analysis import analyze
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.definition import catalog
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Definition
+from tidemark.project.writing import target
 from tidemark.settings import REPOSITORY
 
 HEADER = """\

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.partitioning.slice_ranges import Slicing
-from tidemark.projection.planning.batch import Batch
-from tidemark.projection.planning.plan import ProjectionPlan
-from tidemark.projection.running.batches import BatchBounds
+from tidemark.project.planning.batch import Batch
+from tidemark.project.planning.plan import ProjectionPlan
+from tidemark.project.running.batches import BatchBounds
 
 Events = dict[int, int]
 """Time bucket by sequence nr, of a series."""

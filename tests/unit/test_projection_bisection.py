@@ -26,11 +26,11 @@ from tidemark.errors import (
 )
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection.acceptance.accept import Policy
-from tidemark.projection.planning.batch import Batch
-from tidemark.projection.running import bisection
-from tidemark.projection.running.bisection import MOST_FAILED, Bisection, is_of_events
-from tidemark.projection.running.outcome import BatchOutcome, BatchSize, ProjectionOutcome
+from tidemark.project.acceptance.accept import Policy
+from tidemark.project.planning.batch import Batch
+from tidemark.project.running import bisection
+from tidemark.project.running.bisection import MOST_FAILED, Bisection, is_of_events
+from tidemark.project.running.outcome import BatchOutcome, BatchSize, ProjectionOutcome
 
 Events = Mapping[int, int]
 """Time bucket by sequence nr, of a series."""

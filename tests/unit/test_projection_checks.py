@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tidemark.projection.testing import failed_checks, run_projection
 
 from tidemark.errors import DefinitionError, WrongData
-from tidemark.projection.analysis import analyze
-from tidemark.projection.definition.file import read
-from tidemark.projection.testing import failed_checks, run_projection
-from tidemark.projection.transformation import result_checks
+from tidemark.project.analysis import analyze
+from tidemark.project.definition.file import read
+from tidemark.project.transformation import result_checks
 
 DEFINITION = """\
 /*---

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
+from tidemark.projection.testing import run_projection
 
 from tidemark.errors import SchemaMismatch
-from tidemark.projection.analysis.combining import combinations, grouped_by
-from tidemark.projection.envelope import ENVELOPE
-from tidemark.projection.testing import run_projection
+from tidemark.project.analysis.combining import combinations, grouped_by
+from tidemark.project.envelope import ENVELOPE
 from tidemark.user_sql import allowed
 
 SCHEMA = T.StructType([*ENVELOPE.fields, T.StructField("x", T.IntegerType())])

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit import decoder_payloads as sample
 from tests.unit.decoder_payloads import FARED, JSON, MISMATCH, event_rows
 from tidemark.errors import root_cause
-from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.transformation import transform
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.transformation import transform
 
 Payload = tuple[int, str, bytes | None]
 Check = Callable[..., AnalyzedDefinition]

@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 
 from tests.unit import decoder_payloads as sample
 from tidemark.errors import DefinitionError
-from tidemark.projection.decoding.protobuf import Protobuf, message_class, spark_types
-from tidemark.projection.transformation import transform
+from tidemark.project.decoding.protobuf import Protobuf, message_class, spark_types
+from tidemark.project.transformation import transform
 
 FIELDS = (
     "stops ARRAY<INT>, seats MAP<STRING, BIGINT>, class STRING, at TIMESTAMP,"

@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 
 from tests.unit import decoder_payloads as sample
-from tidemark.projection.decoding.jackson import jackson_cbor, jackson_json
-from tidemark.projection.decoding.json_text import Translator, to_json
-from tidemark.projection.decoding.protobuf import Protobuf
-from tidemark.projection.decoding.python_function import PythonFunction
-from tidemark.projection.definition.user_modules import sources_in
+from tidemark.project.decoding.jackson import jackson_cbor, jackson_json
+from tidemark.project.decoding.json_text import Translator, to_json
+from tidemark.project.decoding.protobuf import Protobuf
+from tidemark.project.decoding.python_function import PythonFunction
+from tidemark.project.definition.user_modules import sources_in
 
 
 @pytest.fixture

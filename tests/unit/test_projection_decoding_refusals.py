@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.unit import decoder_payloads as sample
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.projection.decoding import avro
+from tidemark.project.decoding import avro
 
 
 @pytest.mark.parametrize(

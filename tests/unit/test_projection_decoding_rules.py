@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError
-from tidemark.projection.definition import decoder as rules
-from tidemark.projection.definition.decoder import Kind
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition
+from tidemark.project.definition import decoder as rules
+from tidemark.project.definition.decoder import Kind
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Definition
 
 HEADER = """\
 /*---

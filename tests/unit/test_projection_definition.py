@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.journal.series import NO_TAG
-from tidemark.projection.definition import catalog
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Mode
-from tidemark.projection.definition.on_error import MostSkipped, OnError
-from tidemark.projection.definition.source import (
-    KafkaJournal,
-    Messages,
-    PersistenceIds,
-    Source,
-    Tags,
-)
+from tidemark.journals.pekko.series import NO_TAG
+from tidemark.project.definition import catalog
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Mode
+from tidemark.project.definition.on_error import MostSkipped, OnError
+from tidemark.project.definition.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
 from tidemark.settings import REPOSITORY
 from tidemark.user_sql.statement import Select
 

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.errors import DefinitionError, InvalidInput, TidemarkError
-from tidemark.projection.definition.file import read
-from tidemark.projection.writing import export_files
-from tidemark.projection.writing.export_files import resolve
+from tidemark.project.definition.file import read
+from tidemark.project.writing import export_files
+from tidemark.project.writing.export_files import resolve
 from tidemark.settings import Settings
 
 HEADER = """\

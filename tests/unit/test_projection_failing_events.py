@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tidemark.projection.testing import run_projection, unreadable_events
 
 from tidemark.errors import TidemarkError
-from tidemark.projection.testing import run_projection, unreadable_events
-from tidemark.projection.transformation import failing_events
+from tidemark.project.transformation import failing_events
 
 RATIOS = """\
 /*---

@@ -14,22 +14,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
+from tidemark.projection.testing import run_projection, unreadable_events
 
 from tests.unit.decoder_payloads import event_rows
 from tidemark.errors import TidemarkError
 from tidemark.partitioning import keys
-from tidemark.projection.analysis import analyze
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.on_error import OnError
-from tidemark.projection.definition.user_modules import sources_in
-from tidemark.projection.testing import run_projection, unreadable_events
-from tidemark.projection.transformation import fold_frame, transform
-from tidemark.projection.transformation.fold_start import (
-    GENERATION_COLUMN,
-    HAS_MARKER,
-    FoldStart,
-)
-from tidemark.projection.transformation.fold_worker import FAILURES, Fold
+from tidemark.project.analysis import analyze
+from tidemark.project.definition.file import read
+from tidemark.project.definition.on_error import OnError
+from tidemark.project.definition.user_modules import sources_in
+from tidemark.project.transformation import fold_frame, transform
+from tidemark.project.transformation.fold_start import GENERATION_COLUMN, HAS_MARKER, FoldStart
+from tidemark.project.transformation.fold_worker import FAILURES, Fold
 from tidemark.settings import REPOSITORY
 
 MODULE = """\

@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 
 from tests.unit.acceptance_model import Series, reached, seen
 from tests.unit.projection_model import DONE, HELD, RUNS, Event, Job, World, slice_of
-from tidemark.journal.series import NO_TAG
+from tidemark.journals.pekko.series import NO_TAG
 from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Portion
-from tidemark.projection.acceptance import rule
-from tidemark.projection.offset_store import slice_records
-from tidemark.projection.offset_store.slice_records import Part
+from tidemark.project.acceptance import rule
+from tidemark.project.offset_store import slice_records
+from tidemark.project.offset_store.slice_records import Part
 from tidemark.spark.local_rows import local_rows
 
 VERSION = "1-hash"

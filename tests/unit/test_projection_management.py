@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput
-from tidemark.journal.series import Series
+from tidemark.journals.pekko.series import Series
 from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.partitioning.keys import slice_of, slice_ranges
-from tidemark.projection.definition.model import Definition
-from tidemark.projection.management import lag
-from tidemark.projection.management.lag import Lag
-from tidemark.projection.management.status import progress
-from tidemark.projection.offset_store import skips
-from tidemark.projection.offset_store.skips import Skip
-from tidemark.projection.planning.estimate import Estimates
-from tidemark.projection.planning.limit import limit_pieces
-from tidemark.projection.planning.plan import ProjectionPlan
-from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
+from tidemark.project.definition.model import Definition
+from tidemark.project.management import lag
+from tidemark.project.management.lag import Lag
+from tidemark.project.management.status import progress
+from tidemark.project.offset_store import skips
+from tidemark.project.offset_store.skips import Skip
+from tidemark.project.planning.estimate import Estimates
+from tidemark.project.planning.limit import limit_pieces
+from tidemark.project.planning.plan import ProjectionPlan
+from tidemark.project.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
 from tidemark.spark.local_rows import local_rows
 
 HOUR = 3_600_000

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput
-from tidemark.projection.analysis import analyze
-from tidemark.projection.definition import catalog
-from tidemark.projection.definition.model import Mode
-from tidemark.projection.testing import new
-from tidemark.projection.writing import target
+from tidemark.project.analysis import analyze
+from tidemark.project.definition import catalog
+from tidemark.project.definition.model import Mode
+from tidemark.project.testing import new
+from tidemark.project.writing import target
 
 
 @pytest.fixture(autouse=True)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tidemark.projection.testing import run_projection, unreadable_events
 
 from tidemark.errors import DefinitionError, SchemaMismatch
-from tidemark.projection.analysis import analyze
-from tidemark.projection.definition import catalog
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Mode
-from tidemark.projection.definition.on_error import OnError
-from tidemark.projection.definition.query import Function
-from tidemark.projection.definition.source import Messages
-from tidemark.projection.testing import run_projection, unreadable_events
+from tidemark.project.analysis import analyze
+from tidemark.project.definition import catalog
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Mode
+from tidemark.project.definition.on_error import OnError
+from tidemark.project.definition.query import Function
+from tidemark.project.definition.source import Messages
 
 GOOD = '''\
 """What it is for."""

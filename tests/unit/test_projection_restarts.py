@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from tests.unit.acceptance_model import Life, judge_lives
 from tidemark.errors import DefinitionError
 from tidemark.partitioning import keys
-from tidemark.projection.acceptance import resets, rule
-from tidemark.projection.acceptance.rule import Validation
-from tidemark.projection.definition.file import read
-from tidemark.projection.sources import restarts
+from tidemark.project.acceptance import resets, rule
+from tidemark.project.acceptance.rule import Validation
+from tidemark.project.definition.file import read
+from tidemark.project.sources import restarts
 from tidemark.spark.local_rows import local_rows
 
 A, D, R = Validation.ACCEPTED, Validation.DUPLICATE, Validation.REJECTED

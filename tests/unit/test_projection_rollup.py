@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from tidemark.projection.testing import failed_checks, run_projection, unreadable_events
 
 from tests.unit.conftest import Examples
 from tidemark.errors import DefinitionError, InvalidInput, SchemaMismatch, TidemarkError
-from tidemark.projection.definition import catalog, names
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Mode
-from tidemark.projection.definition.source import ReadModel
-from tidemark.projection.offset_store.rolled_up import RolledUp
-from tidemark.projection.rollups.standing import Standing
-from tidemark.projection.testing import failed_checks, run_projection, unreadable_events
-from tidemark.projection.transformation import transform
-from tidemark.projection.writing import rollup
+from tidemark.project.definition import catalog, names
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Mode
+from tidemark.project.definition.source import ReadModel
+from tidemark.project.offset_store.rolled_up import RolledUp
+from tidemark.project.rollups.standing import Standing
+from tidemark.project.transformation import transform
+from tidemark.project.writing import rollup
 from tidemark.settings import REPOSITORY
 
 BUCKET = """\

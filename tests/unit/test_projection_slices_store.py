@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.ledger.rollup import PieceRollup
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection.offset_store import slice_records
-from tidemark.projection.offset_store.slice_records import Part
+from tidemark.project.offset_store import slice_records
+from tidemark.project.offset_store.slice_records import Part
 
 VERSION = "2-abc"
 PIECE = Piece(7, Reason.NEW, 3)

@@ -17,18 +17,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
+from tidemark.projection.testing import run_projection, unreadable_events
 
 from tests.unit.decoder_payloads import event_rows
 from tests.unit.snapshot_model import Reader
 from tidemark.errors import DefinitionError, TidemarkError
-from tidemark.journal import series
+from tidemark.journals.pekko import series
 from tidemark.partitioning import keys
-from tidemark.projection.acceptance import rule, snapshots
-from tidemark.projection.acceptance.rule import Validation
-from tidemark.projection.analysis import analyze
-from tidemark.projection.definition.file import read
-from tidemark.projection.testing import run_projection, unreadable_events
-from tidemark.projection.transformation import fold_frame, transform
+from tidemark.project.acceptance import rule, snapshots
+from tidemark.project.acceptance.rule import Validation
+from tidemark.project.analysis import analyze
+from tidemark.project.definition.file import read
+from tidemark.project.transformation import fold_frame, transform
 from tidemark.spark.local_rows import local_rows
 
 END = 1000

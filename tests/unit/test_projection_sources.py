@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import SparkSession
-
-from tidemark.kafka_journal import frames
-from tidemark.partitioning import keys
-from tidemark.projection.planning import plan
 from tidemark.projection.testing import run_projection
+
+from tidemark.journals.kafka import frames
+from tidemark.partitioning import keys
+from tidemark.project.planning import plan
 from tidemark.settings import Settings
 
 MOMENT = datetime(2024, 3, 1, 10, 59, 59, 999_000, tzinfo=UTC)

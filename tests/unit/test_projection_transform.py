@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from tests.unit.decoder_payloads import MISMATCH, event_rows
 from tidemark.partitioning import keys
-from tidemark.projection.transformation import transform
+from tidemark.project.transformation import transform
 
 FIELDS = T.StructType(
     [

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput, SchemaMismatch
-from tidemark.projection.definition.model import Mode
-from tidemark.projection.versions import diff
-from tidemark.projection.versions.comparison import Numbers, compare
-from tidemark.projection.versions.diff import Columns, VersionTable
+from tidemark.project.definition.model import Mode
+from tidemark.project.versions import diff
+from tidemark.project.versions.comparison import Numbers, compare
+from tidemark.project.versions.diff import Columns, VersionTable
 from tidemark.window import Window
 
 HOUR = 3_600_000

@@ -10,13 +10,13 @@ import pytest
 
 from tests.unit.projection_model import ORDER
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection.acceptance.accept import AcceptedEvents
-from tidemark.projection.definition.model import Mode
-from tidemark.projection.offset_store import consumption, made_from, missing_numbers
-from tidemark.projection.running import pipeline
-from tidemark.projection.running.pipeline import Pipeline
-from tidemark.projection.writing import dead_letters
-from tidemark.projection.writing import write as modes
+from tidemark.project.acceptance.accept import AcceptedEvents
+from tidemark.project.definition.model import Mode
+from tidemark.project.offset_store import bucket_origin, consumption, missing_numbers
+from tidemark.project.running import pipeline
+from tidemark.project.running.pipeline import Pipeline
+from tidemark.project.writing import dead_letters
+from tidemark.project.writing import write as modes
 
 COMPLETE, WITH_GAP = 1, 2
 """Time buckets; events of the second are held back."""
@@ -54,7 +54,7 @@ def written(patched: pytest.MonkeyPatch, mode: Mode, dies_in: int | None = None)
     patched.setattr(modes, "write", write_result)
     patched.setattr(dead_letters, "release_processed", write("release"))
     patched.setattr(consumption, "write_offsets", write("offsets"))
-    patched.setattr(made_from, "note", write("origin"))
+    patched.setattr(bucket_origin, "note", write("origin"))
     patched.setattr(missing_numbers, "replace", write("missing"))
     pieces = [Piece(bucket, Reason.NEW, attempt=2) for bucket in (COMPLETE, WITH_GAP)]
     accepted = AcceptedEvents(

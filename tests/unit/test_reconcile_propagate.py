@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.reconciliation.propagate_deletes import verdicts as propagate_rows
+from tidemark.reconcile.propagate_deletes import verdicts as propagate_rows
 from tidemark.spark.local_rows import local_rows
 
 YOUNG = 100

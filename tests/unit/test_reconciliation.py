@@ -31,14 +31,14 @@ from tests.unit.stored_history_model import (
     damaged_history,
     moved,
 )
-from tidemark.continuity.findings import checks
-from tidemark.continuity.findings.check import Repair
-from tidemark.continuity.tag_views.compare import compare, count_exempt
-from tidemark.continuity.tag_views.keys import once
-from tidemark.continuity.tag_views.kinds import OF_CONTINUITY
-from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.ledger.purged import Removed
 from tidemark.partitioning.keys import BucketSize
+from tidemark.validate.findings import checks
+from tidemark.validate.findings.check import Repair
+from tidemark.validate.tag_views.compare import compare, count_exempt
+from tidemark.validate.tag_views.finding_kinds import OF_CONTINUITY
+from tidemark.validate.tag_views.keys import once
+from tidemark.validate.tag_views.prefilter import Doubts
 from tidemark.window import Window, from_millis
 
 Found = tuple[str, str, int | None, int | None, int | None]

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit.conftest import Examples
 from tests.unit.replication_model import Action, Stored, histories, record_id
-from tidemark.kafka_journal.wire.shapes import DECODED
-from tidemark.replication.events import actions_of, journal_rows
-from tidemark.replication.fold import Batch, folded
-from tidemark.replication.shapes import HEADS
+from tidemark.journals.kafka.wire.shapes import DECODED
+from tidemark.replicate.events import actions_of, journal_rows
+from tidemark.replicate.fold import Batch, folded
+from tidemark.replicate.shapes import HEADS
 from tidemark.spark.local_rows import local_rows
 
 AT = datetime(2024, 3, 1, tzinfo=UTC)

@@ -13,9 +13,9 @@ from pyspark.sql import Row, SparkSession
 
 from tests.unit.conftest import Examples
 from tests.unit.replication_model import Action, Head, Stored, histories, record_id
-from tidemark.kafka_journal.tables import SEGMENTS
+from tidemark.journals.kafka.tables import SEGMENTS
 from tidemark.partitioning.keys import head_segment
-from tidemark.replication.fold import Batch, folded
+from tidemark.replicate.fold import Batch, folded
 from tidemark.spark.local_rows import local_rows
 
 DAY = 86_400 * 10**9

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark import clock
-from tidemark.replication.fold import Batch
-from tidemark.replication.kafka.topics import Offsets, TopicPartition
-from tidemark.replication.plan import Position, Reached, cut, write_time_base
-from tidemark.replication.progress.pointers import after
-from tidemark.replication.ranges import NO_POINTER, Entry, Range, RangeState
+from tidemark.replicate.fold import Batch
+from tidemark.replicate.kafka.topics import Offsets, TopicPartition
+from tidemark.replicate.plan import Position, Reached, cut, write_time_base
+from tidemark.replicate.progress.pointers import after
+from tidemark.replicate.ranges import NO_POINTER, Entry, Range, RangeState
 
 ONE = TopicPartition("journal", 3)
 BATCH = Batch(datetime(2024, 3, 1, tzinfo=UTC), "UTC", 10)

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from tests.conftest import PRODUCTION
 from tests.unit.conftest import Examples
-from tidemark.replication.shapes import WRITTEN_ROWS
-from tidemark.replication.tables.row_bytes import row_bytes
-from tidemark.replication.tables.rows import WAVES, waves
+from tidemark.replicate.shapes import WRITTEN_ROWS
+from tidemark.replicate.tables.row_bytes import row_bytes
+from tidemark.replicate.tables.rows import WAVES, waves
 from tidemark.spark.shapes import ddl
 
 BATCH_SIZE = 2000

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql import SparkSession
 
 from tidemark.errors import KafkaUnavailable
-from tidemark.retention.kafka_journal import send
-from tidemark.retention.kafka_journal.shapes import EXPIRED
+from tidemark.purge.kafka_journal import send
+from tidemark.purge.kafka_journal.shapes import EXPIRED
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl

@@ -15,16 +15,16 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger import schedule
 from tidemark.ledger.frontier.spans import covering, extended
-from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.frontier.state import Standing
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import entity_type
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.definition.source import Messages
-from tidemark.projection.planning import history
-from tidemark.retention.needs.consumers import Consumer, Progress, progress
-from tidemark.retention.needs.events import untagged
-from tidemark.retention.needs.numbered import first_numbers, lowest, needs_of
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Definition, Mode
+from tidemark.project.definition.source import Messages
+from tidemark.project.planning import history
+from tidemark.purge.needs.consumers import Consumer, Progress, progress
+from tidemark.purge.needs.events import untagged
+from tidemark.purge.needs.numbered import first_numbers, lowest, needs_of
 from tidemark.spark.local_rows import local_rows
 
 SIZE = 10

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.unit.test_retention_needs import OFFSETS, TEXT
-from tidemark.projection.acceptance.snapshots import newest
-from tidemark.projection.definition.file import read
-from tidemark.projection.definition.model import Definition, Mode, Start
-from tidemark.projection.planning import history
-from tidemark.retention.needs.consumers import Consumer, Progress
-from tidemark.retention.needs.snapshots import needed_by
+from tidemark.project.acceptance.snapshots import newest
+from tidemark.project.definition.file import read
+from tidemark.project.definition.model import Definition, Mode, Start
+from tidemark.project.planning import history
+from tidemark.purge.needs.consumers import Consumer, Progress
+from tidemark.purge.needs.snapshots import needed_by
 from tidemark.spark.local_rows import local_rows
 
 INDEX = "persistence_id string, snapshot_nr bigint, epoch_ms bigint"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.retention.plan import Need, describe, plan_purge
+from tidemark.purge.plan import Need, describe, plan_purge
 from tidemark.window import Window, from_millis
 
 DAY = 86_400_000

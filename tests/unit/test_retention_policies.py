@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.retention.approval import Approval, Choice, SavedPurge
-from tidemark.retention.policies.effective import effective
-from tidemark.retention.policies.file import PolicyFile, load
-from tidemark.retention.policies.model import OwnTable, Snapshots, TagViews
-from tidemark.retention.request import request_of
-from tidemark.retention.tag_views import TagViewOrder
+from tidemark.purge.approval import Approval, Choice, SavedPurge
+from tidemark.purge.policies.effective import effective
+from tidemark.purge.policies.file import PolicyFile, load
+from tidemark.purge.policies.model import OwnTable, Snapshots, TagViews
+from tidemark.purge.request import request_of
+from tidemark.purge.tag_views import TagViewOrder
 from tidemark.settings import REPOSITORY, Settings
 
 RED = "- {name: red, target: tag-views, keep-days: 90, tags: [red]}"

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.errors import InvalidInput
-from tidemark.retention.approval import Choice
-from tidemark.retention.request import request_of
-from tidemark.retention.undo.places import directory_of, is_plain
+from tidemark.purge.approval import Choice
+from tidemark.purge.request import request_of
+from tidemark.purge.saved.places import directory_of, is_plain
 from tidemark.settings import REPOSITORY, Settings
 
 

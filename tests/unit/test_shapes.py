@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.shapes import checked, differences
-from tidemark.projection import shapes
-from tidemark.projection.acceptance import gaps, rule
+from tidemark.project import shapes
+from tidemark.project.acceptance import gaps, rule
 from tidemark.spark.shapes import Shapes
 
 

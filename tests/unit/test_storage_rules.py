@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tidemark.inspection.storage.rules import (
+from tidemark.partitioning.keys import BucketSize
+from tidemark.validate.layers.storage.rules import (
     EVENTS,
     HEADS,
     SNAPSHOTS,
@@ -16,7 +17,6 @@ from tidemark.inspection.storage.rules import (
     of_table,
     of_unread,
 )
-from tidemark.partitioning.keys import BucketSize
 
 HOUR, DAY = 3600, 86_400
 HOUR_MS = BucketSize.HOUR.milliseconds

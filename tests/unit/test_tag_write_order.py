@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from tidemark.tagging import job
-from tidemark.tagging.job import TagWriteJob
+from tidemark.tag_write import job
+from tidemark.tag_write.job import TagWriteJob
 
 
 def test_progress_is_written_before_scanning_and_scanning_before_tails(

@@ -14,16 +14,16 @@ from tests.unit.conftest import Examples
 from tests.unit.repair_in_memory import repaired
 from tests.unit.stored_history_frames import Finding, findings_of, keys_of
 from tests.unit.stored_history_model import History, Journal, Progress, Row, as_repaired
-from tidemark.continuity.findings import checks
-from tidemark.continuity.tag_views import kinds
-from tidemark.journal.messages import message_rows
-from tidemark.journal.shapes import WHOLE_MESSAGES
-from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.journals.pekko import message_rows
+from tidemark.journals.pekko.shapes import WHOLE_MESSAGES
+from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
 from tidemark.numbering import rule
 from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import shuffled_once
-from tidemark.tagging import evidence, numbering, transform
+from tidemark.tag_write import evidence, numbering, transform
+from tidemark.validate.findings import checks
+from tidemark.validate.tag_views import finding_kinds
 
 ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
 DELETED = "persistence_id string, deleted_to bigint"
@@ -37,7 +37,7 @@ ACCUSED = (
 )
 
 
-PUT_RIGHT = {*kinds.OF_ROWS, *kinds.OF_PROGRESS, checks.SCANNING_AHEAD.name}
+PUT_RIGHT = {*finding_kinds.OF_ROWS, *finding_kinds.OF_PROGRESS, checks.SCANNING_AHEAD.name}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.partitioning.keys import BucketSize
-from tidemark.tagging.plan import Journal, Strategy, choose, in_reach, indexed_ranges
+from tidemark.tag_write.plan import Journal, Strategy, choose, in_reach, indexed_ranges
 from tidemark.window import to_millis
 
 KNOWN = Journal(

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import rules, shapes
+from tidemark.tag_write import rules, shapes
 
 UNREADABLE = """\
 /*---

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tidemark.projection.testing import run_projection, unreadable_events
 
 from tidemark.errors import DefinitionError
-from tidemark.projection.testing import run_projection, unreadable_events
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import rules, shapes
+from tidemark.tag_write import rules, shapes
 
 FORMATS = {
     "seconds": "epoch-seconds",

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.retention.undo import copies
+from tidemark.purge.saved import copies
 from tidemark.settings import Settings
 
 

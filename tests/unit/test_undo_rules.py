@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.retention.undo import rules
+from tidemark.purge.undo import rules
 from tidemark.spark.local_rows import local_rows
 
 Numbers = tuple[int, ...]

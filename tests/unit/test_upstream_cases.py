@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.journal.series import NO_TAG
+from tidemark.journals.pekko.series import NO_TAG
 from tidemark.partitioning.keys import slice_of
-from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.rule import Validation
+from tidemark.project.acceptance import rule
+from tidemark.project.acceptance.rule import Validation
 from tidemark.spark.local_rows import local_rows
 
 RESULTS = {

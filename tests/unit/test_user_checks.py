@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.check import Layer, Severity
-from tidemark.continuity.findings.checks import CHECKS
-from tidemark.continuity.user_checks import definition
-from tidemark.continuity.user_checks.definition import UserCheck
-from tidemark.continuity.user_checks.evaluate import failures, require_usable
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.partitioning import keys
 from tidemark.settings import REPOSITORY
+from tidemark.validate.findings import finding
+from tidemark.validate.findings.check import Layer, Severity
+from tidemark.validate.findings.checks import CHECKS
+from tidemark.validate.user_checks import definition
+from tidemark.validate.user_checks.definition import UserCheck
+from tidemark.validate.user_checks.evaluate import failures, require_usable
 
 HOUR = 3_600_000
 TEMPLATE = "/*---\nname: mine\ncheck: {check}\n---*/\n{select}\n"

@@ -11,21 +11,21 @@ from pyspark.sql import SparkSession
 
 from tests.unit.test_projection_analysis import HEADER
 from tests.unit.test_user_checks import OF_MESSAGES, loaded
-from tidemark.continuity.user_checks.evaluate import require_usable
 from tidemark.errors import DefinitionError
 from tidemark.event_groups.definition import many, result_sql, result_worker, statement
 from tidemark.event_groups.definition.model import Need
-from tidemark.event_groups.many_rows import rows
-from tidemark.event_groups.many_rows.shapes import KEPT
-from tidemark.projection.analysis import analyze
-from tidemark.projection.definition.file import read
-from tidemark.projection.transformation import result_checks
+from tidemark.event_groups.spark_engine import rows
+from tidemark.event_groups.spark_engine.shapes import KEPT
+from tidemark.project.analysis import analyze
+from tidemark.project.definition.file import read
+from tidemark.project.transformation import result_checks
 from tidemark.settings import REPOSITORY
 from tidemark.spark import gateway
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import rules
+from tidemark.tag_write import rules
 from tidemark.user_sql import allowed
 from tidemark.user_sql.functions import FUNCTIONS
+from tidemark.validate.user_checks.evaluate import require_usable
 
 TIMEOUT_S = 60
 EXPRESSIONS = (

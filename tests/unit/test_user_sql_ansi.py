@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from tidemark.projection.testing import failed_checks, run_projection
 
 from tidemark.errors import TidemarkError
-from tidemark.projection.testing import failed_checks, run_projection
 from tidemark.spark.shapes import ddl
-from tidemark.tagging import events, rules, shapes
+from tidemark.tag_write import events, rules, shapes
 
 DEFINITION = """\
 /*---

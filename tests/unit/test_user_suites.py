@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.unit.test_user_checks import HOUR, OF_MESSAGES, found
-from tidemark.continuity.findings.check import Severity
-from tidemark.continuity.judgement import catalogue, quiet_gx, small_table
-from tidemark.continuity.judgement.catalogue import Expectation
-from tidemark.continuity.judgement.small_table import CannotBeJudged, unmet
-from tidemark.continuity.user_checks import definition, judged
-from tidemark.continuity.user_checks.definition import UserCheck
-from tidemark.continuity.user_checks.evaluate import require_usable
-from tidemark.continuity.user_checks.suite import SUITES
 from tidemark.errors import DefinitionError
 from tidemark.settings import REPOSITORY
+from tidemark.validate.data_docs import catalogue, quiet_gx, small_table
+from tidemark.validate.data_docs.catalogue import Expectation
+from tidemark.validate.data_docs.small_table import CannotBeJudged, unmet
+from tidemark.validate.findings.check import Severity
+from tidemark.validate.user_checks import definition, judged
+from tidemark.validate.user_checks.definition import UserCheck
+from tidemark.validate.user_checks.evaluate import require_usable
+from tidemark.validate.user_checks.suite import SUITES
 
 BETWEEN = "expect_column_values_to_be_between"
 MEAN = "expect_column_mean_to_be_between"

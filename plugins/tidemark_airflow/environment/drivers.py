@@ -101,7 +101,7 @@ def projection_names(home: Path, *, of_topics: bool = False) -> list[str]:
         AirflowFailException: there is no directory of definitions.
     """
     options = ["--of-topics"] if of_topics else []
-    ended = _library(home, {}, "tidemark.projection.definition.names", *options)
+    ended = _library(home, {}, "tidemark.project.definition.names", *options)
     if ended.returncode:
         raise AirflowFailException(ended.stderr.strip().splitlines()[-1])
     names: list[str] = json.loads(ended.stdout)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import RunContext
-from tidemark.journal import bucket_size, tables
+from tidemark.journals.pekko import bucket_size, tables
 from tidemark.window import Window
 
 

@@ -30,8 +30,8 @@ import yaml
 
 from tidemark.errors import DefinitionError
 from tidemark.event_groups.definition.file import EMPTY, Definition, checked
-from tidemark.headed_files.header import Header, Place
-from tidemark.headed_files.yaml_text import mapping_of
+from tidemark.user_files.header import Header, Place
+from tidemark.user_files.yaml_text import mapping_of
 
 Values = Mapping[str, object]
 """Values of parameters: texts, numbers, dates, UUIDs, bytes, and collections of them."""

@@ -8,9 +8,9 @@ from functools import partial
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import tables
 from tidemark.event_groups.definition.file import Definition, Fault, hooks_of, within
-from tidemark.event_groups.execution import declared_rows
-from tidemark.event_groups.outside import check as outside
-from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded
+from tidemark.event_groups.driver_engine import declared_rows
+from tidemark.event_groups.external import check as outside
+from tidemark.event_groups.external.jars import JarLibrary, Jars, Loaded
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
 from tidemark.event_groups.stream.owned_tables import OwnedTables, refusal
 from tidemark.event_groups.stream.store import Stream
@@ -50,7 +50,7 @@ class Checks:
         known = outside.check(self._run.settings, definition, fault, loaded)
         if definition.functions or any(map(definition.has_many, definition.group.events)):
             # Imported here, so that other groups do not wait for Spark.
-            from tidemark.event_groups.many_rows import check as many_rows
+            from tidemark.event_groups.spark_engine import check as many_rows
 
             jars = [one for one in known if isinstance(one, JarLibrary)]
             functions = partial(Jars(self._run.settings).functions_of, jars)

@@ -15,7 +15,7 @@ from tidemark.cassandra.schema import (
 )
 from tidemark.errors import InvalidInput
 from tidemark.flights.events import ENTITY_TYPE
-from tidemark.journal import tables
+from tidemark.journals.pekko import tables
 from tidemark.partitioning.keys import entity_type
 from tidemark.settings import Settings
 

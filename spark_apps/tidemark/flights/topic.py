@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import KafkaUnavailable
 from tidemark.flights import events, messages, source
-from tidemark.kafka_journal.wire.action import HEADER
+from tidemark.journals.kafka.wire.action import HEADER
 from tidemark.ledger import applications
-from tidemark.replication.kafka.topics import Topics, client_settings
+from tidemark.replicate.kafka.topics import Topics, client_settings
 from tidemark.settings import Settings
 from tidemark.window import to_millis
 

@@ -19,7 +19,7 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
 from tidemark.ledger import schedule
 from tidemark.ledger.frontier.partition import HIGHEST, LOWEST, Partition
-from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.frontier.state import Standing
 from tidemark.ledger.piece import GAP_ERROR, Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule

@@ -28,7 +28,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.journal.shapes import EVENT
+from tidemark.journals.pekko.shapes import EVENT
 from tidemark.numbering import shapes
 from tidemark.spark.shapes import shaped
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.journal.shapes import ID
+from tidemark.journals.pekko.shapes import ID
 from tidemark.spark.shapes import Shape
 
 SERIES: Shape = {**ID, "tag": "string"}

@@ -1,8 +1,6 @@
-"""project: read models from the events, each defined by one file of SQL or Python.
+"""What the author of a projection imports: the decorator, and `testing` for unit tests.
 
-The rooms are the steps of a run, in this order: `planning`, `sources`, `acceptance`, `decoding`,
-`transformation`, `writing`, `offset_store`. `definition` and `analysis` come before them, `running`
-calls them, `management` is what people do by hand, `testing` is for users' own tests.
+The application is `tidemark.project`.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ def projection(**header: object) -> Callable[[Function], Function]:
     """State what a projection is; the arguments are the header of a SQL file, with `_` for `-`.
 
     They must be literals, also those in lists and dicts: they are read from the file before it is
-    run, see `tidemark.headed_files.python_file`. The function stays as it is, so that it can be
+    run, see `tidemark.user_files.python_file`. The function stays as it is, so that it can be
     called in a test.
 
     In mode `fold` it is `fold(state, events)`: from the state of one persistence id (a dict of the

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.errors import AnalysisException, PySparkException
 
 from tidemark.errors import DefinitionError
-from tidemark.headed_files.header import error_in
+from tidemark.user_files.header import error_in
 from tidemark.user_sql.allowed import NotAllowed
 
 _POSITION = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import Field, Tag
 
-from tidemark.headed_files.form import BY_SHAPE, OneKey, Text, Texts
-from tidemark.headed_files.header import Header
+from tidemark.user_files.form import BY_SHAPE, OneKey, Text, Texts
+from tidemark.user_files.header import Header
 
 
 class BlockingCheck(OneKey):

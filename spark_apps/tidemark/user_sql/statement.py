@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tidemark.headed_files.header import error_in
-from tidemark.headed_files.sql_file import SqlFile
+from tidemark.user_files.header import error_in
+from tidemark.user_files.sql_file import SqlFile
 
 _OPAQUE_OR_END = re.compile(
     r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` | --[^\n]* | /\*.*?\*/ | ;""",

@@ -18,27 +18,27 @@ from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_chan
 from tidemark.cassandra import connector
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext
-from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.check import Check
-from tidemark.continuity.reading.inspection import Keep, kept_frames
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.inspection.kafka_topic import checks
-from tidemark.inspection.kafka_topic.asked import Asked, within
-from tidemark.inspection.kafka_topic.events import Verdict
-from tidemark.inspection.kafka_topic.find import Compared, first_look, second_look
-from tidemark.inspection.kafka_topic.heads import differing_fields
-from tidemark.inspection.kafka_topic.shapes import EVENT_KEY, VERDICTS
-from tidemark.kafka_journal import tables
-from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.journals.kafka import tables
+from tidemark.journals.kafka.tables import JOURNAL_KEY
 from tidemark.ledger.locks import Locks
-from tidemark.replication.kafka.failures import kafka_in_one_line
-from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.plan import batch_now
-from tidemark.replication.ranges import newest, require_ended
-from tidemark.replication.shapes import CHANGED_HEADS, WRITE_TIME, WRITTEN_ROWS
-from tidemark.replication.tables import rows
+from tidemark.replicate.kafka.failures import kafka_in_one_line
+from tidemark.replicate.kafka.topics import TopicPartition
+from tidemark.replicate.plan import batch_now
+from tidemark.replicate.ranges import newest, require_ended
+from tidemark.replicate.shapes import CHANGED_HEADS, WRITE_TIME, WRITTEN_ROWS
+from tidemark.replicate.tables import rows
 from tidemark.spark import gateway
 from tidemark.spark.shapes import shaped
+from tidemark.validate.findings import finding
+from tidemark.validate.findings.check import Check
+from tidemark.validate.layers.kafka_topic import checks
+from tidemark.validate.layers.kafka_topic.asked import Asked, within
+from tidemark.validate.layers.kafka_topic.events import Verdict
+from tidemark.validate.layers.kafka_topic.find import Compared, first_look, second_look
+from tidemark.validate.layers.kafka_topic.heads import differing_fields
+from tidemark.validate.layers.kafka_topic.shapes import EVENT_KEY, VERDICTS
+from tidemark.validate.reading.inspection import Keep, kept_frames
 from tidemark.verification.verify import REPAIRED, left_line, with_refused
 
 _JOURNAL = tuple(JOURNAL_KEY)

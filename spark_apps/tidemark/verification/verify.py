@@ -10,19 +10,19 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.continuity import run_findings, store
-from tidemark.continuity.findings.check import Layer
-from tidemark.continuity.layers import FurtherLayer, with_layers
-from tidemark.continuity.reading.inspection import Keep, kept_frames, of_nothing
-from tidemark.continuity.shapes import FINDINGS
 from tidemark.errors import TidemarkError, TopicMoved, ValidationFailed, together
-from tidemark.inspection.kafka_journal import checks as of_tables
-from tidemark.inspection.kafka_journal import find as in_tables
-from tidemark.inspection.kafka_topic import checks
-from tidemark.inspection.kafka_topic.asked import Asked, within
-from tidemark.inspection.kafka_topic.find import looked_twice
-from tidemark.replication.kafka.failures import kafka_in_one_line
+from tidemark.replicate.kafka.failures import kafka_in_one_line
 from tidemark.text import counted
+from tidemark.validate import run_findings, store
+from tidemark.validate.findings.check import Layer
+from tidemark.validate.layers.kafka_journal import checks as of_tables
+from tidemark.validate.layers.kafka_journal import find as in_tables
+from tidemark.validate.layers.kafka_topic import checks
+from tidemark.validate.layers.kafka_topic.asked import Asked, within
+from tidemark.validate.layers.kafka_topic.find import looked_twice
+from tidemark.validate.layers.layer import FurtherLayer, with_layers
+from tidemark.validate.reading.inspection import Keep, kept_frames, of_nothing
+from tidemark.validate.shapes import FINDINGS
 
 CHECKS = (*checks.CHECKS, of_tables.HIDDEN_EVENTS)
 """What verify looks for: a gap across the end of a segment is one in the topic, or was lost."""

@@ -23,13 +23,12 @@ from tidemark.event_groups.definition.model import (
     Library,
     Need,
 )
-from tidemark.event_groups.definition.row_keys import RowKey
+from tidemark.event_groups.definition.row_keys import GroupFootprint, Item, RowKey
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tokens import Refused
-from tidemark.event_groups.stream.chunks import Extent, Item
-from tidemark.headed_files.form import describe
-from tidemark.headed_files.header import Header, utf8_text
-from tidemark.headed_files.yaml_text import mapping_of
+from tidemark.user_files.form import describe
+from tidemark.user_files.header import Header, utf8_text
+from tidemark.user_files.yaml_text import mapping_of
 
 EMPTY = ("the file has no event group", "write `group: its-name`")
 Place = tuple[str | int, ...]
@@ -156,7 +155,7 @@ class Definition:
         """Return the rows that it only reads, as they are declared."""
         return frozenset(map(_row, self.group.reads))
 
-    def extent_as(self, item: Item, *, reads: bool = True) -> Extent[Item]:
+    def footprint_as(self, item: Item, *, reads: bool = True) -> GroupFootprint[Item]:
         """Return the rows by which others may run at the same time.
 
         None runs at the same time as a group that loads a library, since it would use the old or
@@ -168,10 +167,10 @@ class Definition:
             reads: whether it still reads.
         """
         if self.refusal:
-            return Extent(item, len(self.events), None)
+            return GroupFootprint(item, len(self.events), None)
         is_alone = bool(self.loads) or (reads and bool(self.undeclared_reads))
         rows = None if is_alone else self.rows
-        return Extent(item, len(self.events), rows, self.reads if reads else frozenset())
+        return GroupFootprint(item, len(self.events), rows, self.reads if reads else frozenset())
 
     @cached_property
     def undeclared_reads(self) -> Sequence[str]:

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from tidemark.headed_files.form import EACH_ONCE, Form, OneKey, Text, refusal
-from tidemark.headed_files.yaml_text import WrittenNull
+from tidemark.user_files.form import EACH_ONCE, Form, OneKey, Text, refusal
+from tidemark.user_files.yaml_text import WrittenNull
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 Names = Annotated[tuple[Name, ...], EACH_ONCE]

@@ -8,13 +8,33 @@ import re
 import struct
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from typing import Generic, TypeVar
 
 RowKey = tuple[str, tuple[tuple[str, str], ...]]
 """A table and columns of its key with their values, sorted: a row, or all rows of a partition."""
+Item = TypeVar("Item")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?")
+
+
+@dataclass(frozen=True)
+class GroupFootprint(Generic[Item]):
+    """A group, and what is known of its size and rows.
+
+    Attributes:
+        item: the group.
+        events: the number of its events.
+        rows: all rows that it writes; None if it collides with every other group.
+        reads: further rows, which it only reads.
+    """
+
+    item: Item
+    events: int
+    rows: frozenset[RowKey] | None
+    reads: frozenset[RowKey] = frozenset()
 
 
 def canonical(kind: str, text: str) -> str:

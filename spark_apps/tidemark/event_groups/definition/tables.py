@@ -18,7 +18,7 @@ from tidemark.event_groups.definition.model import Compensation, DeclaredRow, Ev
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tokens import Token, tokenized
-from tidemark.journal.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
+from tidemark.journals.pekko.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
 from tidemark.settings import Settings
 
 Owner = Callable[[Statement], str]
@@ -385,7 +385,7 @@ def owners(settings: Settings) -> Owner:
         InvalidInput: there is no directory of projection files.
     """
     # A run only executes what was checked, and projections are a tenth of what it would load.
-    from tidemark.projection.definition import catalog
+    from tidemark.project.definition import catalog
 
     journals = _tables_of_journals(settings)
     everything = catalog.read_all(settings.projections_dir)

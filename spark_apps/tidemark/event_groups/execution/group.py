@@ -24,11 +24,10 @@ from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Policy
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.failure import EventFailed, failing_its_event
-from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
+from tidemark.event_groups.driver_engine.few_rows import MAX_BYTES, FewRows
+from tidemark.event_groups.driver_engine.parameters import Needs
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
-from tidemark.event_groups.execution.needs import Needs
 from tidemark.event_groups.execution.rollback import (
     Engine,
     Rollback,
@@ -37,7 +36,8 @@ from tidemark.event_groups.execution.rollback import (
     own_times,
     times_of,
 )
-from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.external.processes import Functions
+from tidemark.event_groups.failure import EventFailed, failing_its_event
 from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.states import (
     EventState,
@@ -49,7 +49,7 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import audit
 
 if TYPE_CHECKING:
-    from tidemark.event_groups.many_rows.events import ManyRows
+    from tidemark.event_groups.spark_engine.events import ManyRows
 
 EVENTS_AT_ONCE = 8
 """The most events of a group that are executed at the same time."""
@@ -359,7 +359,7 @@ class GroupExecution:
     @cached_property
     def _many(self) -> ManyRows:
         # Imported here, so that a group without many rows does not wait for Spark.
-        from tidemark.event_groups.many_rows.events import ManyRows
+        from tidemark.event_groups.spark_engine.events import ManyRows
 
         group = self._stream.name, self._group.id
         return ManyRows(

@@ -21,10 +21,10 @@ from tidemark.context import RunContext
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Hook
-from tidemark.event_groups.execution.failure import attempts, said
-from tidemark.event_groups.outside import http, targets, topics
-from tidemark.event_groups.outside.airflow import Airflow
-from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.external import http, targets, topics
+from tidemark.event_groups.external.airflow import Airflow
+from tidemark.event_groups.external.processes import Functions
+from tidemark.event_groups.failure import attempts, said
 from tidemark.event_groups.stream.deliveries import BEGINS, Deliveries, Delivery, Notice
 from tidemark.event_groups.stream.states import EventState, StoredGroup
 from tidemark.event_groups.stream.store import Stream

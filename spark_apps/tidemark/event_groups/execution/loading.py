@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import model
-from tidemark.event_groups.outside.jars import JarFunctions, JarLibrary, Jars, refuse_clash
-from tidemark.event_groups.outside.libraries import Libraries, places
-from tidemark.event_groups.outside.processes import Places
+from tidemark.event_groups.external.jars import JarFunctions, JarLibrary, Jars, refuse_clash
+from tidemark.event_groups.external.libraries import Libraries, places
+from tidemark.event_groups.external.processes import Places
 from tidemark.event_groups.stream.libraries import LoadedLibraries
 
 

@@ -15,12 +15,12 @@ from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Asked, Compensation, Event
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.declared_rows import require_declared
+from tidemark.event_groups.driver_engine.declared_rows import require_declared
+from tidemark.event_groups.driver_engine.statements import Prepared, send
+from tidemark.event_groups.driver_engine.undo import TIME_OF_EVENT
 from tidemark.event_groups.execution.loading import Loading
-from tidemark.event_groups.execution.statements import Prepared, send
-from tidemark.event_groups.execution.undo import TIME_OF_EVENT
-from tidemark.event_groups.outside import asking
-from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.external import asking
+from tidemark.event_groups.external.processes import Functions
 from tidemark.event_groups.stream.states import EventState, StoredEvent
 from tidemark.settings import Settings
 

@@ -14,7 +14,7 @@ from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, GroupExecution, Means
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
-from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.external.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
 from tidemark.event_groups.stream.holding import HeldGroups, Known, OpenGroups, Waiting
 from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken

@@ -12,12 +12,13 @@ from tidemark.errors import CassandraUnavailable
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Event
+from tidemark.event_groups.definition.row_keys import GroupFootprint
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.before_image import named_in
-from tidemark.event_groups.execution.statements import bound, in_parallel
+from tidemark.event_groups.driver_engine.before_image import named_in
+from tidemark.event_groups.driver_engine.statements import bound, in_parallel
 from tidemark.event_groups.operating import values
-from tidemark.event_groups.stream.chunks import Extent, collides
+from tidemark.event_groups.stream.concurrency import collides
 from tidemark.event_groups.stream.states import StoredGroup
 from tidemark.text import counted
 
@@ -56,24 +57,24 @@ def _met(definitions: Sequence[Definition], opened: Iterable[StoredGroup]) -> li
 
     Those before it in the same submission will be open, too.
     """
-    mine = [_extent(one) for one in definitions]
+    mine = [_footprint(one) for one in definitions]
     names: list[list[str]] = [[] for _ in mine]
     numbers = [0] * len(mine)
     others = chain(
-        ((-1, _extent(group.definition)) for group in opened),
+        ((-1, _footprint(group.definition)) for group in opened),
         enumerate(mine),
     )
     for place_of_other, other in others:
-        for place, extent in enumerate(mine):
-            is_before = place_of_other < place and other.item != extent.item
-            if is_before and collides(extent, other):
+        for place, footprint in enumerate(mine):
+            is_before = place_of_other < place and other.item != footprint.item
+            if is_before and collides(footprint, other):
                 numbers[place] += 1
                 names[place] += [other.item] if numbers[place] <= _NAMED else []
     return [_says(*one) for one in zip(definitions, names, numbers, strict=True)]
 
 
-def _extent(definition: Definition) -> Extent[str]:
-    return definition.extent_as(definition.group.group)
+def _footprint(definition: Definition) -> GroupFootprint[str]:
+    return definition.footprint_as(definition.group.group)
 
 
 def _says(definition: Definition, names: Sequence[str], number: int) -> str:

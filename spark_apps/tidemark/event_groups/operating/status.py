@@ -15,7 +15,7 @@ from tidemark.errors import InvalidInput
 from tidemark.event_groups.operating import values
 from tidemark.event_groups.stream.deliveries import Deliveries, Delivery
 from tidemark.event_groups.stream.history import History, existing
-from tidemark.event_groups.stream.holding import Held, extent_of
+from tidemark.event_groups.stream.holding import Held, footprint_of
 from tidemark.event_groups.stream.states import GroupState, StoredEvent, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.text import counted
@@ -64,7 +64,7 @@ def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
             lines.append(f"the oldest was submitted at {iso(submitted)}")
         counts["groups_open"] += 1
         reason = group.reason
-        if before := blocked.holder(extent_of(group)):
+        if before := blocked.holder(footprint_of(group)):
             stuck = stuck_before.get(before.id, before.id)
             stuck_before[group.id] = stuck
             if group.state is not GroupState.ROLLBACK_FAILED:

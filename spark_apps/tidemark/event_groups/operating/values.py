@@ -12,9 +12,9 @@ from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.definition.tokens import Token
-from tidemark.event_groups.execution import before_image
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.execution.statements import Parameters
+from tidemark.event_groups.driver_engine import before_image
+from tidemark.event_groups.driver_engine.statements import Parameters
+from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.states import NOTHING, Image, StoredEvent
 
 _MOST_ROWS = 10

@@ -18,8 +18,8 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import identifier
 from tidemark.event_groups.definition.statement import key_cql
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.before_image import bound_in
-from tidemark.event_groups.execution.statements import Parameters, attempted, in_parallel
+from tidemark.event_groups.driver_engine.before_image import bound_in
+from tidemark.event_groups.driver_engine.statements import Parameters, attempted, in_parallel
 from tidemark.event_groups.playback.copies import Copies
 from tidemark.event_groups.playback.selection import PlayedEvent
 

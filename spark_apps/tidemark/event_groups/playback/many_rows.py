@@ -21,17 +21,17 @@ from tidemark.context import RunContext
 from tidemark.errors import WrongData
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.loading import Loading
-from tidemark.event_groups.many_rows import functions, rows
-from tidemark.event_groups.many_rows.event_writes import EventWrite
-from tidemark.event_groups.many_rows.events import session
-from tidemark.event_groups.many_rows.failure import failing
-from tidemark.event_groups.many_rows.store import KeptRows
-from tidemark.event_groups.many_rows.writes import Target
+from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.playback.comparison import Difference, columns_of
 from tidemark.event_groups.playback.copies import Copies
 from tidemark.event_groups.playback.selection import PlayedEvent, not_stored
+from tidemark.event_groups.spark_engine import functions, rows
+from tidemark.event_groups.spark_engine.event_writes import EventWrite
+from tidemark.event_groups.spark_engine.events import session
+from tidemark.event_groups.spark_engine.failure import failing
+from tidemark.event_groups.spark_engine.store import KeptRows
+from tidemark.event_groups.spark_engine.writes import Target
 from tidemark.event_groups.stream.kept_parts import RESULT
 from tidemark.spark import gateway
 from tidemark.spark.isolated_jars import IsolatedJars

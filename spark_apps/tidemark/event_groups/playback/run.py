@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext
+from tidemark.event_groups.driver_engine.statements import Parameters, in_parallel, send
 from tidemark.event_groups.execution.run import lock_of
-from tidemark.event_groups.execution.statements import Parameters, in_parallel, send
 from tidemark.event_groups.playback import keyspaces, selection
 from tidemark.event_groups.playback.comparison import Comparison
 from tidemark.event_groups.playback.copies import Copies
@@ -24,7 +24,7 @@ from tidemark.event_groups.playback.selection import Part, PlayedEvent
 from tidemark.event_groups.stream.history import History
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.locks import Locks
-from tidemark.retention.own_tables import old_rows
+from tidemark.purge.own_tables import old_rows
 
 if TYPE_CHECKING:
     from tidemark.event_groups.playback.many_rows import ManyRows

@@ -12,8 +12,8 @@ from tidemark.event_groups.definition import statement
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Event
 from tidemark.event_groups.definition.statement import Elsewhere, Statement
-from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.execution.statements import Parameters
+from tidemark.event_groups.driver_engine.statements import Parameters
+from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.history import History, existing
 from tidemark.event_groups.stream.states import (
     EventState,

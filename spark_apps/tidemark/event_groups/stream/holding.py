@@ -18,8 +18,8 @@ from tidemark.cassandra import conditional
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.event_groups.definition.row_keys import RowKey
-from tidemark.event_groups.stream.chunks import Extent, Occupied, chunks
+from tidemark.event_groups.definition.row_keys import GroupFootprint, RowKey
+from tidemark.event_groups.stream.concurrency import Occupied, chunks
 from tidemark.event_groups.stream.states import GroupState, StoredGroup, Version
 from tidemark.event_groups.stream.store import EndedGroup, Place, Stream
 
@@ -63,11 +63,11 @@ class OpenGroup(NamedTuple):
         return self.is_left or self.state is GroupState.ROLLBACK_FAILED
 
 
-def extent_of(group: StoredGroup, *, is_left: bool = False) -> Extent[OpenGroup]:
+def footprint_of(group: StoredGroup, *, is_left: bool = False) -> GroupFootprint[OpenGroup]:
     """Return a group with its size and rows; one that is being rolled back reads nothing."""
     item = OpenGroup(group.id, group.sequence, group.state, is_left, group)
     reads = group.state in (GroupState.SUBMITTED, GroupState.RUNNING)
-    return group.definition.extent_as(item, reads=reads)
+    return group.definition.footprint_as(item, reads=reads)
 
 
 class Held:
@@ -75,7 +75,7 @@ class Held:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self.extents: list[Extent[OpenGroup]] = []
+        self.footprints: list[GroupFootprint[OpenGroup]] = []
         self._is_everything = False
         self._occupied = Occupied[OpenGroup]()
 
@@ -86,21 +86,21 @@ class Held:
                 *(one.item.id, one.item.sequence, one.item.state, one.events),
                 *(None if one.rows is None else sorted(one.rows), sorted(one.reads)),
             )
-            for one in self.extents
+            for one in self.footprints
         ]
         return json.dumps({"reached": reached, "groups": groups})
 
     @property
     def groups(self) -> list[OpenGroup]:
         """Return the groups."""
-        return [extent.item for extent in self.extents]
+        return [footprint.item for footprint in self.footprints]
 
     @property
     def are_enough(self) -> bool:
         """Return whether no group after them is executed, so that none need be read."""
-        return self._is_everything or len(self.extents) >= MOST_HELD
+        return self._is_everything or len(self.footprints) >= MOST_HELD
 
-    def holder(self, group: Extent[OpenGroup]) -> OpenGroup | None:
+    def holder(self, group: GroupFootprint[OpenGroup]) -> OpenGroup | None:
         """Return why a group cannot be executed: itself if it is not rolled back, or another one.
 
         One that is held is held from then on. Groups are given in the order of the stream.
@@ -110,9 +110,9 @@ class Held:
             self.take([group])
         return found
 
-    def take(self, groups: Sequence[Extent[OpenGroup]]) -> None:
+    def take(self, groups: Sequence[GroupFootprint[OpenGroup]]) -> None:
         """Hold groups of which it is known that they cannot be executed."""
-        self.extents += groups
+        self.footprints += groups
         self._is_everything |= any(group.rows is None for group in groups)
         for group in groups:
             self._occupied.add(group)
@@ -126,7 +126,7 @@ class Known(NamedTuple):
         reached: the sequence up to which all other groups have ended; None if nothing is known.
     """
 
-    groups: Sequence[Extent[OpenGroup]] = ()
+    groups: Sequence[GroupFootprint[OpenGroup]] = ()
     reached: int | None = None
 
 
@@ -154,7 +154,7 @@ def as_known(text: str) -> Known:
     """Return what `Held.as_text` has written."""
     kept = json.loads(text)
     groups = [
-        Extent(
+        GroupFootprint(
             OpenGroup(name, sequence, GroupState(state)),
             events,
             None if rows is None else _keys(rows),
@@ -231,7 +231,7 @@ class HeldGroups:
         }
         changed = [place for place in states if place not in as_kept]
         read = {
-            place: extent_of(group)
+            place: footprint_of(group)
             for place, group in self._stream.not_ended(changed, ended).items()
         }
         groups = sorted((as_kept | read).values(), key=lambda one: one.item.sequence)
@@ -293,7 +293,7 @@ class OpenGroups:
         self.held = Held()
         self._known, self._reached = known.groups, known.reached
         self._last = next_sequence - 1
-        self._may_run: Sequence[Extent[OpenGroup]] = ()
+        self._may_run: Sequence[GroupFootprint[OpenGroup]] = ()
 
     def execute(self, execute: Callable[[list[StoredGroup]], list[StoredGroup]]) -> None:
         """Execute the groups that may run, in their order.
@@ -309,7 +309,7 @@ class OpenGroups:
                     self._put_back(stuck, chain.from_iterable(parts[number:]))
                     break
 
-    def next_parts(self) -> list[Sequence[Extent[OpenGroup]]]:
+    def next_parts(self) -> list[Sequence[GroupFootprint[OpenGroup]]]:
         """Return the next groups that may run, those of a part at the same time."""
         found, self._may_run = [*self._may_run], ()
         found += [group for group in self._known if self.held.holder(group) is None]
@@ -318,34 +318,36 @@ class OpenGroups:
             found = self._read()
         return chunks(found, MOST_EVENTS)
 
-    def _read(self) -> list[Extent[OpenGroup]]:
+    def _read(self) -> list[GroupFootprint[OpenGroup]]:
         found = []
         first = None if self._reached is None else self._reached + 1
         for group in self._stream.open(first, self._ended):
             self._reached = group.sequence
-            extent = extent_of(group)
-            if self.held.holder(extent) is None:
-                found.append(extent)
+            footprint = footprint_of(group)
+            if self.held.holder(footprint) is None:
+                found.append(footprint)
             if len(found) == _TOGETHER or self.held.are_enough:
                 return found
         self._reached = max(self._reached or 0, self._last)
         return found
 
-    def _loaded(self, part: Sequence[Extent[OpenGroup]]) -> list[StoredGroup]:
+    def _loaded(self, part: Sequence[GroupFootprint[OpenGroup]]) -> list[StoredGroup]:
         """Return the groups of a part; those that only an earlier run has read are read now."""
         missing = [one.item.place for one in part if one.item.stored is None]
         read = self._stream.not_ended(missing, self._ended)
         groups = (one.item.stored or read.get(one.item.place) for one in part)
         return [group for group in groups if group is not None]
 
-    def _put_back(self, stuck: Sequence[StoredGroup], later: Iterable[Extent[OpenGroup]]) -> None:
+    def _put_back(
+        self, stuck: Sequence[StoredGroup], later: Iterable[GroupFootprint[OpenGroup]]
+    ) -> None:
         """Hold groups, and what collides with them of those that were found after them."""
         newly = Held()
         for group in stuck:
-            newly.holder(extent_of(group, is_left=True))
+            newly.holder(footprint_of(group, is_left=True))
         # Not compared with all that are held: of these some come after them.
         self._may_run = [group for group in later if newly.holder(group) is None]
-        self.held.take(newly.extents)
+        self.held.take(newly.footprints)
 
     def waiting(self) -> Waiting:
         """Return what waits once everything is executed that may be."""

@@ -8,8 +8,8 @@ from tidemark import clock
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.event_groups.outside.jars import JarLibrary, Loaded
-from tidemark.event_groups.outside.libraries import Library
+from tidemark.event_groups.external.jars import JarLibrary, Loaded
+from tidemark.event_groups.external.libraries import Library
 
 END = (1 << 63) - 1
 """Behind all groups of a stream."""

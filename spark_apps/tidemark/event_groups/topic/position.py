@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidemark.errors import TopicMoved
-from tidemark.replication.kafka.topics import Offsets, TopicPartition
+from tidemark.replicate.kafka.topics import Offsets, TopicPartition
 
 
 @dataclass(frozen=True)

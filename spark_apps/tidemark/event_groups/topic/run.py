@@ -14,13 +14,13 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput, TidemarkError, WrongData, reason_of, together
 from tidemark.event_groups.checks import Checks
 from tidemark.event_groups.definition.file import Definition, parse
+from tidemark.event_groups.external.records import Record, batches
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
 from tidemark.event_groups.topic.position import Position
-from tidemark.event_groups.topic.records import Record, batches
 from tidemark.event_groups.topic.store import QUARANTINE, Source
 from tidemark.ledger.locks import Locks
-from tidemark.replication.kafka.topics import TopicPartition, Topics
+from tidemark.replicate.kafka.topics import TopicPartition, Topics
 from tidemark.text import shortened
 
 _NAMED = 20

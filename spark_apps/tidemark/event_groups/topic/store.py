@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from tidemark import clock
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.event_groups.topic.records import Record
-from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.event_groups.external.records import Record
+from tidemark.replicate.kafka.topics import TopicPartition
 
 SOURCE = "event_group_source"
 QUARANTINE = "quarantined_group"

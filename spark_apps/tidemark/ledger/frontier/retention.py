@@ -13,7 +13,7 @@ from tidemark.ledger import applications
 from tidemark.ledger.frontier import rewritten
 from tidemark.ledger.frontier.partition import Partition
 from tidemark.ledger.frontier.spans import buckets_of
-from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.frontier.state import Standing
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.settings import Settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from tidemark.ledger.frontier.spans import Span, buckets_of
-from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.frontier.state import Standing
 from tidemark.ledger.piece import PieceRow, State
 from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.window import to_millis

@@ -1,0 +1,158 @@
+"""Which rows the statements of an event read and write, as far as their parameters say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tidemark.cassandra.control import Control
+from tidemark.event_groups.definition.file import Definition, Fault
+from tidemark.event_groups.definition.many import literal
+from tidemark.event_groups.definition.model import Compensation, Event
+from tidemark.event_groups.definition.row_keys import as_text, canonical
+from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.tables import Table, moving, touched, with_comparable_keys
+from tidemark.event_groups.definition.tokens import Token
+from tidemark.event_groups.driver_engine.statements import Parameters
+from tidemark.event_groups.failure import EventFailed
+
+
+def require_declared(
+    definition: Definition, statement: Statement, table: Table, parameters: Parameters
+) -> None:
+    """Hold a statement to the rows that its group has declared, unless the group runs alone.
+
+    Raises:
+        EventFailed: it reads or writes another row, or a value is another one each time.
+    """
+    if place := moving(statement, table, parameters):
+        raise EventFailed(f"{place} gets `now`, which is another time each time")
+    rows = definition.rows
+    if rows is None or (not statement.writes and definition.undeclared_reads):
+        return
+    # All rows of a partition have the same static columns, whichever row a statement names.
+    is_of_partition = bool(_static(statement, table))
+    named = {
+        name: _value(name, statement, table, parameters)
+        for name in (table.partition_key if is_of_partition else table.key)
+        if name in statement.key
+    }
+    declared = rows if statement.writes else rows | definition.reads
+    if not any(
+        name == statement.name and all(named.get(column) == value for column, value in key)
+        for name, key in declared
+    ):
+        does = "writes" if statement.writes else "reads"
+        what = "static columns of a partition" if is_of_partition else "a row"
+        raise EventFailed(f"it {does} {what} of {statement.name} that the group has not declared")
+
+
+def check(control: Control, definition: Definition, fault: Fault) -> None:
+    """Hold statements to the declared rows whose keys do not depend on other events.
+
+    Raises:
+        DefinitionError: one reads or writes another row.
+    """
+    comparable = with_comparable_keys(control, definition)
+    if comparable.rows is None:
+        return
+    for place, event in enumerate(definition.group.events):
+        for statement, values, key in _with_values(comparable, event):
+            table = Table.read(control, statement.keyspace, statement.table)
+            if table is None or not _parameters(statement, table) <= values.keys():
+                continue
+            try:
+                require_declared(comparable, statement, table, values)
+            except EventFailed as failure:
+                do = f"add it to `{'rows' if statement.writes else 'reads'}`"
+                raise fault(str(failure), do, "events", place, *key) from None
+
+
+def _with_values(
+    definition: Definition, event: Event
+) -> Iterator[tuple[Statement, Parameters, tuple[str | int, ...]]]:
+    """Yield the statements of an event and of its way back, with their known values and places."""
+    if event.name in definition.statements:
+        yield definition.statements[event.name], event.values, ("statement",)
+    if isinstance(event.rollback, Compensation):
+        backs = zip(event.rollback.statements, definition.compensations(event.name), strict=True)
+        for number, (one, back) in enumerate(backs):
+            place = ("rollback", "statements", number, "statement")
+            yield back, {**event.values, **one.values}, place
+
+
+def _parameters(statement: Statement, table: Table) -> set[str]:
+    """Return the parameters by which a statement names its rows."""
+    return {
+        token.text[1:]
+        for column in table.key
+        for token in statement.key.get(column, ())
+        if token.kind == "parameter"
+    }
+
+
+def require_rows_once(statement: Statement, table: Table, parameters: Sequence[Parameters]) -> None:
+    """Refuse two values for a row at the same write time: Cassandra would keep the larger one.
+
+    Raises:
+        EventFailed: two of the statement's parameters name the same row, or give static columns of
+            a partition other values.
+    """
+    if statement.kind is Kind.DELETE or statement.is_range:
+        return
+    columns = [name for name in table.key if name in statement.key]
+    seen: set[tuple[str | None, ...]] = set()
+    static = sorted(_static(statement, table))
+    of_partitions: dict[tuple[str | None, ...], list[list[object]]] = {}
+    for one in parameters:
+        if static:
+            place = tuple(
+                _value_or_text(name, statement, table, one) for name in table.partition_key
+            )
+            given = [
+                [one[token.text[1:]] if token.kind == "parameter" else token.text for token in to]
+                for to in (statement.assigned[name] for name in static)
+            ]
+            if None not in place and of_partitions.setdefault(place, given) != given:
+                what = f"static columns of the partition {', '.join(map(str, place))}"
+                raise EventFailed(f"it gives {what} more than one value")
+        key = tuple(_value_or_text(name, statement, table, one) for name in columns)
+        if key in seen and None not in key:
+            raise EventFailed(f"it writes the row {', '.join(map(str, key))} twice")
+        seen.add(key)
+
+
+def _static(statement: Statement, table: Table) -> frozenset[str]:
+    """Return the static columns that a statement writes."""
+    return table.static & {*touched(statement, table)} if statement.writes else frozenset()
+
+
+def _value(column: str, statement: Statement, table: Table, parameters: Parameters) -> str | None:
+    """Return the value of a key column in the form that is compared; None if it is not known."""
+    text = _text(statement.key[column], parameters)
+    if text is None:
+        return None
+    try:
+        return canonical(table.columns[column], text)
+    except ValueError as error:
+        raise EventFailed(f"the key column {column} of {statement.name}: {error}") from None
+
+
+def _value_or_text(
+    column: str, statement: Statement, table: Table, parameters: Parameters
+) -> str | None:
+    """Return a value as `_value` does; of one that cannot be compared, its text."""
+    try:
+        return _value(column, statement, table, parameters)
+    except EventFailed:
+        return _text(statement.key[column], parameters)
+
+
+def _text(tokens: tuple[Token, ...], parameters: Mapping[str, object]) -> str | None:
+    """Return a value as a text; None of a null, and of one that only Cassandra knows."""
+    if len(tokens) != 1:
+        return None
+    [token] = tokens
+    if token.kind == "parameter":
+        value = parameters[token.text[1:]]
+        return None if value is None else as_text(value)
+    return literal(token)

@@ -1,0 +1,116 @@
+"""Runs of DAGs and events of assets, by Airflow's REST API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from tidemark.event_groups.external import http
+from tidemark.event_groups.external.http import TimedOut
+from tidemark.event_groups.external.targets import as_stored
+from tidemark.event_groups.failure import EventFailed
+from tidemark.settings import Settings
+from tidemark.text import one_line
+
+
+class Airflow:
+    """Airflow, as the settings name it."""
+
+    def __init__(self, settings: Settings, timeout: float) -> None:
+        """Bind; nothing is asked yet."""
+        self._url = settings.airflow_url.rstrip("/")
+        self._user = settings.airflow_username
+        self._password = settings.airflow_password
+        self._timeout = timeout
+
+    def start_run(self, dag: str, run_id: str, conf: Mapping[str, object]) -> None:
+        """Start a run of a DAG, unless there is one of that id.
+
+        Raises:
+            EventFailed: Airflow does not answer in time, or refuses it.
+        """
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
+        path = f"dags/{quote(dag, safe='')}/dagRuns"
+        self._asked("POST", path, self._deadline(), json=body, accepted=httpx.codes.CONFLICT)
+
+    def create_asset_event(self, uri: str, extra: Mapping[str, object]) -> None:
+        """Create an event of an asset.
+
+        Raises:
+            EventFailed: there is no such asset, or Airflow does not answer in time, or refuses it.
+        """
+        plain, deadline = as_stored(uri), self._deadline()
+        asked = {"uri_pattern": plain, "limit": "100"}
+        known = _named("assets", self._asked("GET", "assets", deadline, params=asked), "assets")
+        ids = [
+            _named("id", one, "assets")
+            for one in (known if isinstance(known, list) else [None])
+            if as_stored(str(_named("uri", one, "assets"))) == plain
+        ]
+        if not ids:
+            raise EventFailed(f"Airflow has no asset {uri}")
+        body = {"asset_id": ids[0], "extra": extra}
+        self._asked("POST", "assets/events", deadline, json=body)
+
+    def _deadline(self) -> float:
+        """Return the end of the time for all requests that one call sends."""
+        return time.monotonic() + self._timeout
+
+    def _asked(
+        self, method: str, path: str, deadline: float, *, accepted: int | None = None, **sent: Any
+    ) -> Any:
+        if not self._url:
+            raise EventFailed("TIDEMARK_AIRFLOW_URL does not say where Airflow is")
+        sent["headers"] = self._headers(deadline)
+        answer = self._answered(method, f"/api/v2/{path}", deadline, sent)
+        return None if answer.status_code == accepted else _json(answer, path)
+
+    def _headers(self, deadline: float) -> dict[str, str]:
+        if not self._user:
+            return {}
+        password = self._password.get_secret_value()
+        sent = {"json": {"username": self._user, "password": password}}
+        path = "/auth/token"
+        token = _json(self._answered("POST", path, deadline, sent), path)
+        return {"Authorization": f"Bearer {_named('access_token', token, path)}"}
+
+    def _answered(
+        self, method: str, path: str, deadline: float, sent: Mapping[str, Any]
+    ) -> httpx.Response:
+        left = deadline - time.monotonic()
+        try:
+            return http.answered(method, f"{self._url}{path}", max(left, 0.0), **sent)
+        except TimedOut:
+            raise EventFailed(
+                f"Airflow at {self._url} has not answered within {self._timeout:g} s"
+            ) from None
+
+
+def _json(answer: httpx.Response, path: str) -> Any:
+    """Return the body of a good answer, decoded.
+
+    Raises:
+        EventFailed: the answer is no success, or not in JSON.
+    """
+    if not answer.is_success:
+        detail = one_line(answer.text)
+        raise EventFailed(f"Airflow has answered {answer.status_code} to {path}: {detail}")
+    try:
+        return answer.json()
+    except (ValueError, RecursionError) as error:
+        raise EventFailed(f"Airflow has not answered {path} in JSON: {error}") from None
+
+
+def _named(name: str, answer: Any, path: str) -> Any:
+    """Return a value out of an answer.
+
+    Raises:
+        EventFailed: the answer does not have it.
+    """
+    if not isinstance(answer, dict) or answer.get(name) is None:
+        raise EventFailed(f"Airflow has answered {path} without `{name}`")
+    return answer[name]

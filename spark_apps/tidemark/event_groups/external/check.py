@@ -1,0 +1,120 @@
+"""Whether what a group asks and tells outside is there, and allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+
+from tidemark.event_groups.definition import model
+from tidemark.event_groups.definition.file import Definition, Fault, Place, hooks_of
+from tidemark.event_groups.definition.model import Compensation, Group
+from tidemark.event_groups.external import http, targets
+from tidemark.event_groups.external.jars import JarLibrary, Jars, Loaded, refuse_clash
+from tidemark.event_groups.external.libraries import Libraries, places
+from tidemark.event_groups.external.processes import Functions
+from tidemark.event_groups.failure import EventFailed
+from tidemark.settings import Settings
+
+_IMPORT_S = 30
+
+
+def check(
+    settings: Settings, definition: Definition, fault: Fault, loaded: Sequence[Loaded]
+) -> list[Loaded]:
+    """Check the functions, libraries, addresses and targets of hooks of a group.
+
+    Args:
+        settings: say what is allowed, and where it is.
+        definition: the group.
+        fault: makes the error.
+        loaded: the libraries that its stream has loaded.
+
+    Returns:
+        the libraries that are loaded behind it.
+
+    Raises:
+        DefinitionError: a function is not defined, a library cannot be loaded, or an address or
+            the target of a hook is not allowed.
+    """
+    known = {one.name: one for one in loaded}
+    for number, event in enumerate(definition.group.events):
+        if event.library is not None:
+            found = _fetched(settings, event.library, known, fault, ("events", number, "library"))
+            known[found.name] = found
+
+    with closing(Functions(lambda: places(settings, known.values()))) as functions:
+        for name, place in _calls(definition.group):
+            try:
+                functions.require(name, _IMPORT_S)
+            except EventFailed as error:
+                where = settings.event_group_functions_dir
+                do = f"define it with `def` in a module in {where}, or correct the name"
+                raise fault(str(error), do, *place) from None
+    _check_targets(settings, definition.group, fault)
+    return list(known.values())
+
+
+def _check_targets(settings: Settings, group: Group, fault: Fault) -> None:
+    for url, place in _urls(group):
+        if why := http.refusal(url, settings.event_group_host_names):
+            raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *place)
+    refused = [(targets.of_topic(settings, topic), place) for topic, place in _topics(group)]
+    refused += [
+        (targets.refusal(settings, hook), (*place, hook.target))
+        for _, hook, place in hooks_of(group)
+    ]
+    for (why, do), place in refused:
+        if why:
+            raise fault(why, do, *place)
+
+
+def _fetched(
+    settings: Settings,
+    wanted: model.Library | model.JarLibrary,
+    known: Mapping[str, Loaded],
+    fault: Fault,
+    at: Place,
+) -> Loaded:
+    named = "TIDEMARK_EVENT_GROUP_LIBRARIES"
+    try:
+        if isinstance(wanted, model.JarLibrary):
+            named = "TIDEMARK_EVENT_GROUP_JARS"
+            refuse_clash((one for one in known.values() if isinstance(one, JarLibrary)), wanted)
+            return Jars(settings).fetch(wanted)
+        return Libraries(settings).fetch(wanted.name, wanted.version)
+    except EventFailed as error:
+        raise fault(
+            str(error), f"allow it in {named}, see docs/event-groups.md, or correct it", *at
+        ) from None
+
+
+def _calls(group: Group) -> Iterator[tuple[str, Place]]:
+    for place, event in enumerate(group.events):
+        at: Place = ("events", place)
+        for number, need in enumerate(event.needs):
+            if need.call is not None:
+                yield need.call, (*at, "needs", number, "call")
+        if isinstance(event.rollback, Compensation) and event.rollback.call is not None:
+            yield event.rollback.call, (*at, "rollback", "call")
+    for _, hook, at in hooks_of(group):
+        if hook.call is not None:
+            yield hook.call, (*at, "call")
+    for number, helper in enumerate(group.hooks.helpers):
+        yield helper, ("hooks", "helpers", number)
+
+
+def _urls(group: Group) -> Iterator[tuple[str, Place]]:
+    for place, event in enumerate(group.events):
+        for number, need in enumerate(event.needs):
+            if need.url is not None:
+                yield need.url, ("events", place, "needs", number, "url")
+        if event.asked is not None and event.asked.http is not None:
+            yield event.asked.http, ("events", place, "rollback", "ask", "http")
+
+
+def _topics(group: Group) -> Iterator[tuple[str, Place]]:
+    for place, event in enumerate(group.events):
+        if event.asked is not None:
+            for key, topic in (("kafka", event.asked.kafka), ("answers", event.asked.answers)):
+                if topic is not None:
+                    yield topic, ("events", place, "rollback", "ask", key)

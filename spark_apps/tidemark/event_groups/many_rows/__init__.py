@@ -1,1 +1,0 @@
-"""Events with many rows: Spark reads, keeps, writes and restores them."""

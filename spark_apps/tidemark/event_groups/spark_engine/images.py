@@ -1,0 +1,173 @@
+"""Rows before an event, and what is put back of them, for many rows.
+
+All here is pure, from frame to frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra.cells import lives_for, written_at
+from tidemark.event_groups.driver_engine.undo import STAYS_LATER, Now
+from tidemark.event_groups.spark_engine.rows import by_name
+from tidemark.event_groups.spark_engine.shapes import (
+    CELL,
+    HAS_NULLS,
+    IMAGE,
+    IMAGE_COLUMN,
+    KEPT,
+    TEXTS,
+    fate,
+)
+from tidemark.spark.shapes import shaped
+
+IS_THERE = "tidemark_there"
+"""Of a row that was read: true."""
+MARKER_AT = "tidemark_marker_at"
+"""Of a row that the event has made: the write time at which its own marker goes, if it does."""
+IS_SHARED = "tidemark_shared"
+"""Of such a row: whether somebody else has written into it."""
+
+
+@shaped(returns=KEPT)
+def images(
+    written: DataFrame,
+    found: DataFrame,
+    key: Sequence[str],
+    touched: Sequence[str],
+    now_ms: int,
+    *,
+    makes_rows: bool,
+) -> DataFrame:
+    """Return the rows that an event writes as they are before it.
+
+    Args:
+        written: what it writes, with the key and `HAS_NULLS`.
+        found: the rows that are there, with the key and, of each touched column, value,
+            write time and seconds to live, as `cells.of_rows` names them.
+        key: columns of the key.
+        touched: columns that the event writes.
+        now_ms: when the rows were read.
+        makes_rows: whether the event may write rows that are not there.
+    """
+    there = found.withColumn(IS_THERE, F.lit(True))
+    rows = written.select(*key, HAS_NULLS).join(
+        there, on=list(key), how="left" if makes_rows else "inner"
+    )
+    cells = [
+        part
+        for name in touched
+        for part in (
+            F.lit(name),
+            F.struct(
+                F.col(name).alias("value"),
+                F.col(written_at(name)).alias("written"),
+                (F.lit(now_ms) + F.col(lives_for(name)).cast("bigint") * 1000).alias("expires"),
+            ),
+        )
+    ]
+    image = F.struct(
+        F.coalesce(IS_THERE, F.lit(False)).alias("existed"),
+        F.col(HAS_NULLS).alias("nulls"),
+        (F.create_map(*cells) if cells else F.create_map().cast(f"map<string,{CELL}>")).alias(
+            "cells"
+        ),
+    )
+    return rows.select(
+        by_name({name: F.col(name) for name in key}).alias("id"), F.to_json(image).alias("row_text")
+    )
+
+
+@shaped(kept=KEPT)
+def read_back(kept: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return images that were kept: the key, and `IMAGE_COLUMN`."""
+    named = F.from_json("id", TEXTS)
+    return kept.select(
+        *(named[name].alias(name) for name in key),
+        F.from_json("row_text", IMAGE).alias(IMAGE_COLUMN),
+    )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is put back of a row, by the rule of `execution.undo`.
+
+    Attributes:
+        touched: columns that the event has written.
+        plain: all columns that are not of the key and have one cell.
+        many_celled: all other columns that are not of the key.
+        leaves_null: whether the event may leave nulls in all rows.
+        written_at: the event's write time.
+        at: the write time of what is put back.
+        own: the write times of the events that are taken back, and of what is put back of them.
+        now_ms: the time.
+    """
+
+    touched: Sequence[str]
+    plain: Sequence[str]
+    many_celled: Sequence[str]
+    leaves_null: bool
+    written_at: int
+    at: int
+    own: Collection[int]
+    now_ms: int
+
+    def decided(self, rows: DataFrame) -> DataFrame:
+        """Add `MARKER_AT`, `IS_SHARED`, and the `fate` of each touched column.
+
+        `puts` is whether its `value` is written, at a write time, for `lives` seconds, 0 for ever;
+        `clears` whether null is.
+
+        Args:
+            rows: images with what is there now: `IS_THERE`, null if there is no row; the write time
+                of each plain column, null if there is none; the value and the seconds to live of
+                each touched one; and the columns of many cells as texts.
+        """
+        foreign = F.array_min(F.array(*(self._foreign(name) for name in self.plain)))
+        has_many_cells = F.lit(False)
+        for name in self.many_celled:
+            has_many_cells = has_many_cells | F.col(name).isNotNull()
+        own = F.least(foreign - 1, F.lit(self.written_at))
+        marker = F.when(~has_many_cells, F.when(foreign.isNull(), F.lit(self.at)).otherwise(own))
+        is_shared = has_many_cells | foreign.isNotNull()
+        return rows.select(
+            *rows.columns,
+            marker.alias(MARKER_AT),
+            is_shared.alias(IS_SHARED),
+            *(part for name in self.touched for part in self._of_column(name)),
+        )
+
+    def _foreign(self, name: str) -> Column:
+        time = F.col(written_at(name))
+        return F.when(~time.isin(*self.own), time)
+
+    def _of_column(self, name: str) -> list[Column]:
+        image = F.col(IMAGE_COLUMN)
+        time, cell = F.col(written_at(name)), image["cells"][name]
+        is_own = F.coalesce(time.isin(*self.own), F.lit(False))
+        now = Now(
+            is_own=is_own,
+            is_null=time.isNull(),
+            is_older=~is_own & F.coalesce(time < self.written_at, F.lit(False)),
+            may_be_cleared=image["nulls"] | F.lit(self.leaves_null),
+        )
+        before = F.floor((cell["expires"] - self.now_ms) / 1000)
+        value = F.when(now.gets_image, F.when(image["existed"], cell["value"])).otherwise(
+            F.col(name)
+        )
+        written = F.when(now.gets_image, F.when(image["existed"], cell["written"])).otherwise(time)
+        stays_later = F.coalesce(~written.isin(*self.own), F.lit(False)).cast("int") * STAYS_LATER
+        lives = F.when(now.gets_image, before).otherwise(F.col(lives_for(name)))
+        # By now it would have expired, if it does not live any more.
+        stays = value.isNotNull() & F.coalesce(lives > 0, F.lit(True))
+        return [
+            (now.is_written & stays).alias(fate(name, "puts")),
+            (F.lit(self.at) + stays_later).alias(fate(name, "at")),
+            value.alias(fate(name, "value")),
+            F.coalesce(lives, F.lit(0)).cast("int").alias(fate(name, "lives")),
+            (now.is_written & ~stays).alias(fate(name, "clears")),
+        ]

@@ -1,0 +1,88 @@
+"""The rows of messages: which are events, whatever plugin wrote them, and which count as deleted.
+
+An actor writes to metadata up to where it deletes before it deletes, and replays only what lies
+above (docs/real-systems.md, "Deletes and tools"). So every message at or below deleted_to counts as
+deleted: a delete is under way or was cut short, or deleted_to is wrong (`deleted_to_ahead`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.journals.pekko import shapes, tables
+from tidemark.journals.pekko.shapes import DELETED, EVENT
+from tidemark.spark.shapes import shaped
+
+
+def older_columns(payload: Sequence[str], *, with_has_payload: bool) -> Sequence[str]:
+    """Return the columns of older plugins that a read of events wants, if the table has them."""
+    wants_payload = with_has_payload or "event" in payload
+    return (*tables.OLDER_TAGS, *([tables.OLDER_PAYLOAD] if wants_payload else []))
+
+
+def is_event() -> Column:
+    """Return whether a row of messages is an event, see `tables.OF_EVENTS`."""
+    # Not as IS NOT NULL: the connector drops that condition, since a key column has no nulls.
+    return F.coalesce("sequence_nr", F.lit(-1)) >= 0
+
+
+def as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
+    """Return the events of any plugin as the newer ones write them."""
+    if older_tags := [name for name in tables.OLDER_TAGS if name in events.columns]:
+        stored = F.coalesce("tags", F.array().cast("array<string>"))
+        union = F.array_compact(F.array_union(stored, F.array(*older_tags)))
+        events = events.withColumn("tags", F.when(F.size(union) > 0, F.array_sort(union)))
+    if tables.OLDER_PAYLOAD in events.columns:
+        has_older = F.col(tables.OLDER_PAYLOAD).isNotNull()
+        events = events.withColumn(shapes.HAS_OLDER_PAYLOAD, has_older)
+    if with_has_payload:
+        # A cell that is null has no write time, and eight bytes are cheaper than a payload.
+        has_payload = F.col("write_time").isNotNull()
+        if tables.OLDER_PAYLOAD in events.columns:
+            has_payload |= F.col(shapes.HAS_OLDER_PAYLOAD)
+        events = events.withColumn("has_payload", has_payload)
+    return events.drop(*tables.OLDER_TAGS, tables.OLDER_PAYLOAD, "write_time")
+
+
+@shaped(messages=EVENT, deleted=DELETED, returns=EVENT)
+def undeleted(messages: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the messages above deleted_to: the same frame, unless one of them is deleted.
+
+    Args:
+        messages: in memory, with any further columns.
+        deleted: as in `with_deleted_messages`; read once, whatever is deleted later.
+    """
+    ids = with_deleted_messages(messages, deleted).localCheckpoint()
+    return messages if ids.isEmpty() else without_deleted_messages(messages, ids)
+
+
+@shaped(messages=EVENT, deleted=DELETED, returns=DELETED)
+def with_deleted_messages(messages: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the persistence ids that have a message at or below deleted_to, with deleted_to.
+
+    `deleted` must be read after the messages: it then also covers what a concurrent delete has left
+    in that read.
+    """
+    return (
+        messages.groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("lowest"))
+        .join(deleted, on="persistence_id")
+        .where(F.col("lowest") <= F.col("deleted_to"))
+        .select("persistence_id", "deleted_to")
+    )
+
+
+@shaped(messages=EVENT, ids=DELETED, returns=EVENT)
+def without_deleted_messages(messages: DataFrame, ids: DataFrame) -> DataFrame:
+    """Return the messages above deleted_to.
+
+    `ids` are those of `with_deleted_messages`. All columns of the messages are kept.
+    """
+    return (
+        messages.join(ids, on="persistence_id", how="left")
+        .where(F.col("deleted_to").isNull() | (F.col("sequence_nr") > F.col("deleted_to")))
+        .select(*messages.columns)
+    )

@@ -1,0 +1,70 @@
+"""The rows of a batch: of whole time buckets, or what follows the frontiers of persistence ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Self
+
+from pyspark.sql import DataFrame
+
+from tidemark.project import shapes
+from tidemark.project.planning.batch import Batch
+from tidemark.project.sources import read
+from tidemark.project.sources.base import EventSource
+from tidemark.spark.read_once import kept_once
+
+
+@dataclass(frozen=True)
+class BatchRows:
+    """What was read of a batch; the rows stay in memory until `in_memory` is closed.
+
+    Attributes:
+        source: the events of the projection.
+        in_memory: frees the rows.
+        planned: EVENTS of the time buckets to process.
+        unread: EVENTS that follow the offsets, wherever they lie; None if only their keys are read.
+    """
+
+    source: EventSource
+    in_memory: ExitStack
+    planned: DataFrame
+    unread: DataFrame | None
+
+    @classmethod
+    def read(
+        cls, source: EventSource, batch: Batch, stored: DataFrame, in_memory: ExitStack
+    ) -> Self:
+        """Read a batch; `stored` is STORED of all series."""
+        if not source.reads_by_id(batch):
+            rows = _kept(source.planned_rows(batch.time_buckets), in_memory)
+            return cls(source, in_memory, rows, None)
+        unread = source.unread_events(batch, stored)
+        again = batch.processed_again
+        rows = read.in_buckets(unread, sorted(batch.planned.difference(again)))
+        if again:
+            rows = rows.unionByName(_kept(source.rows(again), in_memory))
+        return cls(source, in_memory, rows, unread)
+
+    @property
+    def planned_keys(self) -> DataFrame:
+        """KEYS of the planned rows."""
+        return self.planned.select(*shapes.KEYS)
+
+    @property
+    def unread_keys(self) -> DataFrame | None:
+        """KEYS of the unread rows."""
+        return None if self.unread is None else self.unread.select(*shapes.KEYS)
+
+    def late(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Return EVENTS of time buckets that are done: all of them, or only the unread ones."""
+        if self.unread is None:
+            return _kept(self.source.rows(time_buckets), self.in_memory)
+        return read.in_buckets(self.unread, time_buckets)
+
+
+def _kept(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
+    kept = kept_once(frame)
+    in_memory.callback(kept.unpersist)
+    return kept

@@ -1,0 +1,211 @@
+"""What of a header does not fit together, though each value is right by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from tidemark.cassandra.schema import identifier
+from tidemark.errors import InvalidInput
+from tidemark.project.definition.decoder import DecoderRule, Kind
+from tidemark.project.definition.header import ProjectionHeader, Retry
+from tidemark.project.definition.model import Mode, Release, Start
+from tidemark.project.definition.source import (
+    KafkaJournal,
+    Messages,
+    PersistenceIds,
+    ReadModel,
+    Source,
+    Tags,
+)
+from tidemark.user_files.header import Header
+
+RESET = "accept-sequence-number-reset-after"
+_SKIPPING = {"skip", "retry-and-skip"}
+_OF_ROLLUPS = {"name", "version", "source", "mode", "target", "checks", "key"}
+
+
+def require_fitting(
+    header: Header, form: ProjectionHeader, source: Source, decoders: Sequence[DecoderRule]
+) -> None:
+    """Refuse a header in which one value does not fit another.
+
+    Raises:
+        DefinitionError: naming the place of the one that must give way.
+    """
+    mode, resets = form.mode, form.accept_sequence_number_reset_after != "off"
+    is_fold, starts_late = mode is Mode.FOLD, form.start is Start.SNAPSHOT
+    runs_python = is_fold or any(rule.kind is Kind.PYTHON for rule in decoders)
+    policy = form.on_error
+    skips = (policy.strategy if isinstance(policy, Retry) else policy) in _SKIPPING
+    problems: Sequence[tuple[bool, str, str, str]] = [
+        (
+            is_fold and not form.state,
+            "mode",
+            "mode fold needs the fields of its state",
+            "give it as Spark DDL, such as `balance DECIMAL(9,2), moves INT`",
+        ),
+        (bool(form.state) and not is_fold, "state", f"mode {mode} has no state", "leave state out"),
+        # A tag numbers its own events: those of another tag, or a row that comes late to one, may
+        # have a lower sequence nr than what was folded. And the history of a persistence id is
+        # read from messages by its key.
+        (
+            is_fold and isinstance(source, Tags | KafkaJournal),
+            "source",
+            f"mode fold does not read {'tags' if isinstance(source, Tags) else 'kafka-journal'}",
+            "write `messages`; what the fold does not need it can ignore by the tags",
+        ),
+        (
+            is_fold and bool(form.with_),
+            "with",
+            "mode fold joins no tables: its function gets the events of one persistence id",
+            "leave with out, or join in a projection of another mode",
+        ),
+        (
+            "events" in form.with_,
+            "with",
+            "events are those of the source",
+            "give the table another name",
+        ),
+        # A snapshot does not say how many events of a tag are in it; kafka-journal has none.
+        (
+            starts_late and not isinstance(source, Messages | PersistenceIds),
+            "start",
+            "start snapshot needs the source messages or persistence-ids",
+            "leave start out, or read messages",
+        ),
+        # A snapshot stands for events of many time buckets, and for many rows of a log.
+        (
+            starts_late and not mode.is_one_row,
+            "start",
+            f"start snapshot does not fit the mode {mode}",
+            "leave start out, or use a mode with a row per persistence id: upsert or fold",
+        ),
+        (
+            form.release is Release.BLUE_GREEN and mode is Mode.EXPORT,
+            "release",
+            "mode export is not released blue/green",
+            "write the new version to another directory by another definition",
+        ),
+        (
+            "promote" in form.model_fields_set and form.release is not Release.BLUE_GREEN,
+            "promote",
+            "promote is for a projection that is released blue/green",
+            "write `release: blue-green` too, or leave promote out",
+        ),
+        (
+            resets and isinstance(source, Tags),
+            RESET,
+            f"{RESET} does not fit the source tags",
+            "leave it out, or read messages: tag pid sequence nrs do not begin anew",
+        ),
+        (
+            resets and not mode.replaces_buckets,
+            RESET,
+            f"{RESET} does not fit the mode {mode}",
+            "leave it out: the rows of the former events would stay, or win over new ones",
+        ),
+        (
+            form.look_back is not None and not isinstance(source, Tags),
+            "look-back",
+            "look-back is for the source tags",
+            "leave it out: of this source late events are found however late they come",
+        ),
+        (
+            isinstance(form.on_error, Retry) and not runs_python,
+            "on-error",
+            "there is no Python function to try again: neither a decoder nor a fold",
+            "write skip or fail",
+        ),
+        (
+            bool(form.most_skipped) and not skips,
+            "most-skipped",
+            "most-skipped limits what is skipped, and on-error is fail",
+            "write `on-error: skip`, or leave most-skipped out",
+        ),
+        (
+            bool(form.key) and mode is Mode.EXPORT,
+            "key",
+            "mode export writes files, which have no key",
+            "leave it out",
+        ),
+    ]
+    for is_wrong, key, what, do in (*_of_rollups(form, source), *problems):
+        if is_wrong:
+            raise header.error(what, do, key)
+
+
+def _of_rollups(form: ProjectionHeader, source: Source) -> Sequence[tuple[bool, str, str, str]]:
+    """Return what of a header does not fit the mode rollup, or needs it; as `problems` above."""
+    is_rollup, reads_rows = form.mode is Mode.ROLLUP, isinstance(source, ReadModel)
+    stated = [
+        str(ProjectionHeader.model_fields[name].alias) for name in sorted(form.model_fields_set)
+    ]
+    return [
+        (
+            is_rollup and not reads_rows,
+            "source",
+            "mode rollup reads the read model of another projection, and no events",
+            "write its name, such as `source: {read-model: daily_punctuality}`",
+        ),
+        (
+            reads_rows and not is_rollup,
+            "mode",
+            f"mode {form.mode} reads events, and the source is a read model",
+            "write `mode: rollup`",
+        ),
+        *(
+            (
+                is_rollup and key not in _OF_ROLLUPS,
+                key,
+                f"{key} does not fit the mode rollup, which reads rows of a read model",
+                "leave it out",
+            )
+            for key in stated
+        ),
+    ]
+
+
+def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, str]:
+    """Return keyspace, table as the file names it, table of this version, and path.
+
+    What the mode does not have is empty.
+
+    Raises:
+        DefinitionError: the target is no table, or no directory, as the mode needs it.
+    """
+    if form.mode is Mode.EXPORT:
+        _require_directory(header, form.target)
+        return "", "", "", form.target
+    keyspace, dot, template = form.target.partition(".")
+    if not dot:
+        what = f"the target {keyspace!r} has no keyspace"
+        raise header.error(what, "write `keyspace.table`", "target")
+    is_blue_green = form.release is Release.BLUE_GREEN
+    table = f"{template}_v{form.version}" if is_blue_green else template
+    for text, noun in ((keyspace, "keyspace"), (template, "table"), (table, "table")):
+        try:
+            identifier(text)
+        except InvalidInput as error:
+            what = f"the target's {noun} {text!r} is not an identifier"
+            raise header.error(what, error.do, "target") from None
+    return keyspace, template, table, ""
+
+
+def _require_directory(header: Header, text: str) -> None:
+    if "@" in text and _has_password(text):
+        # Not repeated: the error is logged.
+        remedy = "leave user and password to Spark's own settings, and replace them"
+        raise header.error("the target has a password in it", remedy, "target")
+    if not text.isprintable() or ".." in text.split("/"):
+        remedy = "write a directory, or a URI such as `hdfs://name/directory`, in one line"
+        what = f"the target {text!r} is not a directory's name"
+        raise header.error(what, remedy, "target")
+
+
+def _has_password(text: str) -> bool:
+    try:
+        return urlsplit(text).password is not None
+    except ValueError:
+        # Not a URI; nobody knows what it holds.
+        return True

@@ -1,0 +1,141 @@
+"""Which events a projection reads. Nothing here needs Spark.
+
+How each source is read is in `tidemark.project.sources`, a module for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tidemark.journals.pekko.series import NO_TAG
+from tidemark.journals.pekko.tables import MESSAGES
+from tidemark.partitioning import keys
+from tidemark.settings import Settings
+
+NOT_VALIDATED = "not validated"
+EVENTS = "events"
+"""The table of events, as definitions name it."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Every event of the journal, or of some entity types, numbered by sequence nr."""
+
+    entity_types: tuple[str, ...] | None = None
+    input: ClassVar[str] = EVENTS
+    waits_for: ClassVar[str] = NOT_VALIDATED
+    reads_journal: ClassVar[bool] = True
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the source has the events of a persistence id."""
+        return self.entity_types is None or keys.entity_type(persistence_id) in self.entity_types
+
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.journal_keyspace}.{MESSAGES}"
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tag views of some tags, numbered by tag pid sequence nr."""
+
+    names: tuple[str, ...]
+    input: ClassVar[str] = EVENTS
+    waits_for: ClassVar[str] = NOT_VALIDATED
+    reads_journal: ClassVar[bool] = True
+    reads_tag_views: ClassVar[bool] = True
+    entity_types: ClassVar[None] = None
+
+    @property
+    def series_tags(self) -> tuple[str, ...]:
+        """The tags themselves."""
+        return self.names
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the persistence id may have events with these tags: any may."""
+        return True
+
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
+
+
+@dataclass(frozen=True)
+class PersistenceIds:
+    """The events of some persistence ids, numbered by sequence nr."""
+
+    ids: tuple[str, ...]
+    input: ClassVar[str] = EVENTS
+    waits_for: ClassVar[str] = NOT_VALIDATED
+    reads_journal: ClassVar[bool] = True
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
+    entity_types: ClassVar[None] = None
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the source has the events of a persistence id."""
+        return persistence_id in self.ids
+
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.journal_keyspace}.{MESSAGES}"
+
+
+@dataclass(frozen=True)
+class KafkaJournal:
+    """The events that kafka-journal replicated from a topic, numbered by seq_nr."""
+
+    topic: str
+    input: ClassVar[str] = EVENTS
+    waits_for: ClassVar[str] = "not replicated yet"
+    reads_journal: ClassVar[bool] = False
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
+    entity_types: ClassVar[None] = None
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the persistence id may be in the topic: any may."""
+        return True
+
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
+
+
+@dataclass(frozen=True)
+class ReadModel:
+    """The rows of another projection's read model: of no event, and so of no series."""
+
+    projection: str
+    waits_for: ClassVar[str] = "not made yet"
+    reads_journal: ClassVar[bool] = False
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = ()
+    entity_types: ClassVar[None] = None
+
+    @property
+    def input(self) -> str:
+        """The projection's name."""
+        return self.projection
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the source has the events of a persistence id: it has no events."""
+        return False
+
+    def table(self, settings: Settings) -> str:
+        """Return the projection's name: its table depends on the version that is live."""
+        return self.projection
+
+
+Source = Messages | Tags | PersistenceIds | KafkaJournal | ReadModel
+"""What each source says of itself.
+
+input: the name under which definitions read it. waits_for: why a time bucket of it is not read,
+for people. reads_journal: whether it reads the journal keyspace, whose time buckets validate
+passes. reads_tag_views: whether its events are those of tag views, so that what purge or tag-write
+did to them matters. series_tags: the tags of its series, NO_TAG where each persistence id is one.
+entity_types: of the persistence ids, None for all.
+"""

@@ -1,0 +1,297 @@
+"""The commands that manage projections, and those that only look; `spark_apps/project.py` has them.
+
+None of them needs anything to run, and only `status` with --exact or --verify starts Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemark.application import cli
+from tidemark.application.cli import Command, Job
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.partitioning.slice_ranges import BLOCK
+from tidemark.project.definition.model import Mode
+from tidemark.project.management.clear import clear as clear_projection
+from tidemark.project.management.get_offset import get_offset as show_offset
+from tidemark.project.management.pause import set_paused
+from tidemark.project.management.set_offset import set_offset as move_offset
+from tidemark.project.management.set_offset import skip as skip_numbers
+from tidemark.project.management.show_plan import run_plan
+from tidemark.project.management.status import run_status
+from tidemark.project.planning.build import PlanOptions
+from tidemark.project.testing.new import write as write_new
+from tidemark.window import Window
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
+Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
+Name = Annotated[str, typer.Argument(metavar="PROJECTION")]
+PersistenceId = Annotated[
+    str, typer.Option("--persistence-id", metavar="ID", help="The series' persistence id.")
+]
+Tag = Annotated[
+    str | None,
+    typer.Option("--tag", metavar="TAG", help="The series' tag, if the source has several."),
+]
+
+
+def plan(
+    projection: Names = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    force: cli.Force = False,
+    max_pieces: cli.MaxPieces = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep the plan; `--plan FILE` runs exactly it."),
+    ] = None,
+    ranges: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=NUMBER_OF_SLICES // BLOCK,
+            metavar="N",
+            help="Also say how to cut the slices into N ranges with about as many events each, for"
+            " as many runs with `--slices`; starts Spark to count them.",
+            show_default="not said",
+        ),
+    ] = None,
+) -> Job:
+    """List what a run over the window would do: each piece, its reason, and how many rows it has.
+
+    Reasons are new, late, gap, restated, changed definition, forced, and unfinished. Numbers of
+    rows are what tag-write and validate counted, `?` where they did not. Nothing is written, and
+    without --ranges Spark is not started: late events are found by the run itself.
+    """
+    return Job(
+        lambda run: run_plan(
+            run,
+            Window.parse(window_start, window_end),
+            PlanOptions(projection or [], force, max_pieces=max_pieces),
+            save=save,
+            ranges=ranges,
+        ),
+        window=lambda: Window.parse(window_start, window_end),
+        dry_run=True,
+    )
+
+
+def status(
+    projection: Names = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Count what each slice is behind, with Spark.")
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Compare the number of rows of each time bucket with what was written, with Spark:"
+            " mode bucket only, the newest 10,000 time buckets, no table whose rows expire.",
+        ),
+    ] = False,
+    ranges: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=NUMBER_OF_SLICES,
+            metavar="N",
+            help="Ranges of slices that --exact shows; a power of two.",
+        ),
+    ] = 16,
+) -> Job:
+    """Say how projections stand: pieces by state, what is open and why, the lag, the oldest gap.
+
+    A piece is open if validate has passed its time bucket and the present definition has not
+    processed it. Of a rollup: what it was made from, and whether it is up to date. Spark is not
+    started, unless --exact or --verify is given, and nothing has to run.
+
+    Ends with an error for each file that cannot be used, each table that does not exist although
+    time buckets of it are done, and with --verify each table with too few or too many rows.
+    """
+    return Job(
+        lambda run: run_status(run, projection or [], exact=exact, verify=verify, ranges=ranges)
+    )
+
+
+def pause(projection: Named) -> Job:
+    """Exclude projections from every later run, until they are resumed."""
+    return Job(lambda run: set_paused(run, projection, paused=True))
+
+
+def resume(projection: Named) -> Job:
+    """Let paused projections run again; the next run takes up what was left out."""
+    return Job(lambda run: set_paused(run, projection, paused=False))
+
+
+def get_offset(
+    projection: Name,
+    persistence_id: Annotated[
+        str | None,
+        typer.Option("--persistence-id", metavar="ID", help="Show the offsets of this one."),
+    ] = None,
+    tag: Tag = None,
+    slice_number: Annotated[
+        int | None,
+        typer.Option(
+            "--slice", min=0, max=NUMBER_OF_SLICES - 1, metavar="N", help="Only this slice."
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every offset.")] = False,
+) -> Job:
+    """Show how far a projection has consumed: a persistence id's offsets, or where the slices are.
+
+    Without a persistence id: how many series have an offset, the newest and the oldest cursor.
+    """
+    return Job(
+        lambda run: show_offset(
+            run,
+            projection,
+            persistence_id=persistence_id,
+            tag=tag,
+            slice_number=slice_number,
+            everything=everything,
+        ),
+    )
+
+
+def set_offset(
+    projection: Name,
+    persistence_id: PersistenceId,
+    to: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Everything up to N counts as consumed.")
+    ],
+    tag: Tag = None,
+    expected: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Refuse it unless the offset is N.")
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Set how far a series is consumed. Forward skips events, back makes them new again.
+
+    Events that are skipped are in no result. For those that are new again, the time buckets that
+    they lie in are planned again. 0 forgets the series. Refused while a run works on the
+    projection.
+    """
+    return Job(
+        lambda run: move_offset(
+            run, projection, persistence_id, tag, to, expected=expected, apply=apply
+        ),
+        dry_run=not apply,
+    )
+
+
+def skip(
+    projection: Name,
+    persistence_id: Annotated[
+        str | None,
+        typer.Option("--persistence-id", metavar="ID", help="The series' persistence id."),
+    ] = None,
+    tag: Tag = None,
+    gaps: Annotated[
+        bool,
+        typer.Option(
+            "--gaps",
+            help="Skip the missing numbers of all series for which runs have recorded some,"
+            " instead of one number of one series.",
+        ),
+    ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --gaps: only of series that hold back a time bucket before this time, ISO"
+            " 8601 in UTC.",
+        ),
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Skip the next number of a series, whether its event is there or missing; or recorded gaps.
+
+    The event, if it is there, is quarantined and in no result. With --gaps only numbers
+    that are still missing are skipped. Refused while a run works on the projection.
+    """
+    return Job(
+        lambda run: skip_numbers(
+            run, projection, persistence_id, tag, gaps=gaps, before=before, apply=apply
+        ),
+        dry_run=not apply,
+    )
+
+
+def clear(
+    projection: Name,
+    apply: cli.Apply = False,
+) -> Job:
+    """Forget how far a projection is, so that the next run processes everything anew.
+
+    A rollup is made again by the next run.
+
+    The target is left alone; rows are replaced when their time bucket is processed. Refused while
+    a run works on the projection.
+    """
+    return Job(
+        lambda run: clear_projection(run, projection, apply=apply),
+        dry_run=not apply,
+    )
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    mode: Annotated[Mode, typer.Option(help="How its result is stored.", show_default=False)],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="keyspace.table; in mode export a directory.",
+            show_default="read_models.NAME",
+        ),
+    ] = None,
+) -> None:
+    """Write a new definition, the statement that makes its table, and a test that passes.
+
+    The files go to the projections' directory; change them as you like. Nothing is started.
+    """
+    write_new(name, mode, target, typer.echo)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "plan": plan,
+    "status": status,
+    "pause": pause,
+    "resume": resume,
+    "get-offset": get_offset,
+    "set-offset": set_offset,
+    "skip": skip,
+    "clear": clear,
+}
+"""By the name on the command line."""
+
+TOOLS: Mapping[str, Callable[..., None]] = {"new": new}
+"""By the name on the command line."""
+
+_WINDOW = "--window-start 2026-11-20 --window-end 2026-11-21"
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": [
+        f"{_WINDOW}",
+        f"--projection daily_punctuality {_WINDOW} --dry-run --show",
+        "status",
+        f"plan {_WINDOW}",
+    ],
+    "plan": [_WINDOW, f"daily_punctuality {_WINDOW} --save plan.json"],
+    "status": ["", "daily_punctuality --exact", "daily_punctuality --verify"],
+    "pause": ["daily_punctuality"],
+    "resume": ["daily_punctuality"],
+    "get-offset": ["aircraft_state", "aircraft_state --persistence-id 'aircraft|N14228'"],
+    "set-offset": ["aircraft_state --persistence-id 'aircraft|N14228' --to 7 --apply"],
+    "skip": [
+        "aircraft_state --persistence-id 'aircraft|N14228'",
+        "aircraft_state --gaps --before 2026-11-20 --apply",
+    ],
+    "clear": ["daily_punctuality", "daily_punctuality --apply"],
+    "new": ["departures_by_kind --mode bucket --target flights.departures_by_kind"],
+}
+"""Options of calls that the help of each command shows; under "" those of the application."""

@@ -1,0 +1,133 @@
+"""What a run would do, why, and about how much that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tidemark import clock
+from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import all_of
+from tidemark.partitioning import slice_ranges
+from tidemark.project.planning.build import PlanOptions, build
+from tidemark.project.planning.estimate import Estimate, Estimates
+from tidemark.project.planning.plan import ProjectionPlan
+from tidemark.project.planning.saved_plan import SavedPlan, saved_projection
+from tidemark.project.running import rollups
+from tidemark.project.sources import event_source
+from tidemark.window import Window, from_millis, iso
+
+SHOWN = 100
+"""Pieces of a projection that are listed."""
+
+
+def run_plan(
+    run: RunContext,
+    window: Window,
+    options: PlanOptions,
+    *,
+    save: Path | None = None,
+    ranges: int | None = None,
+) -> Outcome:
+    """List what a run would do, why, and about how many rows it would read.
+
+    Spark is started only to count events for `ranges`.
+
+    Late events are found by the run itself and may reopen further time buckets.
+
+    Args:
+        run: the context of the run.
+        window: whole time buckets that are over.
+        options: as of a run.
+        save: keep the plan in this file.
+        ranges: also say how to cut the slices into that many ranges with about as many events each.
+
+    Raises:
+        InvalidInput: the window cannot be used, a projection is unknown, or the file cannot be
+            written.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+    """
+    built = build(run, window, options)
+    plans, lines = built.projections, list(built.left_out)
+    estimates = Estimates.read(run, {bucket for plan in plans for bucket in plan.time_buckets})
+    for plan in plans:
+        lines += _lines(plan, estimates)
+        if ranges is not None and plan.definition.mode.is_by_persistence_id:
+            lines += _ranges(run, plan, ranges)
+    if not lines and not built.errors and built.definitions:
+        lines = [f"every {run.settings.bucket_size} bucket is done"]
+    planned = {plan.definition.name for plan in plans}
+    lines += [rollups.line(run, rollup, planned) for rollup in built.rollups]
+    is_due = any(rollups.is_due(run, rollup, planned) for rollup in built.rollups)
+    saved_projections = [saved_projection(run, plan) for plan in plans]
+    is_to_save = bool(plans) and not built.errors
+    if save is not None and is_to_save:
+        SavedPlan(
+            run.settings.journal_keyspace,
+            iso(window.start),
+            iso(window.end),
+            options.force,
+            iso(clock.now().replace(microsecond=0)),
+            saved_projections,
+        ).save(save)
+        lines.append(f"saved; `project.py --plan {save}` runs exactly this")
+    if save is not None and not is_to_save:
+        why = "a projection cannot be planned" if built.errors else "there is nothing to do"
+        lines.append(f"{why}, so {save} is not written")
+    state = RunState.PLANNED if plans or is_due else RunState.NOTHING
+    return Outcome(
+        RunState.FAILED if built.errors else state,
+        built.pieces,
+        {"rows_estimated": sum(_estimate(plan, estimates).rows for plan in plans)},
+        lines,
+        all_of(built.errors),
+        {"projections": [_details(plan, estimates) for plan in plans]} if plans else {},
+    )
+
+
+def _estimate(plan: ProjectionPlan, estimates: Estimates) -> Estimate:
+    return estimates.of(plan.time_buckets, is_by_tag=plan.definition.source.reads_tag_views)
+
+
+def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
+    name, is_by_tag = plan.definition.name, plan.definition.source.reads_tag_views
+    reasons = Counter(str(piece.reason) for piece in plan.pieces)
+    parts = [f"{number:,} {reason}" for reason, number in sorted(reasons.items())]
+    parts += [f"{len(plan.postponed):,} left for later runs"] if plan.postponed else []
+    summary = f"{name}: {', '.join(parts)}; {_estimate(plan, estimates)}, by the ledger"
+    listed = [
+        f"{name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}, "
+        + (
+            f"held: {plan.waits_for}"
+            if piece.time_bucket in plan.held
+            else str(estimates.of([piece.time_bucket], is_by_tag=is_by_tag))
+        )
+        for piece in list(plan.pieces)[:SHOWN]
+    ]
+    more = len(plan.pieces) - len(listed)
+    return [summary, *listed, *([f"{name}: {more:,} more, see --save"] if more else [])]
+
+
+def _ranges(run: RunContext, plan: ProjectionPlan, ranges: int) -> list[str]:
+    """Return the option of each run, for as many runs as may work at the same time."""
+    events = event_source(run, plan.definition).events_by_slice(plan.time_buckets)
+    cut = slice_ranges.cut(events, slice_ranges.ALL, ranges)
+    numbers = (sum(events.get(slice_nr, 0) for slice_nr in range(r.first, r.last + 1)) for r in cut)
+    return [
+        f"{plan.definition.name}: --slices {slice_ranges.text(slice_range)}: {number:,} events"
+        for slice_range, number in zip(cut, numbers, strict=True)
+    ]
+
+
+def _details(plan: ProjectionPlan, estimates: Estimates) -> Mapping[str, Any]:
+    estimate = _estimate(plan, estimates)
+    return {
+        "name": plan.definition.name,
+        "reasons": Counter(str(piece.reason) for piece in plan.pieces),
+        "held": len(plan.held),
+        "postponed": len(plan.postponed),
+        "rows_estimated": estimate.rows,
+        "pieces_without_estimate": estimate.unknown,
+    }

@@ -1,0 +1,54 @@
+"""At most so many time buckets in one run; the rest stays planned in the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidemark.ledger.pieces import Piece, Pieces, Reason
+from tidemark.project.planning.plan import ProjectionPlan
+
+
+def limit_pieces(plan: ProjectionPlan, most: int) -> ProjectionPlan:
+    """Keep the oldest pieces, at most `most`; those that wait for validate are not counted.
+
+    Pieces of a changed definition come after the others, and after them those with a gap, those
+    tried least first: should the gap never close, they must not keep a run from what is new. No
+    I/O.
+    """
+    ready = plan.ready
+    if len(ready) <= most:
+        return plan
+    chosen = {piece.time_bucket for piece in sorted(ready, key=_turn)[:most]}
+    kept = chosen | plan.held
+    return replace(
+        plan,
+        pieces=[piece for piece in plan.pieces if piece.time_bucket in kept],
+        postponed=[
+            *plan.postponed,
+            *(piece for piece in ready if piece.time_bucket not in chosen),
+        ],
+    )
+
+
+def postpone(plan: ProjectionPlan, pieces_ledger: Pieces, owner: str) -> None:
+    """Write in the ledger what was left out, for the next run whose window ends after it.
+
+    Raises:
+        LockLost: another run has started one of these pieces.
+    """
+    never_begun = (Reason.NEW, Reason.HISTORY)
+    pieces_ledger.note(piece for piece in plan.postponed if piece.reason in never_begun)
+    # The next plan finds those of `changed` anew.
+    again = [
+        piece
+        for piece in plan.postponed
+        if piece.reason is Reason.FORCED
+        or (piece.reason is Reason.CHANGED and piece.time_bucket not in plan.changed)
+    ]
+    pieces_ledger.restate(again, owner=owner)
+
+
+def _turn(piece: Piece) -> tuple[bool, bool, int, int]:
+    has_gap = piece.reason is Reason.GAP
+    is_changed = piece.reason is Reason.CHANGED
+    return has_gap, is_changed, piece.attempt if has_gap else 0, piece.time_bucket

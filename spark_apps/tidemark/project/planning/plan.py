@@ -1,0 +1,322 @@
+"""What a run will do of one projection, decided without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+
+from tidemark import clock
+from tidemark.cassandra.schema import default_time_to_live
+from tidemark.context import RunContext
+from tidemark.errors import HistoryPurged
+from tidemark.ledger import applications
+from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.purged import emptied_buckets, removed
+from tidemark.partitioning import keys, slice_ranges
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import Slicing
+from tidemark.partitioning.time_buckets import TimeBuckets
+from tidemark.project.definition.model import Definition
+from tidemark.project.definition.source import KafkaJournal
+from tidemark.project.planning import history, live_release, source_check, target_check
+from tidemark.replicate.progress import replicated_to
+from tidemark.settings import Settings
+from tidemark.text import counted
+from tidemark.window import Window, from_millis, iso, to_millis
+
+APPLICATION = applications.PROJECT
+
+
+@dataclass(frozen=True)
+class ProjectionPlan:
+    """The pieces of one projection that a run will process, or keep waiting. No I/O.
+
+    Attributes:
+        definition: the projection.
+        pieces: what is to do, and what is held.
+        held: the time buckets of the pieces that wait for what their source waits for.
+        done: time buckets before `end` that are done, by whatever definition; those to process
+            again are among them.
+        first: the projection's first time bucket; it does not process older events.
+        known_from: the first time bucket of earlier plans: older events may count as consumed, and
+            were not processed; None if there are none.
+        truncated_from: a series that is met for the first time, and whose first event is in this
+            time bucket or a later one, may have lost all events before it to purge or a TTL; None
+            if no series can have.
+        end: the end of the window; like the others epoch milliseconds.
+        slicing: the slices to process; None for whole time buckets.
+        postponed: what is to do, but is left to later runs.
+        purged: the errors of time buckets to process whose tag views purge has deleted.
+        changed: time buckets that another definition has done, and that this one replaces.
+    """
+
+    definition: Definition
+    pieces: Sequence[Piece]
+    held: frozenset[int]
+    done: Set[int]
+    first: int
+    truncated_from: int | None
+    end: int
+    known_from: int | None = None
+    slicing: Slicing | None = None
+    postponed: Sequence[Piece] = ()
+    purged: Mapping[int, HistoryPurged] = field(default_factory=dict)
+    changed: Set[int] = frozenset()
+
+    @property
+    def slices(self) -> SliceRange:
+        """The slices whose events are read."""
+        return slice_ranges.ALL if self.slicing is None else self.slicing.slices
+
+    @property
+    def waits_for(self) -> str:
+        """Why the pieces in `held` are held, for people."""
+        return self.definition.source.waits_for
+
+    @property
+    def ready(self) -> list[Piece]:
+        """The pieces to process, oldest first."""
+        return [piece for piece in self.pieces if piece.time_bucket not in self.held]
+
+    @property
+    def time_buckets(self) -> list[int]:
+        """The time buckets to process, ascending."""
+        return [piece.time_bucket for piece in self.ready]
+
+    @property
+    def purged_to_process(self) -> dict[int, HistoryPurged]:
+        """The time buckets to process whose tag views purge has deleted, each with its error."""
+        return {
+            bucket: self.purged[bucket] for bucket in self.time_buckets if bucket in self.purged
+        }
+
+    def lines(self) -> list[str]:
+        """Describe each piece for people: why it is in the plan, and whether it is held."""
+        return [
+            f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
+            f"  {piece.reason}"
+            + (f", slices {slice_ranges.text(self.slices)}" if self.slicing is not None else "")
+            + (", purged" if piece.time_bucket in self.purged else "")
+            + (f", held: {self.waits_for}" if piece.time_bucket in self.held else "")
+            for piece in self.pieces
+        ]
+
+
+def ledger(run: RunContext, definition: Definition) -> Pieces:
+    """Return the ledger of one projection on one journal: a piece for each time bucket."""
+    return Pieces.of(
+        run.control,
+        run.settings,
+        APPLICATION,
+        definition.subject(run.settings.journal_keyspace),
+        definition.fingerprint,
+    )
+
+
+def plan(run: RunContext, definition: Definition, window: Window, *, force: bool) -> ProjectionPlan:
+    """Plan the projection's pieces in the window, and older ones left unfinished or never begun.
+
+    Never begun are those that `ready_buckets` has between the projection's first piece and the
+    window: their schedule was missed. A projection that has not begun begins with all the history
+    that there is before the window (`history`); a blue/green version begins where the live one did.
+
+    If a definition was changed whose mode replaces time buckets, all that are done are done again,
+    the oldest first.
+
+    A piece is held until its time bucket is ready. `force` runs the pieces of the window before
+    they are ready, and again if they are done.
+
+    Raises:
+        SchemaMismatch, InvalidInput: as `source_check.require` and `target_check.require` raise
+            them.
+        DefinitionError: a projection of mode upsert or append changed without a higher version;
+            `from` does not begin a time bucket.
+    """
+    settings = run.settings
+    source_check.require(run, definition)
+    pieces_ledger = ledger(run, definition)
+    standing = pieces_ledger.standing()
+    target_check.require(run, definition, standing, force=force)
+    if definition.mode.is_versioned:
+        _require_new_version(definition, standing)
+    begin = history.begin_of(definition, settings.bucket_size)
+    in_window = [bucket for bucket in window.buckets(settings.bucket_size) if bucket >= begin]
+    end = to_millis(window.end)
+    if not in_window:
+        return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, None, end)
+    known = standing.known.within(history.ALL, end)
+    former = live_release.inherited(run.control, settings, definition)
+    older = () if former else history.find(run, definition, standing, in_window[0])
+    first = (known | in_window | older | former.within(history.ALL, end)).ranges[0][0]
+    passed_by = ready_buckets(run, definition, first, end)
+    changed = _changed(run, definition, standing, begin, end)
+    scheduled = pieces_ledger.schedule(
+        Window(from_millis(in_window[0]), window.end),
+        most=settings.catch_up_buckets,
+        force=force,
+        since=former,
+        ready=passed_by,
+        history=[bucket for bucket in older if bucket not in known],
+        changed=list(islice(changed, settings.catch_up_buckets)),
+    )
+    ready = passed_by | (set(in_window) if force else set())
+    buckets = [piece.time_bucket for piece in scheduled.pieces]
+    return ProjectionPlan(
+        definition,
+        scheduled.pieces,
+        held=frozenset(bucket for bucket in buckets if bucket not in ready),
+        done=standing.done.within(history.ALL, end),
+        first=first,
+        truncated_from=_truncated_from(run, definition, first, passed_by),
+        end=end,
+        known_from=standing.known.first,
+        postponed=scheduled.postponed,
+        purged=purged_buckets(
+            run,
+            definition,
+            [planned_bucket for planned_bucket in buckets if planned_bucket in ready],
+        ),
+        changed=changed,
+    )
+
+
+def _changed(
+    run: RunContext, definition: Definition, standing: Standing, begin: int, end: int
+) -> TimeBuckets:
+    """Find the time buckets of a changed definition that have to be made again.
+
+    Other modes have a version in each row: what no run processes keeps its old rows. What purge
+    has deleted of the tag views cannot be made again.
+    """
+    if not definition.mode.replaces_buckets:
+        return TimeBuckets([], run.settings.bucket_size.milliseconds)
+    changed = standing.done.within(begin, end) - standing.done_by(definition.fingerprint)
+    return changed - purged_buckets(run, definition, changed).keys()
+
+
+def _truncated_from(
+    run: RunContext, definition: Definition, first: int, ready: TimeBuckets
+) -> int | None:
+    """Return `ProjectionPlan.truncated_from`.
+
+    Where events expire, those that are there and older than the TTL were written without one, and
+    so was what came before them. Nothing has expired of a journal whose oldest time bucket is
+    younger than the TTL.
+    """
+    settings, now = run.settings, to_millis(clock.now())
+    if definition.source.reads_tag_views:
+        span = removed(run.control, settings, now).span()
+        return history.ALL if span is not None and span[0] < first else None
+    keyspace, _, name = definition.source.table(settings).partition(".")
+    ttl = default_time_to_live(run.control, keyspace, name)
+    if not ttl:
+        return None
+    expired_before = keys.time_bucket(now - ttl * 1000, settings.bucket_size)
+    oldest = first if ready.first is None else min(first, ready.first)
+    return expired_before if oldest < expired_before else None
+
+
+def purged_buckets(
+    run: RunContext, definition: Definition, time_buckets: Collection[int]
+) -> dict[int, HistoryPurged]:
+    """Find the time buckets whose tag views were purged and not written again, each with its error.
+
+    They read as empty: the result would be replaced by nothing, or never be made.
+    """
+    if not (definition.source.reads_tag_views and time_buckets):
+        return {}
+    gone = emptied_buckets(run.control, run.settings)
+    error = HistoryPurged(
+        "its tag views were deleted by purge",
+        where=definition.name,
+        do="write them again with tag_write.py --force, or go on without with --accept-purged",
+    )
+    return {bucket: error for bucket in time_buckets if bucket in gone}
+
+
+def require_rows(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> None:
+    """Refuse to plan emptied time buckets again.
+
+    Raises:
+        HistoryPurged: the tag views of one of them were purged and not written again.
+    """
+    if gone := purged_buckets(run, definition, time_buckets):
+        raise HistoryPurged(
+            f"projection {definition.name} would process {counted(len(gone), 'time bucket')} whose"
+            f" tag views purge has deleted, the first is {from_millis(min(gone)):%Y-%m-%d %H:%M}",
+            where=str(definition.file),
+            do="leave them out of the window, or write them again with tag_write.py --force",
+        )
+
+
+def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> TimeBuckets:
+    """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
+
+    Those of a Pekko journal may when validate is done with them; older and younger ones are
+    returned as well. Those of kafka-journal, which nothing validates, may when they are
+    replicated; of a foreign replicator, when they ended longer ago than the delay.
+    """
+    source = definition.source
+    if not isinstance(source, KafkaJournal):
+        return validated_buckets(run, run.settings)
+    at = replicated_to.read(run, source.topic)
+    delay = timedelta(seconds=run.settings.kafka_journal_delay)
+    until = clock.now() - delay if at is None else at
+    return ended_buckets(run.settings, first, end, to_millis(until))
+
+
+def ended_buckets(settings: Settings, first: int, end: int, until: int) -> TimeBuckets:
+    """Return the time buckets from `first` to `end` that have ended by a time; all epoch ms."""
+    size = settings.bucket_size.milliseconds
+    newest = until - size
+    ended = range(first, min(end, newest + 1), size)
+    return TimeBuckets([(ended.start, ended[-1] + size)] if ended else [], size)
+
+
+def failed_since(run: RunContext, window: Window, definitions: Sequence[Definition]) -> list[str]:
+    """Return a line if validate has failed time buckets of the window; what is there stays.
+
+    A projection that had processed them before shows nothing of it otherwise.
+    """
+    if not any(definition.source.reads_journal for definition in definitions):
+        return []
+    ledger_of_validate = Pieces.of(run.control, run.settings, applications.VALIDATE)
+    entries = ledger_of_validate.entries(to_millis(window.start), to_millis(window.end))
+    failed = [entry for entry in entries if entry.state is State.FAILED]
+    if not failed:
+        return []
+    first = iso(from_millis(min(entry.time_bucket for entry in failed)))
+    return [
+        f"validate has failed {counted(len(failed), 'time bucket')} of the window, the first is"
+        f" {first}: read models that had processed them before are as they were"
+    ]
+
+
+def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
+    """Read the time buckets that validate is done with."""
+    return Pieces.of(run.control, settings, applications.VALIDATE).done()
+
+
+def _require_new_version(definition: Definition, standing: Standing) -> None:
+    """Require a new version of a changed definition: it decides between two rows of an event."""
+    used = standing.versions | {
+        entry.definition_version
+        for entry in standing.open_rows
+        # What a gap holds was processed and has counts, what waits for validate was not.
+        if entry.definition_version and (entry.state is not State.HELD or entry.counts)
+    }
+    highest = max((int(version.split("-")[0]) for version in used), default=0)
+    is_changed = any(
+        version != definition.fingerprint and int(version.split("-")[0]) >= definition.version
+        for version in used
+    )
+    if is_changed:
+        raise definition.error(
+            f"{definition.name} has changed, but version {highest} was used before",
+            f"write version {highest + 1}, so that its rows replace those of the old definition;"
+            " rows that it no longer has need `release: blue-green`",
+            definition.header_lines["version"],
+        )

@@ -1,0 +1,103 @@
+"""The commands `quarantine list`, `retry` and `discard`; `spark_apps/project.py` has them.
+
+None of them needs anything to run, and none starts Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from tidemark.application import cli
+from tidemark.application.cli import Command, Job
+from tidemark.project.management.commands import Name, Names
+from tidemark.project.quarantine.choice import Choice
+from tidemark.project.quarantine.discard import discard as discard_events
+from tidemark.project.quarantine.listing import list_events
+from tidemark.project.quarantine.retry import retry as retry_events
+
+OnlyPersistenceId = Annotated[
+    str | None,
+    typer.Option("--persistence-id", metavar="ID", help="Only events of this persistence id."),
+]
+SequenceNr = Annotated[
+    int | None,
+    typer.Option(
+        "--sequence-nr", min=1, metavar="N", help="Only the event of the id with this number."
+    ),
+]
+
+
+def list_quarantined(
+    projection: Names = None,
+    persistence_id: OnlyPersistenceId = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Events shown of each projection.")
+    ] = 100,
+) -> Job:
+    """List events that projections could not process: which, when, why, and by which version."""
+    return Job(
+        lambda run: list_events(run, projection or [], persistence_id=persistence_id, limit=limit)
+    )
+
+
+def retry(
+    projection: Name,
+    persistence_id: OnlyPersistenceId = None,
+    sequence_nr: SequenceNr = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Let the next run process quarantined events again, once their cause is corrected.
+
+    The time buckets of the events are planned again; of mode fold the states of their persistence
+    ids are computed again. What can be processed then leaves quarantine. Refused while a run works
+    on the projection.
+    """
+    choice = Choice(persistence_id, sequence_nr)
+    return Job(lambda run: retry_events(run, projection, choice, apply=apply), dry_run=not apply)
+
+
+def discard(
+    projection: Name,
+    reason: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="Why; kept in the table audit.", show_default=False),
+    ],
+    persistence_id: OnlyPersistenceId = None,
+    sequence_nr: SequenceNr = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete quarantined events that nobody will process; the journal keeps them.
+
+    They stay consumed and in no result. Refused while a run works on the projection.
+    """
+    choice = Choice(persistence_id, sequence_nr)
+    return Job(
+        lambda run: discard_events(run, projection, choice, reason, apply=apply),
+        dry_run=not apply,
+    )
+
+
+COMMANDS: Mapping[str, Command] = {
+    "quarantine list": list_quarantined,
+    "quarantine retry": retry,
+    "quarantine discard": discard,
+}
+"""By the name on the command line."""
+
+GROUPS: Mapping[str, str] = {
+    "quarantine": "Events that projections could not process: list, retry or discard them."
+}
+"""Texts for the help of the first words of commands of two words."""
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "quarantine list": ["", "aircraft_state --persistence-id 'aircraft|N14228'"],
+    "quarantine retry": [
+        "aircraft_state",
+        "aircraft_state --persistence-id 'aircraft|N14228' --sequence-nr 7 --apply",
+    ],
+    "quarantine discard": ["aircraft_state --reason 'a test of the actors' --apply"],
+}
+"""Options of calls that the help of each command shows."""

@@ -1,0 +1,99 @@
+"""Making a rollup: the SELECT is applied to the read model, and the rows that differ are written.
+
+The order of the steps is a promise: the state of the source is read first, then its rows; rows that
+differ are written, rows that are not in the result are deleted, and the state of the source is
+recorded last. The next run repeats a run that was killed between two steps, with the same result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.project.analysis import analyze
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.definition.catalog import Rollup
+from tidemark.project.offset_store import rolled_up
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning.lock import lock_of
+from tidemark.project.rollups import standing
+from tidemark.project.transformation import result_checks
+from tidemark.project.writing import write as modes
+from tidemark.project.writing.mode import Counted, WriteRequest
+from tidemark.project.writing.target import require_target
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a run did of a rollup.
+
+    Attributes:
+        table: `keyspace.table` that was read.
+        stored: the rows that were written and deleted, and the warnings of checks.
+    """
+
+    table: str
+    stored: Counted
+
+
+def analyzed(run: RunContext, rollup: Rollup, table: str) -> AnalyzedDefinition:
+    """Check a rollup's SELECT and checks against the columns of its source's table.
+
+    Raises:
+        DefinitionError: Spark does not accept them.
+    """
+    columns = _rows(run, table).schema
+    checked = analyze.analyze_rollup(run.spark, rollup.definition, columns)
+    result_checks.analyze(run.spark, checked)
+    return checked
+
+
+def result(run: RunContext, checked: AnalyzedDefinition, table: str) -> DataFrame:
+    """Return what a rollup makes of a read model."""
+    return analyze.apply(checked, _rows(run, table))
+
+
+def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> Made | None:
+    """Bring a rollup up to date; None if it is, or if its source has processed nothing.
+
+    Args:
+        run: the context of the run.
+        rollup: the projection.
+        force: make it also if it is up to date.
+
+    Raises:
+        LockHeld: another run works on it.
+        LockLost: our own lock ran out while we worked.
+        DefinitionError, SchemaMismatch: the SELECT, the source or the target cannot be used.
+        WrongData: a blocking check fails.
+        TidemarkError: the rows cannot be stored under the target's key.
+    """
+    definition = rollup.definition
+    now = standing.read(run, rollup)
+    standing.require_tables(run, rollup, now)
+    if now.present is None or not (now.reason or force):
+        return None
+    with lock_of(run, definition) as locks:
+        # Another run may have made it since.
+        before = standing.read(run, rollup)
+        source = before.present
+        if source is None or not (before.reason or force):
+            return None
+        run.say(f"{definition.name}: reading {source.table}")
+        checked = analyzed(run, rollup, source.table)
+        require_target(run.control, checked)
+        store = OffsetStore.of(run, definition)
+        request = WriteRequest(run, locks, store, ())
+        stored = modes.write(request, result(run, checked, source.table), lambda: None)
+        locks.check()
+        rolled_up.note(store, source)
+    return Made(source.table, stored)
+
+
+def _rows(run: RunContext, table: str) -> DataFrame:
+    keyspace, _, name = table.partition(".")
+    columns = run.control.table_columns(keyspace, name) or {}
+    return connector.read(run.spark, keyspace, name, *columns)

@@ -1,0 +1,281 @@
+"""The pipeline of a projection: the steps of a batch, in the order of its writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.context import RunContext
+from tidemark.ledger.claim import Claim
+from tidemark.ledger.pieces import State
+from tidemark.project.acceptance import rule
+from tidemark.project.acceptance.accept import Acceptance, AcceptedEvents
+from tidemark.project.analysis import analyze
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.definition.model import Definition, Mode
+from tidemark.project.offset_store import bucket_origin, consumption, missing_numbers
+from tidemark.project.offset_store.bucket_origin import Made
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning.batch import Batch
+from tidemark.project.running.outcome import BatchOutcome, BatchSize
+from tidemark.project.running.reconcile_guard import Watch
+from tidemark.project.transformation import failing_events, transform
+from tidemark.project.transformation.filled_fields import FilledFields
+from tidemark.project.transformation.result import BatchEvents, Result
+from tidemark.project.writing import dead_letters
+from tidemark.project.writing import write as modes
+from tidemark.project.writing.mode import Counted, WriteRequest
+from tidemark.spark.read_once import kept_once
+from tidemark.spark.row_errors import is_of_rows
+from tidemark.text import counted
+
+
+@dataclass
+class _Counts:
+    """What was read of each time bucket, and what became of it."""
+
+    by_bucket: dict[int, dict[str, int]]
+    size: BatchSize
+    quarantined: int
+    fields: FilledFields
+
+    @classmethod
+    def of(cls, decoded: DataFrame) -> Self:
+        """Count the events as `transform.decode` makes them."""
+        rows = transform.counts_by_bucket(decoded).collect()  # a row for each bucket
+        by_bucket = {
+            row.time_bucket: {"events_read": row.events_read, "quarantined": row.quarantined}
+            for row in rows
+        }
+        number, size = sum(row.events_read for row in rows), sum(row.bytes_read for row in rows)
+        quarantined = sum(row.quarantined for row in rows)
+        return cls(by_bucket, BatchSize(number, size), quarantined, FilledFields.of(rows))
+
+    def add_quarantined(self, unprocessed: DataFrame) -> None:
+        """Count the events that the user's code raised for."""
+        for row in unprocessed.groupBy("time_bucket").count().collect():
+            self.quarantined += row["count"]
+            # Those of a history lie in buckets that this run does not process.
+            if row.time_bucket in self.by_bucket:
+                self.by_bucket[row.time_bucket]["quarantined"] += row["count"]
+
+    def add(self, time_buckets: list[int], counts: Mapping[int, Mapping[str, int]]) -> None:
+        """Add counts of some time buckets under their own names."""
+        for bucket in time_buckets:
+            self.by_bucket.setdefault(bucket, {}).update(counts.get(bucket, {}))
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The steps of one projection over the batches that a run has claimed.
+
+    Attributes:
+        run: the context of the run.
+        claimed: the pieces; checked before each kind of write.
+        analyzed: the definition.
+        acceptance: what decides which events are processed.
+    """
+
+    run: RunContext
+    claimed: Claim
+    analyzed: AnalyzedDefinition
+    acceptance: Acceptance
+
+    def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
+        """Process a batch from its first read to the ledger.
+
+        Data comes before offsets, offsets before the ledger: whatever is cut off between two
+        writes is done again by the next run with the same rows.
+
+        Args:
+            batch: what to process.
+            reopened: is filled with the done time buckets that late events reopen, so that they
+                are known if this fails.
+        """
+        self._say(f"reading the events of {counted(len(batch.pieces), 'bucket')}")
+        watch = Watch.begin(self.run, self._definition)
+        with ExitStack() as in_memory:
+            accepted = self.acceptance.accept(batch, self.claimed, in_memory)
+            reopened.update(set(accepted.time_buckets) - batch.planned)
+            decoded = self._decode(accepted, in_memory)
+            counts = _Counts.of(decoded)
+            if counts.quarantined:
+                self._quarantine(transform.unreadable(decoded), counts)
+            result = self._transform(decoded, accepted, counts, in_memory)
+            watch.require_undisturbed()
+            result, stored = self._store_result(result, decoded, accepted, counts)
+            self._release(decoded, result, accepted)
+            self._write_offsets(decoded, accepted)
+            self._note_made(accepted, counts, is_sure=True)
+            self._write_missing(batch, accepted)
+        self._finish(accepted, counts)
+        return _outcome(accepted, counts, stored)
+
+    @property
+    def _definition(self) -> Definition:
+        return self.analyzed.definition
+
+    @property
+    def _store(self) -> OffsetStore:
+        return self.acceptance.store
+
+    def _decode(self, accepted: AcceptedEvents, in_memory: ExitStack) -> DataFrame:
+        distinct = transform.single_events if accepted.is_single else transform.distinct_events
+        decoded = kept_once(
+            transform.decode(distinct(accepted.rows), self.analyzed.event, self.analyzed.decoders)
+        )
+        in_memory.callback(decoded.unpersist)
+        return decoded
+
+    def _transform(
+        self, decoded: DataFrame, accepted: AcceptedEvents, counts: _Counts, in_memory: ExitStack
+    ) -> Result:
+        """Make the result; events that the user's code raises for are quarantined and counted."""
+        result = modes.MODES[self._definition.mode].transform(
+            BatchEvents(
+                self.run,
+                self._store,
+                self.analyzed,
+                decoded,
+                accepted,
+                self.acceptance.policy.accept_purged,
+            )
+        )
+        for frame in result.cached:
+            in_memory.callback(frame.unpersist)
+        if result.unprocessed is not None:
+            counts.add_quarantined(result.unprocessed)
+            if not result.unprocessed.isEmpty():
+                self._quarantine(result.unprocessed, counts)
+        return result
+
+    def _quarantine(self, letters: DataFrame, counts: _Counts) -> None:
+        dead_letters.quarantine_events(letters, self.run, self.claimed, self._definition)
+        dead_letters.require_allowed(letters, counts.by_bucket, self._definition)
+
+    def _store_result(
+        self, result: Result, decoded: DataFrame, accepted: AcceptedEvents, counts: _Counts
+    ) -> tuple[Result, Counted]:
+        """Store the result; if single events make it fail, without them, as on-error says.
+
+        Rows are checked as a whole before the first is written.
+        """
+        try:
+            return result, self._write(result, accepted, counts)
+        except Exception as error:
+            self.claimed.check()
+            if self._definition.mode is Mode.FOLD or not is_of_rows(error):
+                raise
+            self._say("looking for the events that fail")
+            causes = failing_events.find(self.analyzed, transform.readable(decoded))
+            if not causes:
+                raise
+        failures = failing_events.failures(causes, decoded)
+        events = transform.distinct_events(accepted.rows)
+        letters = transform.unprocessed(events, failures).localCheckpoint()
+        counts.add_quarantined(letters)
+        self._quarantine(letters, counts)
+        others = decoded.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
+        rows = analyze.apply(self.analyzed, transform.readable(others))
+        result = Result(rows, letters, transform.processed(others))
+        return result, self._write(result, accepted, counts)
+
+    def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
+        """Store the result; adds rows_written to the counts of each bucket if they are known."""
+        self._say(f"writing {self._definition.target}")
+        request = WriteRequest(self.run, self.claimed, self._store, accepted.made_again)
+        stored = modes.write(request, result.rows, partial(self._note_made, accepted, counts))
+        if stored.by_bucket is not None:
+            rows = {bucket: stored.by_bucket.get(bucket, 0) for bucket in accepted.made_again}
+            written = {bucket: {"rows_written": number} for bucket, number in rows.items()}
+            counts.add(accepted.made_again, written)
+        return stored
+
+    def _note_made(
+        self, accepted: AcceptedEvents, counts: _Counts, *, is_sure: bool = False
+    ) -> None:
+        """Note before the result what it is made from; again when the offsets are written."""
+        if not self._definition.mode.replaces_buckets:
+            return
+        self.claimed.check()
+        made = {}
+        for bucket in accepted.made_again:
+            read = counts.by_bucket.get(bucket, {}).get("events_read", 0)
+            new = accepted.counts.get(bucket, {}).get("accepted", 0)
+            made[bucket] = (
+                Made(read, 0, self._definition.fingerprint) if is_sure else Made(read, new, "")
+            )
+        bucket_origin.note(self._store, made)
+
+    def _write_offsets(self, decoded: DataFrame, accepted: AcceptedEvents) -> None:
+        self._say("writing the offsets")
+        now = clock.now()
+        newest = {row.slice: row.epoch_ms for row in transform.newest_by_slice(decoded).collect()}
+        self.claimed.check()
+        consumption.write_offsets(self._store, rule.offset_rows(accepted.reached), now)
+        self.claimed.check()
+        self._store.advance_cursors(newest, now)
+
+    def _first_tried(self) -> set[int]:
+        """Return the time buckets that no earlier run has begun."""
+        return {piece.time_bucket for piece in self.claimed.pieces if piece.attempt == 1}
+
+    def _release(self, decoded: DataFrame, result: Result, accepted: AcceptedEvents) -> None:
+        """Let events leave quarantine that could be processed now.
+
+        It comes after the result, and before the offsets: what is cut off here is done again, and
+        what was consumed may not be read again.
+        """
+        definition = self._definition
+        # Another version may have quarantined what a blue/green one meets for the first time.
+        new = set() if definition.is_blue_green else self._first_tried()
+        if result.processed is None and new.issuperset(accepted.made_again):
+            return
+        processed = transform.processed(decoded) if result.processed is None else result.processed
+        if new:
+            processed = processed.where(~F.col("time_bucket").isin(*new))
+        dead_letters.release_processed(processed, self.run, self.claimed, definition)
+
+    def _write_missing(self, batch: Batch, accepted: AcceptedEvents) -> None:
+        new = self._first_tried()
+        former = [bucket for bucket in accepted.time_buckets if bucket not in new]
+        self.claimed.check()
+        missing_numbers.replace(self._store, batch.slices, former, accepted.missing)
+
+    def _finish(self, accepted: AcceptedEvents, counts: _Counts) -> None:
+        """Tell the ledger, last of all."""
+        counts.add([*accepted.time_buckets], accepted.counts)
+        for bucket, gap in accepted.gaps.items():
+            self.claimed.finish_some({bucket}, State.HELD, counts.by_bucket, gap)
+        whole = set(accepted.time_buckets) - set(accepted.gaps)
+        self.claimed.finish_some(whole, State.DONE, counts.by_bucket)
+
+    def _say(self, text: str) -> None:
+        self.run.say(f"{self._definition.name}: {text}")
+
+
+def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> BatchOutcome:
+    totals = {
+        "events_read": counts.size.rows,
+        "quarantined": counts.quarantined,
+        **accepted.totals,
+        "rows_written": stored.rows,
+        "rows_deleted": stored.deleted,
+    }
+    return BatchOutcome(
+        counts.by_bucket,
+        totals,
+        accepted.gaps,
+        accepted.beyond,
+        accepted.warnings,
+        stored.warnings,
+        counts.size,
+        counts.fields,
+    )

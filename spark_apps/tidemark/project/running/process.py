@@ -1,0 +1,104 @@
+"""One projection in a run: its pieces from claim to ledger, batch by batch."""
+
+from __future__ import annotations
+
+from tidemark.context import RunContext
+from tidemark.ledger.claim import Claim, claim
+from tidemark.ledger.pieces import State
+from tidemark.project.acceptance.accept import Acceptance, Policy
+from tidemark.project.acceptance.whole_buckets import BucketsLost
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning.batch import Batch
+from tidemark.project.planning.limit import postpone
+from tidemark.project.planning.lock import resource_of
+from tidemark.project.planning.plan import ProjectionPlan, ledger
+from tidemark.project.running.batches import Batches
+from tidemark.project.running.bisection import Bisection, leave_out, require_done
+from tidemark.project.running.outcome import ProjectionOutcome
+from tidemark.project.running.pipeline import Pipeline
+from tidemark.project.sources import event_source
+
+
+def process(
+    run: RunContext,
+    plan: ProjectionPlan,
+    analyzed: AnalyzedDefinition | None,
+    policy: Policy,
+    outcome: ProjectionOutcome,
+) -> None:
+    """Record the held pieces, do the others and those that turn out to be late, batch by batch.
+
+    Args:
+        run: the context of the run.
+        plan: of the projection.
+        analyzed: its definition; None if all of its pieces are held.
+        policy: what to do about events that are missing. If it is strict all is one batch:
+            nothing is written before the last gap is known.
+        outcome: is filled batch by batch, so that it is known if a later one fails.
+
+    Raises:
+        LockHeld: another run works on this projection.
+        LockLost: our own lock ran out while we worked.
+        HistoryPurged: events were deleted before they were consumed.
+        WrongData: the policy is strict and there is a gap, or a blocking check fails.
+        TidemarkError: some pieces failed, the others are done: a blocking check fails, the result
+            contradicts the rules of the projection's mode, the user's code raises, or an event
+            cannot be read or folded and on-error is fail.
+    """
+    pieces_ledger = ledger(run, plan.definition)
+    with claim(
+        run,
+        pieces_ledger,
+        plan.pieces,
+        resource=resource_of(run, plan.definition),
+        by_day=False,
+    ) as claimed:
+        postpone(plan, pieces_ledger, run.owner)
+        if plan.held:
+            claimed.finish_some(set(plan.held), State.HELD, {}, plan.waits_for)
+        if analyzed is not None:
+            batch = Batch.whole(plan)
+            if not policy.accept_purged:
+                batch = _without_purged(claimed, batch, policy, outcome)
+            if batch.pieces:
+                process_claimed(run, claimed, batch, analyzed, policy, outcome)
+    require_done(plan, outcome)
+
+
+def process_claimed(
+    run: RunContext,
+    claimed: Claim,
+    whole: Batch,
+    analyzed: AnalyzedDefinition,
+    policy: Policy,
+    outcome: ProjectionOutcome,
+) -> None:
+    """Do the pieces that are claimed, and those that turn out to be late; as `process` does.
+
+    Pieces that fail because of their events are in `outcome.failed`; the caller reports them.
+    """
+    source = event_source(run, whole.definition, whole.slices)
+    acceptance = Acceptance(OffsetStore.of(run, whole.definition), source, policy)
+    pipeline = Pipeline(run, claimed, analyzed, acceptance)
+    bisection = Bisection(run, claimed, whole.definition, policy, outcome, pipeline.run_batch)
+    batches = Batches(source, whole, is_one=policy.strict)
+    for batch in batches.each(unsettled=outcome.gaps):
+        batches.measured(bisection.process(batch))
+
+
+def _without_purged(
+    claimed: Claim, batch: Batch, policy: Policy, outcome: ProjectionOutcome
+) -> Batch:
+    """Take the time buckets whose tag views purge has emptied out of a batch.
+
+    Raises:
+        BucketsLost: there are such time buckets, and the policy is strict.
+    """
+    gone = batch.plan.purged_to_process
+    if not gone:
+        return batch
+    if policy.strict:
+        raise BucketsLost(gone, batch.definition.name)
+    leave_out(claimed, outcome, gone)
+    return batch.leaving_out(gone.keys())

@@ -1,0 +1,195 @@
+"""What one run does of its slices, and what the ledger is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from tidemark.context import RunContext
+from tidemark.errors import LockLost
+from tidemark.ledger.claim import Claim
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Piece, State
+from tidemark.ledger.rollup import PieceRollup, roll_up
+from tidemark.partitioning import slice_ranges
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import Portion
+from tidemark.project.acceptance.accept import Policy
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.offset_store import slice_records
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.offset_store.slice_records import Part
+from tidemark.project.planning.batch import Batch
+from tidemark.project.planning.plan import APPLICATION, ProjectionPlan, ledger
+from tidemark.project.planning.slices import known
+from tidemark.project.running.outcome import ProjectionOutcome
+from tidemark.project.running.process import process_claimed
+
+
+@dataclass(frozen=True)
+class _SliceRecorder:
+    """Writes how time buckets ended in a range of slices."""
+
+    run: RunContext
+    store: OffsetStore
+    version: str
+    slices: SliceRange
+
+    def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Start nothing: should this run die, the frontier shows again what was late."""
+        return ()
+
+    def finish(
+        self,
+        pieces: Sequence[Piece],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None,
+    ) -> None:
+        """Record the end of pieces in these slices."""
+        now = slice_records.now()
+        parts = [
+            Part(
+                piece.time_bucket,
+                self.slices,
+                piece.attempt,
+                self.version,
+                state,
+                counts.get(piece.time_bucket, {}),
+                error,
+                now,
+            )
+            for piece in pieces
+        ]
+        slice_records.record(
+            self.store,
+            parts,
+            owner=self.run.owner,
+            run_id=self.run.run_id,
+        )
+
+
+class SliceSession:
+    """One run's slices, by what is left of each time bucket, under the locks of all of them."""
+
+    def __init__(self, run: RunContext, plan: ProjectionPlan, locks: Locks) -> None:
+        self._run, self._plan, self._locks = run, plan, locks
+        self._store = OffsetStore.of(run, plan.definition)
+        self._ledger = ledger(run, plan.definition)
+        self._version = plan.definition.fingerprint
+        self._open()
+
+    def _open(self) -> None:
+        """Record in the ledger that this version works on the pieces, in parts."""
+        entries, _ = known(self._run, self._plan.definition)
+        closed = [
+            piece
+            for piece in self._plan.pieces
+            if (entry := entries.get(piece.time_bucket)) is None
+            or not slice_records.is_open(entry, self._version)
+        ]
+        # A run on other slices may be first: then its attempt is ours too.
+        with suppress(LockLost):
+            self._ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
+        self._entries, self._parts = known(self._run, self._plan.definition)
+        self._pieces = {
+            piece.time_bucket: replace(piece, attempt=entry.attempt)
+            for piece in self._plan.pieces
+            if (entry := self._entries.get(piece.time_bucket)) is not None
+            and slice_records.is_open(entry, self._version)
+        }
+        if self._plan.slicing is not None and self._plan.slicing.force:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the parts of this run's slices, so that they are done again."""
+        own = self._plan.slices
+        again = [
+            part
+            for bucket in self._plan.time_buckets
+            for part in self._parts.get(bucket, ())
+            if part.slices.first <= own.last and own.first <= part.slices.last
+        ]
+        self._locks.check()
+        slice_records.forget(self._store, again)
+        _, self._parts = known(self._run, self._plan.definition)
+
+    def process(
+        self, analyzed: AnalyzedDefinition, policy: Policy, total: ProjectionOutcome
+    ) -> None:
+        """Process what is left of every time bucket; what came of it goes into `total`."""
+        done = slice_records.done(self._parts)
+        wanted = [
+            planned_bucket
+            for planned_bucket in self._plan.time_buckets
+            if planned_bucket in self._pieces
+        ]
+        left = {bucket: done.get(bucket, []) for bucket in wanted}
+        portions = slice_ranges.portions([self._plan.slices], left)
+        parts = [self._portion(portion, analyzed, policy) for portion in portions]
+        _together(parts, set(wanted), total)
+
+    def _portion(
+        self, portion: Portion, analyzed: AnalyzedDefinition, policy: Policy
+    ) -> ProjectionOutcome:
+        self._run.say(f"{self._plan.definition.name}: slices {slice_ranges.text(portion.slices)}")
+        done = slice_records.done(self._parts)
+        own = portion.slices
+        before = {
+            bucket for bucket, ranges in done.items() if not slice_ranges.missing(own, ranges)
+        }
+        pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
+        whole = Batch(self._plan, own, pieces, self._plan.done | before)
+        recorder = _SliceRecorder(self._run, self._store, self._version, own)
+        claimed = Claim(pieces, self._locks, recorder)
+        outcome = ProjectionOutcome()
+        with claimed.failed_on_error():
+            process_claimed(self._run, claimed, whole, analyzed, policy, outcome)
+        return outcome
+
+    def roll_up(self) -> None:
+        """Tell the ledger how the pieces stand, by what all runs have done of them."""
+        self._locks.check()
+        _, parts = known(self._run, self._plan.definition)
+        waiting = [
+            PieceRollup(bucket, piece.attempt, State.HELD, error=self._plan.waits_for)
+            for bucket, piece in self._pieces.items()
+            if bucket in self._plan.held
+        ]
+        rollups = [
+            slice_records.standing(piece, parts.get(bucket, ()))
+            for bucket, piece in self._pieces.items()
+            if bucket not in self._plan.held
+        ]
+        settings = self._run.settings
+        roll_up(
+            self._run.control,
+            settings.keyspace,
+            APPLICATION,
+            self._store.subject,
+            settings.bucket_size,
+            [*waiting, *rollups],
+            owner=self._run.owner,
+        )
+        whole = [rollup.time_bucket for rollup in rollups if rollup.state is State.DONE]
+        slice_records.forget_buckets(self._store, whole)
+
+
+def _together(
+    parts: Sequence[ProjectionOutcome], wanted: set[int], total: ProjectionOutcome
+) -> None:
+    """Join the outcomes of ranges: a time bucket is done if it is done in each range."""
+    for part in parts:
+        total.totals.update(part.totals)
+        total.gaps = part.gaps | total.gaps
+        total.failed = part.failed | total.failed
+        total.statuses |= part.statuses
+        total.warnings += part.warnings
+        total.fields.add(part.fields)
+    total.gaps = {
+        failed_bucket: why
+        for failed_bucket, why in total.gaps.items()
+        if failed_bucket not in total.failed
+    }
+    total.counts = {bucket: {} for bucket in (wanted | total.gaps.keys()) - total.failed.keys()}

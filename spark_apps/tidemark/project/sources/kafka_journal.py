@@ -1,0 +1,100 @@
+"""Source `kafka-journal`: the events that kafka-journal replicated from a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.journals.kafka import frames
+from tidemark.journals.pekko.messages import increments
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
+from tidemark.project.definition.model import Definition
+from tidemark.project.definition.source import KafkaJournal
+from tidemark.project.planning.batch import Batch
+from tidemark.project.sources import read, restarts
+from tidemark.project.sources.base import EventSource, event_numbers
+
+
+class KafkaJournalSource(EventSource):
+    """The events of the definition's topic; its heads are read once."""
+
+    def __init__(
+        self, run: RunContext, definition: Definition, spec: KafkaJournal, slices: SliceRange = ALL
+    ) -> None:
+        """Bind the source to a run, without any I/O."""
+        super().__init__(run, definition, slices)
+        self._topic = spec.topic
+
+    @property
+    def table(self) -> str:
+        """The table of kafka-journal's events."""
+        settings = self.run.settings
+        return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
+
+    def numbers(self) -> DataFrame:
+        """Read the numbers of the topic's events, by a scan."""
+        return event_numbers(self.only_ours(self._events()))
+
+    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """Read what is behind the stored numbers, or everything."""
+        return self.only_ours(self._behind(batch, stored))
+
+    def written(self) -> DataFrame | None:
+        """Read how far each series was written, by the topic's heads."""
+        return self._heads.select("persistence_id", "written_to")
+
+    def deleted(self) -> DataFrame:
+        """Read how far each persistence id is deleted, by the topic's heads."""
+        return self._heads.where(F.col("deleted_to") > 0).select("persistence_id", "deleted_to")
+
+    def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        return read.by_sequence_nr(self._events(), time_buckets)
+
+    def _events(self) -> DataFrame:
+        return frames.events(self._heads, self.run.settings, self._topic)
+
+    def _behind(self, batch: Batch, stored: DataFrame) -> DataFrame:
+        """Read what lies behind the stored number of each persistence id; at first, everything.
+
+        Every persistence id has a head, so none is overlooked.
+        """
+        if stored.isEmpty():
+            return self._events()
+        known_to = F.coalesce(F.col("stored_number"), F.lit(0))
+        starts = self._heads.join(stored, on="persistence_id", how="left").select(
+            "persistence_id", (F.greatest(known_to, F.col("deleted_to")) + 1).alias("first_nr")
+        )
+
+        def fetch(frontier: DataFrame, width: int) -> DataFrame:
+            wanted = increments.numbers(frontier, width)
+            return frames.events_of(wanted, self._heads, self.run.settings)
+
+        after = self.definition.reset_after
+        if after is not None:
+            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), after, fetch)
+        end = batch.plan.end
+        behind = increments.in_rounds(starts, fetch, end_bucket=end).localCheckpoint()
+        return behind.unionByName(self._behind_jumps(end, starts, behind))
+
+    def _behind_jumps(self, end: int, starts: DataFrame, behind: DataFrame) -> DataFrame:
+        """Read all events of the persistence ids with some behind a number that is not there."""
+        last = behind.groupBy("persistence_id").agg(
+            F.max("sequence_nr").alias("last_nr"), F.max("time_bucket").alias("last_bucket")
+        )
+        ids = starts.join(last, on="persistence_id", how="left").join(self._heads, "persistence_id")
+        last_nr = F.coalesce(F.col("last_nr"), F.col("first_nr") - 1)
+        is_over = F.coalesce(F.col("last_bucket") >= end, F.lit(False))
+        lagging = ids.where((F.col("written_to") > last_nr) & ~is_over).select("persistence_id")
+        jumping = self._heads.join(lagging, on="persistence_id", how="left_semi").localCheckpoint()
+        if jumping.isEmpty():
+            return behind.limit(0)
+        return frames.events(jumping, self.run.settings, self._topic).select(*behind.columns)
+
+    @cached_property
+    def _heads(self) -> DataFrame:
+        return frames.heads(self.run.spark, self.run.settings, self._topic).localCheckpoint()

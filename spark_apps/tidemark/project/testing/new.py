@@ -1,0 +1,84 @@
+"""new: a first definition of a projection, with its table and its test, to be changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
+
+from tidemark.errors import InvalidInput
+from tidemark.project.definition.model import Mode
+from tidemark.settings import REPOSITORY, Settings
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+_TARGET = re.compile(rf"{_NAME.pattern}\.{_NAME.pattern}")
+Say = Callable[[str], None]
+TEMPLATES_DIR = REPOSITORY / "include" / "templates"
+"""A directory for each mode: files whose NAME is that of the projection, with $name and $target."""
+
+
+def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
+    """Write the files of a new projection into the projections' directory.
+
+    Args:
+        name: of the projection.
+        mode: how its result is stored.
+        target: `keyspace.table`; `read_models.<name>` by default. In mode export a directory.
+        say: is told what was written, and what to do next.
+
+    Raises:
+        InvalidInput: the name, the mode or the target cannot be used, or a file is there already.
+    """
+    if not _NAME.fullmatch(name):
+        what = "letters, digits and _, a letter first, at most 48"
+        raise InvalidInput(f"the name {name!r} cannot be used", where="NAME", do=f"use {what}")
+    if mode is Mode.ROLLUP:
+        raise InvalidInput(
+            "mode rollup has no template: it reads the read model of a projection that you have",
+            where="--mode",
+            do="write the file by the example of docs/projection-modes.md",
+        )
+    is_table = mode is not Mode.EXPORT
+    place = target or (f"read_models.{name}" if is_table else name)
+    if is_table and not _TARGET.fullmatch(place):
+        raise InvalidInput(
+            f"the target {place!r} is no table", where="--target", do="write keyspace.table"
+        )
+    files = _files(name, mode, place)
+    directory = Settings.load().projections_dir
+    if not directory.is_dir():
+        raise InvalidInput(
+            f"there is no directory {directory}", where="TIDEMARK_PROJECTIONS_DIR", do="make it"
+        )
+    there = [file for file in files if (directory / file).exists()]
+    if there:
+        raise InvalidInput(
+            f"there already: {', '.join(there)}", where=str(directory), do="choose another name"
+        )
+    for file, text in files.items():
+        (directory / file).write_text(text)
+        say(f"wrote {directory / file}")
+    for line in _next_steps(directory, name, list(files)):
+        say(line)
+
+
+def _files(name: str, mode: Mode, target: str) -> dict[str, str]:
+    words = {"name": name, "target": target}
+    return {
+        file.stem.replace("NAME", name): Template(file.read_text()).substitute(words)
+        for file in sorted((TEMPLATES_DIR / mode).glob("*.template"))
+    }
+
+
+def _next_steps(directory: Path, name: str, files: list[str]) -> list[str]:
+    window = "--window-start 2013-01-08 --window-end 2013-02-01"
+    run = f"spark_apps/project.py --projection {name} {window}"
+    table = [f"  make cql ARGS='-f {directory / file}'" for file in files if file.endswith(".cql")]
+    return [
+        "next, over a window of your own:",
+        f"  .venv/bin/python -m pytest {directory / f'test_{name}.py'}",
+        f"  .venv/bin/python {run} --dry-run --show",
+        *table,
+        f"  .venv/bin/python {run}",
+    ]

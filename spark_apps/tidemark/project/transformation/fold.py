@@ -1,0 +1,54 @@
+"""Mode `fold` in a run: stored states, histories where there is none, and the fold of both."""
+
+from __future__ import annotations
+
+from tidemark.project.envelope import IS_SNAPSHOT
+from tidemark.project.offset_store import skips
+from tidemark.project.transformation import fold_frame, fold_start, transform
+from tidemark.project.transformation.result import BatchEvents, Result
+from tidemark.spark.read_once import kept_once
+
+
+def by_fold(batch: BatchEvents) -> Result:
+    """Fold the events of a batch into the states of their persistence ids.
+
+    A persistence id with a state of this version, or with none because this version has removed it,
+    continues after it. For any other one all events up to the number reached are folded, from the
+    first, or from the newest snapshot if the definition starts from snapshots, wherever they lie.
+
+    Raises:
+        HistoryPurged: events that a fold must begin with are gone.
+        WrongData: a row of the target was written by somebody else.
+    """
+    run, analyzed, decoded = batch.run, batch.analyzed, batch.decoded
+    events = transform.distinct_events(batch.accepted.rows)
+    key = [
+        name for name in ("persistence_id", "sequence_nr", IS_SNAPSHOT) if name in events.columns
+    ]
+    unread = transform.unreadable(decoded).limit(0)
+    start = fold_start.find_start(run, batch.store, analyzed, decoded, batch.accepted.reached)
+    if not start.begun.isEmpty():
+        run.say(f"{analyzed.definition.name}: reading the histories of states that begin")
+        raw = fold_start.events_of(
+            run,
+            analyzed.definition,
+            start.begun,
+            skips.stored(batch.store),
+            accept_purged=batch.accept_purged,
+        )
+        further = transform.decode(raw, analyzed.event, analyzed.decoders).localCheckpoint()
+        unread = transform.unreadable(further.join(decoded, on=key, how="left_anti"))
+        others = events.join(start.begun, on="persistence_id", how="left_anti")
+        events = others.unionByName(raw)
+        own = decoded.join(start.begun, on="persistence_id", how="left_anti")
+        decoded = own.unionByName(further)
+    folded = kept_once(fold_frame.folded(transform.readable(decoded), start.states, analyzed))
+    failed = transform.unprocessed(events, fold_frame.failures(folded))
+    unprocessed = failed.unionByName(unread)
+    processed = fold_frame.with_states(transform.processed(decoded), start).join(
+        unprocessed.select("persistence_id", "sequence_nr"),
+        on=["persistence_id", "sequence_nr"],
+        how="left_anti",
+    )
+    rows = fold_frame.to_store(folded, decoded, start)
+    return Result(rows, unprocessed, processed, [folded])

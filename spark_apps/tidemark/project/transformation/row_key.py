@@ -1,0 +1,177 @@
+"""The key of a result's rows: what it may hold, and that no two rows have the same.
+
+Cassandra refuses a key with a null, and of two rows with one key it keeps the larger value of each
+column: a row that no events ever gave. So both are found before the first row is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.cassandra.control import Control
+from tidemark.errors import TidemarkError
+from tidemark.project.definition.model import Definition
+from tidemark.user_sql.evaluate import SHOWN_CHARACTERS as SHOWN
+
+_MOST_BYTES = 65_535
+"""Of a key's column. Source: Cassandra, FBUtilities.MAX_UNSIGNED_SHORT."""
+_MOST_ROW_BYTES = 16 << 20
+"""Of a mutation. Source: Cassandra, max_mutation_size, half of a segment of the commit log."""
+_ROWS, _WHY, _DOUBLED = "_rows", "_why", "_doubled"
+
+
+@dataclass(frozen=True)
+class RowKey:
+    """The primary key of a target; without columns where it is not known, or is no table.
+
+    Attributes:
+        partition: the columns of the partition key.
+        clustering: the clustering columns.
+    """
+
+    partition: Sequence[str] = ()
+    clustering: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, control: Control, definition: Definition) -> RowKey:
+        """Return the key of a definition's target."""
+        if not definition.table:
+            return cls()
+        return cls(*control.primary_key(definition.keyspace, definition.table))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, in order."""
+        return [*self.partition, *self.clustering]
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """How many rows a result has, and whether they can be stored.
+
+    Attributes:
+        numbers: of rows, by the values of the columns by which they are counted.
+        error: no table can hold the key of a row, or two rows have the same; it names the first of
+            them. None if all can be stored.
+    """
+
+    numbers: Mapping[tuple[Any, ...], int]
+    error: TidemarkError | None
+
+    def checked(self) -> Mapping[tuple[Any, ...], int]:
+        """Return the numbers.
+
+        Raises:
+            TidemarkError: the rows cannot be stored.
+        """
+        if self.error is not None:
+            raise self.error
+        return self.numbers
+
+
+def count(
+    rows: DataFrame,
+    definition: Definition,
+    key: RowKey,
+    *,
+    one_row_each: Sequence[str],
+    filled: Sequence[str] = (),
+    by: Sequence[str] = (),
+) -> RowCount:
+    """Count the rows of a result, which is in memory, by the values of the columns `by`.
+
+    Args:
+        rows: the result.
+        definition: of the projection.
+        key: of the target.
+        one_row_each: no two rows may be equal in these columns; empty if any may.
+        filled: columns that must not be null, beside those of the key.
+        by: columns by which rows are counted.
+    """
+    named = list(dict.fromkeys([*one_row_each, *filled, *key.columns]))
+    problems = [*(_problem(rows, name, key, filled) for name in named), _too_large(rows)]
+    what = F.coalesce(*problems, F.lit(None).cast("string"))
+    why = F.concat(what, F.lit(" in a row of the result: "), _shown(named))
+    counted = rows.select(
+        *dict.fromkeys([*one_row_each, *by]), why.alias(_WHY), F.lit(1).alias(_ROWS)
+    )
+    doubled = F.lit(None).cast("string")
+    if one_row_each:
+        counted = counted.groupBy(*dict.fromkeys([*one_row_each, *by])).agg(
+            F.min(_WHY).alias(_WHY), F.count(F.lit(1)).alias(_ROWS)
+        )
+        text = F.concat(_ROWS, F.lit(" rows of the result have one key: "), _shown(one_row_each))
+        doubled = F.when(F.col(_ROWS) > 1, text)
+    totals = (
+        counted.withColumn(_DOUBLED, doubled)
+        .groupBy(*by)
+        .agg(F.sum(_ROWS).alias(_ROWS), *(F.min(name).alias(name) for name in (_WHY, _DOUBLED)))
+        .collect()
+    )
+    numbers = {tuple(row[name] for name in by): int(row[_ROWS] or 0) for row in totals}
+    error = None
+    if unstorable := sorted(row[_WHY] for row in totals if row[_WHY]):
+        do = "give it a value, as with coalesce, or leave such rows out with WHERE"
+        error = TidemarkError(unstorable[0], where=str(definition.file), do=do)
+    elif alike := sorted(row[_DOUBLED] for row in totals if row[_DOUBLED]):
+        differing = _differing(rows, one_row_each)
+        apart = f"; they differ in {', '.join(differing)}" if differing else ""
+        do = "let the SELECT give one row for each key, or add to the key what tells rows apart"
+        error = TidemarkError(f"{alike[0]}{apart}", where=str(definition.file), do=do)
+    return RowCount(numbers, error)
+
+
+def _problem(rows: DataFrame, name: str, key: RowKey, filled: Sequence[str]) -> Column:
+    """Return what is wrong with a value of a column of the key, or null."""
+    value, kind = F.col(name), rows.schema[name].dataType
+    must = [*key.columns, *filled]
+    problem = F.when(value.isNull(), F.lit(f"{name} is null")) if name in must else F.lit(None)
+    if name in key.columns and isinstance(kind, (T.StringType, T.BinaryType)):
+        size = F.octet_length(name)
+        problem = F.coalesce(
+            problem,
+            F.when(size > _MOST_BYTES, F.concat(F.lit(f"{name} has "), size, F.lit(" bytes"))),
+        )
+        if [name] == list(key.partition):
+            problem = F.coalesce(problem, F.when(size == 0, F.lit(f"{name} is empty")))
+    return problem.cast("string")
+
+
+def _too_large(rows: DataFrame) -> Column:
+    """Return what is wrong with a row that Cassandra would not take, or null."""
+    sizes = [F.lit(0).cast("bigint")]
+    for field in rows.schema:
+        if isinstance(field.dataType, (T.StringType, T.BinaryType)):
+            sizes.append(F.octet_length(field.name))
+        elif isinstance(field.dataType, (T.ArrayType, T.MapType, T.StructType)):
+            sizes.append(F.octet_length(F.to_json(F.struct(field.name))))
+    size = reduce(lambda left, right: left + F.coalesce(right, F.lit(0)), sizes)
+    text = F.format_string("%,d bytes, more than Cassandra takes at once,", size)
+    return F.when(size > _MOST_ROW_BYTES, text)
+
+
+def _shown(names: Sequence[str]) -> Column:
+    texts = {name: F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in names}
+    pairs = [F.concat(F.lit(f"{name}="), texts[name].substr(1, SHOWN)) for name in names]
+    return F.concat_ws(", ", *pairs)
+
+
+def _differing(rows: DataFrame, one_row_each: Sequence[str]) -> list[str]:
+    """Return the columns in which the rows of the first key that more than one has differ."""
+    others = [name for name in rows.columns if name not in one_row_each]
+    # As text, since Spark compares no maps.
+    values = [
+        F.count_distinct(F.coalesce(F.col(name).cast("string"), F.lit(""))).alias(name)
+        for name in others
+    ]
+    number = F.count(F.lit(1)).alias(_ROWS)
+    doubled = rows.groupBy(*one_row_each).agg(number, *values).where(F.col(_ROWS) > 1)
+    first = doubled.orderBy(*one_row_each).head()
+    return [] if first is None else [name for name in others if first[name] > 1]

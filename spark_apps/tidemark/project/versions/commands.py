@@ -1,0 +1,109 @@
+"""The commands `releases`, `diff`, `promote` and `drop-release`; `spark_apps/project.py` has them.
+
+None of them needs anything to run, and only `diff` starts Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from tidemark.application import cli
+from tidemark.application.cli import Command, Job
+from tidemark.project.management.commands import Name, Names
+from tidemark.project.versions.diff import run_diff
+from tidemark.project.versions.promote import promote as promote_version
+from tidemark.project.versions.releases import drop, run_releases
+from tidemark.window import Window
+
+
+def releases(
+    projection: Names = None,
+) -> Job:
+    """Say which version of each projection is live, which one is built, and which are over."""
+    return Job(lambda run: run_releases(run, projection or []))
+
+
+def diff(
+    projection: Annotated[
+        list[str],
+        typer.Argument(metavar="PROJECTION@N...", help="Two versions of one projection."),
+    ],
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            min=1, max=1000, metavar="N", help="Differing rows, and time buckets, that are shown."
+        ),
+    ] = 10,
+) -> Job:
+    """Compare the tables of two versions of a blue/green projection, with Spark.
+
+    Reports how many rows differ and how many only one version has, in mode bucket also by time
+    bucket, some of these rows with both values, and columns that only one table has. A window is
+    for mode bucket: then only its time buckets are read. Nothing is written, and differences are
+    no error.
+    """
+    window = (
+        (lambda: Window.parse(window_start, window_end)) if window_start or window_end else None
+    )
+    return Job(
+        lambda run: run_diff(run, projection, window() if window else None, limit=limit),
+        window=window,
+    )
+
+
+def promote(
+    projection: Name,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="The version to make live.",
+            show_default="the version in the file",
+        ),
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Make a blue/green version that has caught up the live one.
+
+    Refused by the rule of the automatic swap: if the version has not caught up, or skipped a larger
+    share of its events than the live version. Refused while a run works on the version.
+    """
+    return Job(
+        lambda run: promote_version(run, projection, version, apply=apply), dry_run=not apply
+    )
+
+
+def drop_release(
+    projection: Name,
+    version: Annotated[int, typer.Option(min=1, metavar="N", help="The version to drop.")],
+    apply: cli.Apply = False,
+) -> Job:
+    """Drop the table of a blue/green version that is not live, and what is stored about it."""
+    return Job(lambda run: drop(run, projection, version, apply=apply), dry_run=not apply)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "releases": releases,
+    "diff": diff,
+    "promote": promote,
+    "drop-release": drop_release,
+}
+"""By the name on the command line."""
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "releases": ["", "daily_punctuality"],
+    "diff": [
+        "daily_punctuality@1 daily_punctuality@2",
+        "daily_punctuality@1 daily_punctuality@2 --window-start 2026-11-20"
+        " --window-end 2026-11-21 --limit 50",
+    ],
+    "promote": ["daily_punctuality", "daily_punctuality --version 2 --apply"],
+    "drop-release": ["daily_punctuality --version 1 --apply"],
+}
+"""Options of calls that the help of each command shows."""

@@ -1,0 +1,152 @@
+"""The versions of blue/green projections: what is live, built and over, and dropping one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
+from tidemark.cassandra.schema import table
+from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import InvalidInput, all_of
+from tidemark.project.definition.model import Definition, Mode
+from tidemark.project.management.selection import select_one, select_usable
+from tidemark.project.offset_store import (
+    bucket_origin,
+    management_state,
+    missing_numbers,
+    removed_states,
+    skips,
+    slice_records,
+)
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning import live_release
+from tidemark.project.planning.lock import lock_of
+from tidemark.project.planning.plan import ledger, validated_buckets
+
+
+def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
+    """Report the versions of each blue/green projection; Spark is not started.
+
+    Raises:
+        InvalidInput: a projection is unknown.
+    """
+    selected = select_usable(run, names)
+    definitions = selected.definitions
+    passed = validated_buckets(run, run.settings)
+    lines, over = [], 0
+    for definition in definitions:
+        if not definition.is_blue_green:
+            lines.append(f"{definition.name}: in place, {definition.target}")
+            continue
+        now = live_release.live(run.control, run.settings, definition)
+        lines.append(f"{definition.name}: {now or 'nothing is live'}")
+        if not live_release.is_live(now, definition):
+            done_count, open_count = live_release.standing(
+                run.control, run.settings, definition, passed
+            )
+            lines.append(f"  {live_release.building(definition, done_count, open_count)}")
+            reason = live_release.why_not_live(run.control, run.settings, definition, now, passed)
+            lines += [f"  {reason}"] if reason else []
+        for version in versions_with_table(run, definition):
+            former_target = live_release.at_version(definition, version).target
+            if former_target != definition.target and (now is None or former_target != now.table):
+                over += 1
+                lines.append(
+                    f"  version {version} is over, {former_target};"
+                    f" `project.py drop-release {definition.name} --version {version}`"
+                )
+    return Outcome(
+        RunState.FAILED if selected.errors else RunState.DONE,
+        counts={"projections": len(definitions), "over": over},
+        lines=lines,
+        error=all_of(selected.errors),
+    )
+
+
+def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
+    """Drop the table of a version that is not live, and what is stored about it.
+
+    Args:
+        run: the context of the run.
+        name: the projection.
+        version: which one.
+        apply: do it; otherwise the plan is shown.
+
+    Raises:
+        InvalidInput: there is no such projection or version, or it is the live one.
+        LockHeld: a run works on it.
+    """
+    former = live_release.at_version(select_one(run, name), version)
+    return guarded_change(
+        run,
+        "drop-release",
+        former.subject(run.settings.journal_keyspace),
+        lambda: _plan(run, former),
+        lock=lambda: lock_of(run, former),
+        apply=apply,
+    )
+
+
+def _plan(run: RunContext, former: Definition) -> Plan:
+    name, version = former.name, former.version
+    has_table = version in versions_with_table(run, former)
+    pieces = len(ledger(run, former).entries())
+    if not former.is_blue_green or not (has_table or pieces):
+        raise InvalidInput(
+            f"{name} has no version {version} of its own",
+            where="--version",
+            do=f"look at `project.py releases {name}`",
+        )
+    _require_not_live(run, former)
+    counts = {"tables": int(has_table), "pieces": pieces}
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        _delete(run, former, ensure_locked)
+        return counts
+
+    line = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
+    return Plan(counts, [line], apply)
+
+
+def versions_with_table(run: RunContext, definition: Definition) -> list[int]:
+    """Return the versions that have a table of their own, ascending."""
+    rows = run.control.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
+        (definition.keyspace,),
+    )
+    pattern = re.compile(rf"{re.escape(definition.template)}_v([1-9]\d*)")
+    return sorted(
+        int(match.group(1)) for row in rows if (match := pattern.fullmatch(row["table_name"]))
+    )
+
+
+def _require_not_live(run: RunContext, definition: Definition) -> None:
+    now = live_release.live(run.control, run.settings, definition)
+    if live_release.is_live(now, definition):
+        raise InvalidInput(
+            f"of {definition.name} {now}", where="--version", do="name a version that is over"
+        )
+
+
+def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked) -> None:
+    """Drop the table first, the pieces last: what the ledger still knows can be dropped again."""
+    store = OffsetStore.of(run, definition)
+    ensure_locked()
+    run.control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
+    ensure_locked()
+    store.forget_offsets()
+    if definition.mode is Mode.FOLD:
+        removed_states.forget_all(store)
+    skips.forget(store)
+    bucket_origin.forget(store)
+    # Beside pieces that begin anew what was done by slices would count again.
+    pieces = ledger(run, definition)
+    buckets = [entry.time_bucket for entry in pieces.entries()]
+    ensure_locked()
+    slice_records.forget_buckets(store, buckets)
+    missing_numbers.forget(store, buckets)
+    store.forget_cursors()
+    management_state.forget(store)
+    ensure_locked()
+    pieces.forget()

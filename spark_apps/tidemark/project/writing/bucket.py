@@ -1,0 +1,196 @@
+"""Mode `bucket`: a partial result per time bucket, replaced when the bucket is processed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.cassandra import connector
+from tidemark.cassandra.schema import default_time_to_live
+from tidemark.context import RunContext
+from tidemark.errors import TidemarkError, WrongData
+from tidemark.ledger.pieces import PieceRow
+from tidemark.project.definition.model import Definition, Mode
+from tidemark.project.offset_store import management_state
+from tidemark.project.planning import target_check
+from tidemark.project.planning.plan import ledger
+from tidemark.project.transformation import row_key
+from tidemark.project.transformation.row_key import RowKey
+from tidemark.project.writing import tables
+from tidemark.project.writing.mode import (
+    ANY_KEY,
+    BY_BUCKET,
+    Counted,
+    WriteMode,
+    WriteRequest,
+    as_selected,
+)
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+from tidemark.text import counted, shortened
+from tidemark.window import from_millis, iso
+
+COMPARED = 10_000
+"""Time buckets that are compared, the newest that were written: 14 months of Hours."""
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A time bucket (epoch ms) whose rows are not as many as were written."""
+
+    time_bucket: int
+    stored: int
+    written: int
+
+    def __str__(self) -> str:
+        """Return the text for reports."""
+        bucket = iso(from_millis(self.time_bucket))
+        return f"{bucket} has {self.stored:,} rows, {self.written:,} were written"
+
+
+def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
+    """Return what is wrong with a key whose partition is not what is replaced, or None."""
+    if partition_key == ["time_bucket"]:
+        return None
+    key = ", ".join(partition_key)
+    return f"the table's partition key is ({key}), mode bucket needs (time_bucket)"
+
+
+def count_by_bucket(
+    rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
+) -> Counted:
+    """Count the rows of each time bucket.
+
+    Raises:
+        TidemarkError: there are rows of time buckets that were not read, or as `RowCount.checked`
+            raises it.
+    """
+    by = ["time_bucket"]
+    of_key = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
+    by_bucket = {bucket: number for (bucket,), number in of_key.numbers.items()}
+    foreign = sorted(
+        "null" if bucket is None else iso(from_millis(bucket))
+        for bucket in set(by_bucket) - set(time_buckets)
+    )
+    if foreign:
+        raise TidemarkError(
+            f"the result has rows of time buckets that were not read: {', '.join(foreign[:5])}",
+            where=str(definition.file),
+            do="select the events' own time_bucket and group by it",
+        )
+    of_key.checked()
+    return Counted(sum(by_bucket.values()), by_bucket=by_bucket)
+
+
+def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
+    batch.claimed.check()
+    write_time = management_state.next_write_time(batch.store)
+    if counted.rows:
+        tables.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
+        batch.claimed.check()
+    tables.delete_older_rows(batch.run.control, batch.definition, batch.time_buckets, write_time)
+    return counted
+
+
+def differing_buckets(run: RunContext, definition: Definition) -> list[Difference]:
+    """Compare the rows of each time bucket in the table with the ledger; ascending.
+
+    A time bucket that differs is counted twice, since a run of the projection may be replacing it.
+    Only a projection for which `why_not_compared` has no reason can differ.
+    """
+    if why_not_compared(run, definition):
+        return []
+    pieces = ledger(run, definition)
+    last = pieces.standing().known.last
+    if last is None:
+        return []
+    first = last - COMPARED * run.settings.bucket_size.milliseconds
+    before = _written(pieces.entries(first), definition)
+    differing = _differing(before, _stored(run, definition, before))
+    again = _written(
+        pieces.entries_of(difference.time_bucket for difference in differing), definition
+    )
+    unmoved = {bucket: entry for bucket, entry in again.items() if entry == before[bucket]}
+    return _differing(unmoved, _stored(run, definition, unmoved))
+
+
+def why_not_compared(run: RunContext, definition: Definition) -> str:
+    """Return why rows cannot be compared with what was written; "" if they can."""
+    if definition.mode is not Mode.BUCKET:
+        return f"in mode {definition.mode} a row does not belong to one time bucket"
+    ttl = default_time_to_live(run.control, definition.keyspace, definition.table)
+    if ttl is None:
+        return f"there is no table {definition.target}"
+    return f"rows of {definition.target} expire" if ttl else ""
+
+
+def require_rows(run: RunContext, definition: Definition) -> str:
+    """Refuse a table that does not have the rows that were written; return a line for reports.
+
+    Raises:
+        WrongData: time buckets differ.
+    """
+    if reason := why_not_compared(run, definition):
+        return f"rows are not compared with what was written: {reason}"
+    differing = differing_buckets(run, definition)
+    if not differing:
+        return "each time bucket has as many rows as were written"
+    first, last = differing[0].time_bucket, differing[-1].time_bucket
+    end = last + run.settings.bucket_size.milliseconds
+    raise WrongData(
+        f"{counted(len(differing), 'time bucket')} of {definition.target} have another number of"
+        f" rows than projection {definition.name} has written:"
+        f" {'; '.join(shortened([*map(str, differing)], _NAMED))}",
+        where=str(definition.file),
+        do=f"run `{target_check.write_again(definition, first, end)}`",
+    )
+
+
+def _written(entries: Sequence[PieceRow], definition: Definition) -> dict[int, PieceRow]:
+    return {
+        entry.time_bucket: entry
+        for entry in entries
+        if entry.is_done(definition.fingerprint) and "rows_written" in entry.counts
+    }
+
+
+def _differing(written: Mapping[int, PieceRow], stored: Mapping[int, int]) -> list[Difference]:
+    compared = (
+        Difference(bucket, stored.get(bucket, 0), entry.counts["rows_written"])
+        for bucket, entry in sorted(written.items())
+    )
+    return [counts for counts in compared if counts.stored != counts.written]
+
+
+def _stored(
+    run: RunContext, definition: Definition, time_buckets: Mapping[int, PieceRow]
+) -> dict[int, int]:
+    """Count the rows of the time buckets in the table, without zeros; by key."""
+    if not time_buckets:
+        return {}
+    wanted = [(bucket,) for bucket in sorted(time_buckets)]
+    keys = local_rows(run.spark, wanted, "time_bucket bigint")
+    rows = connector.read_partitions(keys, definition.keyspace, definition.table, "time_bucket")
+    return {row["time_bucket"]: row["rows"] for row in _rows_by_bucket(rows).collect()}
+
+
+@shaped(rows={"time_bucket": "bigint"}, returns={"time_bucket": "bigint", "rows": "bigint"})
+def _rows_by_bucket(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows"))
+
+
+MODE = WriteMode(
+    required={"time_bucket": T.LongType()},
+    purpose="says which time bucket it belongs to",
+    key_problem=key_problem,
+    rows_of=as_selected,
+    count=count_by_bucket,
+    store=_replace,
+    keeps_apart=BY_BUCKET,
+    instead=f", or use mode fold for totals of a persistence id{ANY_KEY}",
+)

@@ -1,0 +1,106 @@
+"""Mode `export`: a Parquet file per time bucket, replaced when the bucket is processed again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from tidemark.context import RunContext
+from tidemark.project.analysis.analyze import AnalyzedDefinition
+from tidemark.project.definition.model import Definition
+from tidemark.project.writing import export_files
+from tidemark.project.writing.bucket import count_by_bucket
+from tidemark.project.writing.mode import BY_BUCKET, Counted, WriteMode, WriteRequest, as_selected
+
+_NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
+
+
+def batch_id(batch: WriteRequest) -> str:
+    """Return the name of what one run writes: the definition's version, and a hash of the run.
+
+    A run that is repeated is another run: it removes what the first left behind, and does not build
+    on it.
+    """
+    run = hashlib.sha256(batch.run.owner.encode()).hexdigest()[:12]
+    return f"{batch.definition.version}-{run}"
+
+
+def column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
+    """Return what a Parquet file in a Hive layout cannot hold, a line each."""
+    result = analyzed.result
+    if result.names == ["time_bucket"]:
+        yield "the result has no column beside time_bucket, which is the name of the directory"
+    lower = [name.lower() for name in result.names]
+    for name in sorted({name for name in lower if lower.count(name) > 1}):
+        yield f"Parquet does not tell columns apart by case: {name} is there more than once"
+    for field in result.fields:
+        if any(isinstance(kind, _NOT_IN_PARQUET) for kind in _types_in(field.dataType)):
+            yield f"{field.name} is {field.dataType.simpleString()}, which Parquet does not have"
+
+
+def _types_in(kind: T.DataType) -> Iterator[T.DataType]:
+    yield kind
+    if isinstance(kind, T.ArrayType):
+        yield from _types_in(kind.elementType)
+    elif isinstance(kind, T.MapType):
+        yield from _types_in(kind.keyType)
+        yield from _types_in(kind.valueType)
+    elif isinstance(kind, T.StructType):
+        for field in kind.fields:
+            yield from _types_in(field.dataType)
+
+
+def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
+    """Accept every key, since the target is no table."""
+
+
+def require_directory(run: RunContext, definition: Definition) -> None:
+    """Refuse a directory that cannot be written.
+
+    Raises:
+        InvalidInput: as `export_files.open_files` raises it.
+    """
+    directory = export_files.resolve(definition, run.settings)
+    export_files.open_files(run.spark, directory, definition.name)
+
+
+def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
+    settings, definition = batch.run.settings, batch.definition
+    directory = export_files.resolve(definition, settings)
+    files = export_files.open_files(
+        batch.run.spark, directory, f"{settings.journal_keyspace}.{definition.name}"
+    )
+    name = batch_id(batch)
+    batch.claimed.check()
+    # What a dead run left; and one that only seems dead finds nothing more to put in place.
+    export_files.remove_batches(files)
+    if counted.rows:
+        batch.claimed.check()
+        export_files.write_batch(rows, files, name)
+    for time_bucket in batch.time_buckets:
+        batch.claimed.check()
+        if counted.by_bucket and time_bucket in counted.by_bucket:
+            export_files.replace_bucket(files, name, time_bucket)
+        else:
+            export_files.remove_bucket(files, time_bucket)
+    # Another run's batch would be among them.
+    batch.claimed.check()
+    export_files.remove_batches(files)
+    return counted
+
+
+MODE = WriteMode(
+    required={"time_bucket": T.LongType()},
+    purpose="names the directory",
+    key_problem=no_table,
+    rows_of=as_selected,
+    count=count_by_bucket,
+    store=_replace,
+    keeps_apart=BY_BUCKET,
+    has_table=False,
+    column_problems=column_problems,
+    require_place=require_directory,
+)

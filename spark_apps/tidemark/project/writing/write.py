@@ -1,0 +1,52 @@
+"""Every mode by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from tidemark.project.definition.model import Mode
+from tidemark.project.transformation import result_checks, transform
+from tidemark.project.transformation.row_key import RowKey
+from tidemark.project.writing import append, bucket, export, fold, rollup, upsert
+from tidemark.project.writing.mode import Counted, WriteMode, WriteRequest
+from tidemark.spark.read_once import kept_once
+
+MODES: Mapping[Mode, WriteMode] = {
+    Mode.BUCKET: bucket.MODE,
+    Mode.UPSERT: upsert.MODE,
+    Mode.FOLD: fold.MODE,
+    Mode.APPEND: append.MODE,
+    Mode.EXPORT: export.MODE,
+    Mode.ROLLUP: rollup.MODE,
+}
+
+
+def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) -> Counted:
+    """Check a result by the rules of its mode and by its own, and store it.
+
+    Args:
+        batch: what it was made from.
+        result: as the definition makes it.
+        announce: called when it is found to be right, before the first row is written.
+
+    Raises:
+        LockLost: our lock ran out while we worked.
+        WrongData: a blocking check fails.
+        TidemarkError: the result contradicts the rules.
+    """
+    mode = MODES[batch.definition.mode]
+    rows = kept_once(mode.rows_of(result, batch.definition))
+    try:
+        key = RowKey.of(batch.run.control, batch.definition)
+        counted = mode.count(rows, batch.definition, key, batch.time_buckets)
+        named = key.columns or list(mode.required)
+        findings = result_checks.examine(transform.stored(rows), batch.definition.checks, named)
+        warnings = result_checks.require(batch.definition, findings)
+        announce()
+        counted = mode.store(batch, rows, counted)
+    finally:
+        rows.unpersist()
+    return replace(counted, warnings=warnings)

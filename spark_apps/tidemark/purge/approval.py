@@ -1,0 +1,133 @@
+"""The approval of a plan: its hash and its moment, and the file that a plan is kept in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from tidemark.application import saved_file
+from tidemark.errors import InvalidInput
+from tidemark.purge.target import TargetPlan, digest
+from tidemark.window import iso
+
+FORMAT = 1
+MADE_BY = "purge.py --save FILE"
+_APPROVAL = re.compile(r"([0-9a-f]{64})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What is approved: everything that a plan deletes, as of the moment that it was made for.
+
+    An approved plan is planned again as of its moment, so that it does not grow while somebody
+    thinks; whatever else has changed in it since changes the hash.
+    """
+
+    digest: str
+    moment: datetime
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `digest@time`, as a plan shows it.
+
+        Raises:
+            InvalidInput: it is something else.
+        """
+        match = _APPROVAL.fullmatch(text)
+        if match is None:
+            raise InvalidInput(
+                f"not the approval of a plan: {text!r:.100}",
+                where="--approved",
+                do="copy it from the report of the plan, `digest@time`",
+            )
+        return cls(match[1], datetime.fromisoformat(match[2]))
+
+    def __str__(self) -> str:
+        """Return it as `parse` takes it."""
+        return f"{self.digest}@{iso(self.moment)}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a purge was told to plan; a saved plan keeps it.
+
+    Attributes:
+        policies: names of policies; empty for all.
+        window_start: ISO 8601; empty without a window.
+        window_end: the same, exclusive.
+        retention_days: the days of the command line, or None.
+        below_retention: whether they may be fewer than the setting's.
+        give_up: projections that are given up.
+    """
+
+    policies: Sequence[str] = ()
+    window_start: str = ""
+    window_end: str = ""
+    retention_days: int | None = None
+    below_retention: bool = False
+    give_up: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class SavedPurge:
+    """A plan of purge in a file.
+
+    Attributes:
+        journal_keyspace: whose data.
+        approval: the hash over all of it, and its moment.
+        choice: what it was planned for.
+        digests: the hash of each policy's part, by its name.
+    """
+
+    journal_keyspace: str
+    approval: str
+    choice: Choice
+    digests: Mapping[str, str]
+
+    @classmethod
+    def load(cls, file: Path) -> SavedPurge:
+        """Read what `save` has written.
+
+        Raises:
+            InvalidInput: the file cannot be read, or is no plan of purge.
+        """
+        return saved_file.load(file, FORMAT, cls._read, MADE_BY)
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> SavedPurge:
+        saved = cls(**{**content, "choice": _choice(content["choice"])})
+        Approval.parse(saved.approval)
+        return saved
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON.
+
+        Raises:
+            InvalidInput: the file cannot be written.
+        """
+        saved_file.save(file, FORMAT, asdict(self))
+
+
+def _choice(content: Mapping[str, Any]) -> Choice:
+    lists = {name: tuple(content[name]) for name in ("policies", "give_up")}
+    return Choice(**{**content, **lists})
+
+
+def digests(plans: Mapping[str, TargetPlan]) -> dict[str, str]:
+    """Return the hash of each policy's plan, by the policy's name."""
+    return {name: plan.digest for name, plan in plans.items()}
+
+
+def approval_of(
+    journal_keyspace: str,
+    moment: datetime,
+    plans: Mapping[str, TargetPlan],
+    given_up: Sequence[str],
+) -> Approval:
+    """Return what somebody approves who approves these plans."""
+    parts = [journal_keyspace, *sorted(given_up), *digests(plans).items()]
+    return Approval(digest(parts), moment)

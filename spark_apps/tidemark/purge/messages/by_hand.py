@@ -1,0 +1,179 @@
+"""Plans to delete events of persistence ids that somebody names, as Pekko's Cleanup does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.journals.pekko import frames, snapshots
+from tidemark.journals.pekko.shapes import ID
+from tidemark.purge.messages import read, store
+from tidemark.purge.messages.deletes import AT_ONCE, MAX_LINES, EventDeletes, Needed, plan_deletes
+from tidemark.purge.messages.plan import target
+from tidemark.purge.saved.save import Doomed, save
+from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+
+STOPPED = "the actors of these persistence ids must be stopped"
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What the journal holds of persistence ids, without payloads; the frames are in memory.
+
+    Attributes:
+        ids: ID.
+        events: EVENTS.
+        deleted: DELETED.
+        ends: LIMITS: the last sequence nr that each persistence id has used.
+        write_time: of before the reads, microseconds.
+    """
+
+    ids: DataFrame
+    events: DataFrame
+    deleted: DataFrame
+    ends: DataFrame
+    write_time: int
+
+
+def histories(run: RunContext, persistence_ids: Collection[str]) -> Histories:
+    """Read what the journal holds of persistence ids."""
+    write_time = run.control.write_time()
+    named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
+    ids = local_rows(run.spark, named, "persistence_id string")
+    deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
+    events = read.events_of_ids(run, ids, deleted)
+    return Histories(ids, events, deleted, read.ends(events, deleted).localCheckpoint(), write_time)
+
+
+def plan_events_to(
+    run: RunContext, persistence_ids: Collection[str], to: int, needed: Needed
+) -> TargetPlan:
+    """Plan to delete the events of persistence ids up to a sequence nr, inclusive.
+
+    The sequence nr is remembered: an actor goes on behind its last event. Tag views stay.
+    """
+    found = histories(run, persistence_ids)
+    limits = found.ends.withColumn("to", F.least("to", F.lit(to).cast("bigint")))
+    planned = plan_deletes(
+        run, found.events, limits, found.deleted, needed, write_time=found.write_time
+    )
+    return _with_lines(target(run, planned), lost_state_lines(run, found, planned))
+
+
+def plan_all_events(
+    run: RunContext, persistence_ids: Collection[str], needed: Needed, *, never_use_again: bool
+) -> TargetPlan:
+    """Plan to delete all events of persistence ids; snapshots and tag views stay.
+
+    Args:
+        run: the context of the run.
+        persistence_ids: the persistence ids.
+        needed: tells what readers need.
+        never_use_again: also forget the sequence nr, and the persistence id itself.
+    """
+    found = histories(run, persistence_ids)
+    planned = plan_deletes(
+        run, found.events, found.ends, found.deleted, needed, write_time=found.write_time
+    )
+    plan = _with_lines(target(run, planned), lost_state_lines(run, found, planned))
+    if not never_use_again:
+        return plan
+    forgotten = forgettable(run, found, planned.bounded)
+    tombstones = planned.tombstones + Tombstones(partitions=2 * len(forgotten))
+    counts = {**plan.counts, "ids_forgotten": len(forgotten), **tombstones.counts()}
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        planned.write_deleted_to(run, ensure_locked)
+        planned.delete(run, ensure_locked)
+        forget(run, forgotten, ensure_locked)
+        return counts
+
+    return TargetPlan(
+        counts,
+        [*plan.lines, *forget_lines(forgotten)],
+        tombstones,
+        digest([plan.digest, *forgotten]),
+        plan.locks,
+        apply if forgotten or plan.apply is not None else None,
+        save=partial(save, run, Doomed(found.ids, parts=planned.parts)),
+    )
+
+
+def forgettable(run: RunContext, found: Histories, bounded: DataFrame) -> list[str]:
+    """Return the persistence ids that have a trace to forget and of which nothing is held."""
+    settings = run.settings
+    listed = connector.read_partitions(
+        found.ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
+    )
+    known = listed.unionByName(found.deleted.select("persistence_id")).unionByName(
+        found.ends.select("persistence_id")
+    )
+    held = bounded.where(F.col("reader").isNotNull()).select("persistence_id")
+    rows = known.join(held, on="persistence_id", how="left_anti").distinct().collect()
+    return sorted(row.persistence_id for row in rows)
+
+
+def forget(run: RunContext, forgotten: Sequence[str], ensure_locked: EnsureLocked) -> None:
+    """Forget persistence ids, a bounded number at a time."""
+    for start in range(0, len(forgotten), AT_ONCE):
+        part = forgotten[start : start + AT_ONCE]
+        ensure_locked()
+        store.unlist_ids(run.control, run.settings, part)
+        ensure_locked()
+        store.forget_ids(run.control, run.settings, part)
+
+
+def forget_lines(forgotten: Sequence[str]) -> list[str]:
+    """Return what it means to forget persistence ids, for people."""
+    if not forgotten:
+        return []
+    return [
+        f"{len(forgotten):,} persistence ids are forgotten, with their last sequence nr: who uses"
+        " one again begins with sequence nr 1, which readers have met before",
+        STOPPED,
+    ]
+
+
+def lost_state_lines(run: RunContext, found: Histories, planned: EventDeletes) -> list[str]:
+    """Warn of persistence ids whose actors will start without what the deleted events said."""
+    newest = newest_snapshots(run, found.ids)
+    lost = (
+        planned.bounded.join(
+            planned.raised.select("persistence_id"), on="persistence_id", how="left_semi"
+        )
+        .join(newest, on="persistence_id", how="left")
+        .where(F.col("to") > F.coalesce(F.col("newest"), F.lit(0)))
+        .orderBy("persistence_id")
+        .collect()
+    )
+    lines = [
+        f"{row.persistence_id}: events up to {row.to:,} go, but"
+        + (f" its newest snapshot is of {row.newest:,}" if row.newest else " it has no snapshot")
+        + ": its actor starts without what they said"
+        for row in lost[:MAX_LINES]
+    ]
+    more = [f"and {len(lost) - MAX_LINES:,} more of these"] if len(lost) > MAX_LINES else []
+    return [*lines, *more, *([STOPPED] if lost else [])]
+
+
+@shaped(ids=ID)
+def newest_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
+    """Return `newest`, the sequence nr of the newest snapshot, by persistence id."""
+    settings = run.settings
+    if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is None:
+        return local_rows(run.spark, [], "persistence_id string, newest bigint")
+    taken = snapshots.index(ids.sparkSession, settings, ids)
+    return taken.groupBy("persistence_id").agg(F.max("snapshot_nr").alias("newest"))
+
+
+def _with_lines(plan: TargetPlan, lines: Sequence[str]) -> TargetPlan:
+    return replace(plan, lines=[*plan.lines, *lines] or ["no event of these persistence ids"])

@@ -1,0 +1,67 @@
+"""The reads of deletes of events: keys and tags, never a payload."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.journals.pekko import frames
+from tidemark.journals.pekko.shapes import DELETED, ID
+from tidemark.partitioning import columns
+from tidemark.purge.messages import shapes
+from tidemark.spark.shapes import shaped
+
+_COLUMNS = ("persistence_id", "partition_nr", "sequence_nr", "tags")
+
+
+@shaped(returns=shapes.EVENTS)
+def all_events(run: RunContext) -> DataFrame:
+    """Read the keys and tags of all events, by a scan."""
+    return frames.message_index(run.spark, run.settings, "partition_nr").select(*_COLUMNS)
+
+
+@shaped(ids=ID, deleted=DELETED, returns=shapes.EVENTS)
+def events_of_ids(run: RunContext, ids: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Read all events of persistence ids, also those that a delete should have removed.
+
+    By key; persistence ids of which nothing is found so, and that have no metadata, are looked for
+    by a scan: their first events may be gone without a trace. The rows are in memory.
+
+    Args:
+        run: the context of the run.
+        ids: unique persistence ids.
+        deleted: how far they are deleted.
+    """
+    first_left = columns.partition_nr(F.col("deleted_to") + 1, run.settings.target_partition_size)
+    front = deleted.where(first_left > 0).select(
+        "persistence_id", F.explode(F.sequence(F.lit(0), first_left - 1)).alias("partition_nr")
+    )
+    by_key = (
+        frames.messages_of(front, run.settings, "partition_nr")
+        .select(*_COLUMNS)
+        .unionByName(
+            frames.placed_messages_of_ids(ids, run.settings, deleted_to=deleted).select(*_COLUMNS)
+        )
+        .localCheckpoint()
+    )
+    lost = ids.join(by_key.select("persistence_id"), on="persistence_id", how="left_anti").join(
+        deleted, on="persistence_id", how="left_anti"
+    )
+    if lost.isEmpty():
+        return by_key
+    elsewhere = all_events(run).join(F.broadcast(lost), on="persistence_id", how="left_semi")
+    return by_key.unionByName(elsewhere).localCheckpoint()
+
+
+@shaped(events=shapes.EVENTS, deleted=DELETED, returns=shapes.LIMITS)
+def ends(events: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the last sequence nr that each persistence id has used, deleted or not."""
+    numbers = events.select("persistence_id", "sequence_nr").unionByName(
+        deleted.select("persistence_id", F.col("deleted_to").alias("sequence_nr"))
+    )
+    return (
+        numbers.groupBy("persistence_id")
+        .agg(F.max("sequence_nr").alias("to"))
+        .where(F.col("to").isNotNull())
+    )

@@ -1,0 +1,102 @@
+"""Which events go, and by which deletes, as pure transformations."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.journals.pekko.shapes import PROGRESS, SCANNING
+from tidemark.purge.messages import shapes
+from tidemark.purge.needs.events import TAG_WRITE
+from tidemark.purge.shapes import DELETES
+from tidemark.spark.shapes import shaped
+
+
+@shaped(limits=shapes.LIMITS, held=shapes.HELD, returns=shapes.BOUNDED)
+def bounded(limits: DataFrame, held: DataFrame) -> DataFrame:
+    """Lower each limit below the first event that somebody still needs.
+
+    Only the front of a persistence id may go: an event that stays keeps all that follow it.
+    """
+    first = held.groupBy("persistence_id").agg(F.min(F.struct("held_from", "reader")).alias("need"))
+    is_held = F.col("need.held_from") <= F.col("to")
+    return limits.join(first, on="persistence_id", how="left").select(
+        "persistence_id",
+        F.when(is_held, F.greatest(F.col("need.held_from") - 1, F.lit(0)))
+        .otherwise(F.col("to"))
+        .cast("bigint")
+        .alias("to"),
+        F.when(is_held, F.col("need.held_from")).alias("held_from"),
+        F.when(is_held, F.col("need.reader")).alias("reader"),
+    )
+
+
+@shaped(held=shapes.HELD, limits=shapes.LIMITS, returns=shapes.HELD)
+def wholly(held: DataFrame, limits: DataFrame) -> DataFrame:
+    """Let each need of some event hold all events of the persistence id, except tag-write's.
+
+    For persistence ids that go with their tag views.
+    """
+    needs = held.where(F.col("reader") != TAG_WRITE).join(limits, on="persistence_id")
+    return needs.where(F.col("held_from") <= F.col("to")).select(
+        "persistence_id", F.lit(1).cast("bigint").alias("held_from"), "reader"
+    )
+
+
+@shaped(events=shapes.EVENTS, progress=PROGRESS, scanning=SCANNING, returns=shapes.HELD)
+def owed(
+    events: DataFrame, progress: DataFrame, scanning: DataFrame, *, has_rules: bool
+) -> DataFrame:
+    """Return from where on each persistence id has events whose tag rows are not written.
+
+    An event's rows are written if the progress of each of its tags has reached it. With tag rules,
+    an event may have further tags: then also tag_scanning must have passed it.
+    """
+    tagged = events.select("persistence_id", "sequence_nr", F.explode("tags").alias("tag"))
+    reached = F.coalesce(F.col("progress_sequence_nr"), F.lit(0))
+    unwritten = (
+        tagged.join(progress, on=["persistence_id", "tag"], how="left")
+        .where(F.col("sequence_nr") > reached)
+        .select("persistence_id", "sequence_nr")
+    )
+    if has_rules:
+        unseen = events.join(scanning, on="persistence_id", how="left").where(
+            F.col("sequence_nr") > F.coalesce(F.col("scanned_to"), F.lit(0))
+        )
+        unwritten = unwritten.unionByName(unseen.select("persistence_id", "sequence_nr"))
+    return unwritten.groupBy("persistence_id").agg(
+        F.min("sequence_nr").alias("held_from"), F.lit(TAG_WRITE).alias("reader")
+    )
+
+
+@shaped(events=shapes.EVENTS, limits=shapes.LIMITS, returns=DELETES)
+def deletes(events: DataFrame, limits: DataFrame) -> DataFrame:
+    """Return the delete of each partition that holds an event up to its id's limit.
+
+    A partition goes as a whole if all its events go and a later partition has events: no event can
+    come to it any more (docs/real-systems.md, "Partitions"), so that the delete hits none that was
+    written since. That a write group may lie one partition further than its sequence nrs say does
+    not matter: partitions are judged by what they hold.
+
+    Args:
+        events: all events of these persistence ids.
+        limits: unique in persistence_id.
+    """
+    goes = F.col("sequence_nr") <= F.col("to")
+    parts = (
+        events.join(limits.select("persistence_id", "to"), on="persistence_id")
+        .groupBy("persistence_id", "partition_nr", "to")
+        .agg(
+            F.sum(goes.cast("bigint")).alias("events"),
+            F.max("sequence_nr").alias("last_sequence_nr"),
+        )
+    )
+    last_partition = F.max("partition_nr").over(Window.partitionBy("persistence_id"))
+    is_whole = (F.col("last_sequence_nr") <= F.col("to")) & (
+        F.col("partition_nr") < F.col("last_partition")
+    )
+    return (
+        parts.withColumn("last_partition", last_partition)
+        .where(F.col("events") > 0)
+        .select("persistence_id", "partition_nr", "to", is_whole.alias("is_whole"), "events")
+    )

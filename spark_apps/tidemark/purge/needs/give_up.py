@@ -1,0 +1,70 @@
+"""Readers that are given up: the only way past a need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Pieces
+from tidemark.purge.needs import readers
+from tidemark.purge.needs.readers import Reader
+from tidemark.purge.needs.tag_views import absent_projections
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """What somebody has given up by name.
+
+    Attributes:
+        subjects: the projections without a file, as the ledger names them.
+        readers: the rows of readers beside Tidemark.
+    """
+
+    subjects: tuple[str, ...] = ()
+    readers: tuple[Reader, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether anything is given up."""
+        return bool(self.subjects or self.readers)
+
+    def lines(self) -> list[str]:
+        """Return a line for each, for the plan and so for the audit."""
+        names = [subject.partition("/")[2] for subject in self.subjects]
+        rows = sorted({(reader.name, reader.reads) for reader in self.readers})
+        return [
+            *(f"gives up the projection {name}: its pieces are dropped" for name in names),
+            *(f"gives up the reader {name} of {reads}" for name, reads in rows),
+        ]
+
+    def forget(self, run: RunContext) -> None:
+        """Drop the pieces of the projections and the rows of the readers; it may be run again."""
+        for subject in self.subjects:
+            Pieces.of(run.control, run.settings, applications.PROJECT, subject).forget()
+        readers.forget(run.control, run.settings, self.readers)
+
+
+def find_given_up(run: RunContext, names: Collection[str]) -> GivenUp:
+    """Find what may be given up.
+
+    Raises:
+        InvalidInput: a name is of a projection that has a file, or of nothing that is known.
+    """
+    if not names:
+        return GivenUp()
+    absent = absent_projections(run.control, run.settings)
+    others = readers.readers_of(run.control, run.settings)
+    known = {need.projection for need in absent} | {reader.name for reader in others}
+    if unknown := sorted(set(names) - known):
+        raise InvalidInput(
+            f"{', '.join(unknown)}: only a projection that ran and has no file, or a reader that is"
+            " registered, can be given up",
+            where="--give-up",
+            do="pause or drop a projection that has a file with `project`",
+        )
+    return GivenUp(
+        tuple(need.subject for need in absent if need.projection in names),
+        tuple(reader for reader in others if reader.name in names),
+    )

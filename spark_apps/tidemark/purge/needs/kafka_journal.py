@@ -1,0 +1,130 @@
+"""From which seq_nr on the readers of topics still need the events of kafka-journal's journals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.journals.kafka import frames
+from tidemark.partitioning.slice_ranges import ALL as ALL_SLICES
+from tidemark.project.definition.source import KafkaJournal
+from tidemark.project.offset_store.consumption import stored_offsets
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning import history
+from tidemark.purge.needs import shapes
+from tidemark.purge.needs.consumers import Consumer, consumers_of
+from tidemark.purge.needs.numbered import (
+    again_from_of,
+    first_numbers,
+    needs_of,
+    none,
+    of_ids,
+    restarted,
+)
+from tidemark.purge.needs.readers import Reader, Source, lines, readers_of
+from tidemark.purge.needs.tag_views import absent_lines
+from tidemark.spark.shapes import shaped
+
+
+@dataclass(frozen=True)
+class TopicNeeds:
+    """What the readers of topics still need.
+
+    Attributes:
+        per_id: by topic and id, the lowest seq_nr that a reader still needs, of TOPIC_NEEDS; an id
+            without a row is needed by nobody.
+        everything: a line for each reader that may need all events there are, and why.
+        told: lines on readers that hold back some of them, and may be gone.
+    """
+
+    per_id: DataFrame
+    everything: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+@shaped(events=shapes.TOPIC_EVENTS)
+def needed_of_topics(
+    run: RunContext, events: DataFrame, given_up: Collection[str] = ()
+) -> TopicNeeds:
+    """Find what must stay of some journals.
+
+    Readers are the projections of source `kafka-journal` and the registered readers of topics.
+
+    Args:
+        run: the context of the run.
+        events: all events of these journals that readers see; in memory.
+        given_up: the names of projections without a file, and of other readers, that need nothing.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+    """
+    readers = [
+        reader
+        for reader in readers_of(run.control, run.settings, given_up)
+        if reader.source in (Source.TOPIC, None)
+    ]
+    unknown = [reader for reader in readers if reader.source is None or not reader.of]
+    of_topics = [reader for reader in readers if reader not in unknown]
+    consumers = consumers_of(run, lambda definition: isinstance(definition.source, KafkaJournal))
+    needs = [_of_consumer(run, consumer, events) for consumer in consumers]
+    needs += [of_reader(reader, events) for reader in of_topics]
+    return TopicNeeds(
+        _lowest(needs, events),
+        everything=(*absent_lines(run, given_up), *lines(unknown)),
+        told=tuple(lines(of_topics)),
+    )
+
+
+def _of_consumer(run: RunContext, consumer: Consumer, events: DataFrame) -> DataFrame:
+    source, settings = consumer.definition.source, run.settings
+    topic = source.topic if isinstance(source, KafkaJournal) else ""
+    own = events.where(F.col("topic") == topic)
+    stored = stored_offsets(OffsetStore.of(run, consumer.definition), run.spark, ALL_SLICES)
+    # Another journal's late event may need what shares its time bucket.
+    heads = frames.heads(run.spark, settings, topic)
+    again_from = again_from_of(consumer, frames.events(heads, settings, topic), stored)
+    asked = {m for m in (again_from, consumer.begin) if m is not None and m != history.ALL}
+    ids = own.select("persistence_id").distinct()
+    needs = needs_of(consumer, ids, stored, first_numbers(own, asked), again_from)
+    if consumer.definition.reset_after is not None:
+        needs = needs.unionByName(restarted(consumer, ids, stored, own))
+    return needs.withColumn("topic", F.lit(topic))
+
+
+@shaped(events=shapes.TOPIC_EVENTS, returns=shapes.TOPIC_NEEDS)
+def of_reader(reader: Reader, events: DataFrame) -> DataFrame:
+    """Find what a registered reader of a topic needs of each journal that it reads.
+
+    Args:
+        reader: of source `topic`, which it names.
+        events: of any topics.
+    """
+    own = events.where(F.col("topic") == reader.of)
+    ids = own.select("persistence_id").distinct()
+    if reader.persistence_id:
+        needs = of_ids([reader], ids)
+    else:
+        is_open = F.lit(True)
+        for partition, offset in sorted(reader.kafka_offsets.items()):
+            is_consumed = (F.col("partition") == partition) & (F.col("offset") <= offset)
+            is_open = is_open & ~F.coalesce(is_consumed, F.lit(False))
+        first = F.min(F.when(is_open, F.col("sequence_nr")))
+        next_number = F.max("sequence_nr") + 1
+        needs = own.groupBy("persistence_id").agg(
+            F.coalesce(first, next_number).alias("needed_from"), F.lit(reader.name).alias("reader")
+        )
+    return needs.withColumn("topic", F.lit(reader.of))
+
+
+def _lowest(needs: Sequence[DataFrame], events: DataFrame) -> DataFrame:
+    if not needs:
+        return none(events).withColumn("topic", F.lit(""))
+    first = F.min(F.struct("needed_from", "reader")).alias("first")
+    by_id = reduce(DataFrame.unionByName, needs).groupBy("topic", "persistence_id").agg(first)
+    return by_id.select("topic", "persistence_id", "first.needed_from", "first.reader")

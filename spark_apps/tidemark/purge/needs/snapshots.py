@@ -1,0 +1,103 @@
+"""Which snapshots the projections still need that start from snapshots."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.journals.pekko import shapes as journal_shapes
+from tidemark.journals.pekko import snapshots
+from tidemark.partitioning.slice_ranges import ALL as ALL_SLICES
+from tidemark.project import shapes as projection_shapes
+from tidemark.project.definition.model import Mode
+from tidemark.project.offset_store.consumption import stored_offsets
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning.plan import ledger
+from tidemark.purge.needs import shapes
+from tidemark.purge.needs.consumers import Consumer, consumers_of
+from tidemark.purge.needs.numbered import has, lowest, none
+from tidemark.spark.shapes import shaped
+
+
+@shaped(ids=shapes.ID, returns=shapes.EVENT_NEEDS)
+def needed_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
+    """Find from which snapshot on (its sequence nr) some projection needs those of each id.
+
+    That snapshot and all newer ones must stay; without a row none is needed, and without a
+    projection that starts from snapshots none is at all.
+
+    Args:
+        run: the context of the run.
+        ids: persistence ids; rows may repeat.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+    """
+    wanted = ids.select("persistence_id").distinct().localCheckpoint()
+    consumers = consumers_of(run, lambda definition: definition.starts_from_snapshots)
+    if not consumers:
+        return none(wanted)
+    index = snapshots.index(run.spark, run.settings, wanted).localCheckpoint()
+    needs = [
+        needed_by(
+            consumer,
+            index,
+            stored_offsets(OffsetStore.of(run, consumer.definition), run.spark, ALL_SLICES),
+            _earliest_end(run, consumer),
+        )
+        for consumer in consumers
+    ]
+    return lowest(needs).localCheckpoint()
+
+
+@shaped(
+    index=journal_shapes.SNAPSHOTS,
+    stored=projection_shapes.OFFSETS,
+    returns=shapes.EVENT_NEEDS,
+)
+def needed_by(
+    consumer: Consumer, index: DataFrame, stored: DataFrame, earliest_end: int | None
+) -> DataFrame:
+    """Find the oldest snapshot of each persistence id that a projection may begin with.
+
+    A persistence id that it has not met begins with the newest one before the end of the window,
+    so that it needs the newest before `earliest_end` and all after it. One that it has met needs
+    none, unless a fold makes its state anew: then the newest one up to what is consumed.
+
+    Args:
+        consumer: a projection that starts from snapshots.
+        index: the snapshots.
+        stored: its offsets.
+        earliest_end: the lowest end (epoch ms) that a later window may have; None if nothing is
+            done yet: then the window is the present one, and has all snapshots.
+    """
+    number, known = F.col("snapshot_nr"), F.col("stored_number")
+    is_unmet = known.isNull()
+    unmet = F.max(F.when(is_unmet, number))
+    if earliest_end is not None:
+        before = F.max(F.when(is_unmet & (F.col("epoch_ms") < earliest_end), number))
+        unmet = F.coalesce(before, F.min(F.when(is_unmet, number)))
+    # What it consumes next may lie behind a newer one.
+    anew = F.coalesce(
+        F.max(F.when(number <= known, number)), F.min(F.when(known.isNotNull(), number))
+    )
+    is_anew = consumer.definition.mode is Mode.FOLD and consumer.progress.is_anew
+    rows = (
+        index.where(has(consumer.definition.source) & (number > 0))
+        .join(stored.select("persistence_id", "stored_number"), on="persistence_id", how="left")
+        .groupBy("persistence_id")
+        .agg(F.coalesce(unmet, anew if is_anew else F.lit(None)).alias("needed_from"))
+    )
+    return rows.where("needed_from IS NOT NULL").select(
+        "persistence_id",
+        F.col("needed_from").cast("bigint").alias("needed_from"),
+        F.lit(consumer.name).alias("reader"),
+    )
+
+
+def _earliest_end(run: RunContext, consumer: Consumer) -> int | None:
+    """Return the end of the newest time bucket that is done: no later window ends before it."""
+    newest = ledger(run, consumer.definition).standing().done.last
+    return None if newest is None else newest + run.settings.bucket_size.milliseconds

@@ -1,0 +1,60 @@
+"""Old ranges of offsets that are replicated.
+
+A run of replicate asks for the newest range of a topic partition only: whether it was ended, and
+which write times it had. That one always stays; older ones are read by people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.purge.own_tables import store
+from tidemark.purge.own_tables.old_rows import is_before, lock_of
+from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.text import counted
+
+_TABLE = "offset_range"
+_PARTITION = ("journal_keyspace", "topic", "partition")
+_PAGE = 1000
+
+
+def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
+    """Plan the ranges below the oldest that ended in the last `keep_days` days, or the newest."""
+    before = run.moment - timedelta(days=keep_days)
+    rows = run.control.stream(
+        "SELECT journal_keyspace, topic, partition, number, finished_at"
+        f" FROM {table(run.settings.keyspace, _TABLE)}",
+        page=_PAGE,
+    )
+    lowest_kept: dict[tuple[object, ...], int] = {}
+    old: dict[tuple[object, ...], int] = {}
+    # The newest range of a topic partition comes first.
+    for row in rows:
+        key = tuple(row[name] for name in _PARTITION)
+        if key not in lowest_kept or not is_before(row["finished_at"], before):
+            lowest_kept[key] = row["number"]
+            # What lies between two that stay, stays.
+            old[key] = 0
+        else:
+            old[key] += 1
+    goes = sorted(((*key, lowest_kept[key]) for key, count in old.items() if count), key=str)
+    counts = {"offset_ranges_deleted": sum(old.values())}
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
+        store.delete(run.control, run.settings, _TABLE, _PARTITION, goes, below="number")
+        return counts
+
+    number = counted(counts["offset_ranges_deleted"], "range")
+    return TargetPlan(
+        counts,
+        [f"{_TABLE}: {number} of {counted(len(goes), 'topic partition')}"],
+        Tombstones(ranges=len(goes)),
+        digest([_TABLE, *goes]),
+        [lock_of(run, _TABLE)],
+        apply if goes else None,
+    )

@@ -1,0 +1,283 @@
+"""purge from the policies to the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tidemark.application import preflight
+from tidemark.application.guarded_change import Apply, EnsureLocked, Plan, apply_plan, show_plan
+from tidemark.context import Outcome, PieceCounts, RunContext
+from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.ledger import applications
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import State
+from tidemark.purge.approval import Approval, SavedPurge, approval_of, digests
+from tidemark.purge.clocks import require_sane_clock
+from tidemark.purge.needs.give_up import GivenUp, find_given_up
+from tidemark.purge.policies import file
+from tidemark.purge.policies.effective import Effective, effective
+from tidemark.purge.policies.model import TagViews
+from tidemark.purge.policies.pieces import PolicyPieces, recorded_failure
+from tidemark.purge.request import PurgeRequest
+from tidemark.purge.tag_views import TagViewOrder
+from tidemark.purge.target import TargetPlan, Tombstones
+from tidemark.purge.targets import WITHOUT_PEKKO, Planner, plan_of, planners
+from tidemark.text import path_name
+
+APPLICATION = applications.PURGE
+_ORDER = (
+    "values count in this order: form or command line, retention.yaml, TIDEMARK_RETENTION_DAYS,"
+    " default"
+)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The plans of the chosen policies by name, in the order of the file."""
+
+    policies: Mapping[str, Effective]
+    plans: Mapping[str, TargetPlan]
+
+    @property
+    def tombstones(self) -> Tombstones:
+        return sum((plan.tombstones for plan in self.plans.values()), Tombstones())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for plan in self.plans.values():
+            counts.update(plan.counts)
+        # A kind of delete that no target counts under its own name.
+        return {**counts, **_made(self.tombstones)}
+
+    @property
+    def pieces(self) -> int:
+        return sum(_number(plan, "pieces") for plan in self.plans.values())
+
+    def lines(self, *, explain: bool) -> list[str]:
+        """Return the plan for people; the only policy needs no headline."""
+        if len(self.plans) == 1 and not explain:
+            return [line for plan in self.plans.values() for line in plan.lines]
+        lines = [_ORDER] if explain else []
+        for name, plan in self.plans.items():
+            effective_policy = self.policies[name]
+            lines += (
+                effective_policy.lines()
+                if explain
+                else [f"{name}: {effective_policy.policy.target}"]
+            )
+            lines += [f"  {line}" for line in plan.lines]
+        return lines
+
+    def copy_lines(self, directory: str | None) -> list[str]:
+        """Return where what goes is saved, and of what there is no copy."""
+        if directory is None:
+            return []
+        changing = {name: plan for name, plan in self.plans.items() if plan.apply is not None}
+        saved = [name for name, plan in changing.items() if plan.save is not None]
+        lost = [name for name in changing if name not in saved]
+        lines = [f"saved to {directory} first: {', '.join(saved)}"] if saved else []
+        if not lost:
+            return lines
+        views = any(isinstance(self.policies[name].policy, TagViews) for name in lost)
+        derived = "; `tag_write.py --force` writes tag views again" if views else ""
+        return [*lines, f"nothing is saved of {', '.join(lost)}{derived}"]
+
+    def save(self, directory: str, run_id: str) -> None:
+        """Save what goes, each policy's in a directory of its own."""
+        for name, plan in self.plans.items():
+            if plan.apply is not None and plan.save is not None:
+                plan.save(f"{directory}/{path_name(run_id)}-{name}")
+
+    def details(self, approval: Approval) -> dict[str, object]:
+        """Return for programs what is to be approved, and what each policy would delete."""
+        return {
+            "approval": str(approval),
+            "tombstones": self.tombstones.total,
+            "policies": {
+                name: {
+                    "target": self.policies[name].policy.target,
+                    "counts": dict(plan.counts),
+                    "tombstones": plan.tombstones.counts(),
+                    "digest": plan.digest,
+                }
+                for name, plan in self.plans.items()
+            },
+        }
+
+
+def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
+    """Delete what the policies say and what nobody needs.
+
+    Raises:
+        InvalidInput: a policy, the window or a projection that is given up cannot be used; the
+            retention is below the setting's and nobody said that it may be; another plan was
+            approved.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+        DefinitionError: the file of the policies cannot be used, or two of them contradict each
+            other; a projection file cannot be read, so that its needs are unknown.
+        TidemarkError: the clock has jumped; something moved between the plan and the locks; or what
+            goes cannot be saved.
+        LockHeld: another run works on something that would be deleted.
+    """
+    settings, choice = run.settings, order.choice
+    policies = file.load(settings.retention_file)
+    values = effective(
+        policies,
+        settings,
+        names=choice.policies,
+        retention_days=choice.retention_days,
+        below_retention=choice.below_retention,
+    )
+    has_journal = any(e.policy.target not in WITHOUT_PEKKO for e in values if e.is_chosen)
+    if order.window is None:
+        preflight.check_journal(run, has_journal=has_journal)
+    else:
+        preflight.check(run, order.window, has_journal=has_journal)
+    require_sane_clock(run)
+    if order.approved is not None:
+        _use_moment_of(order.approved, run)
+    given_up = find_given_up(run, choice.give_up)
+    tag_view_policies = [e.policy for e in values if isinstance(e.policy, TagViews)]
+    known = planners(TagViewOrder(policies, tag_view_policies, order.window, choice.give_up))
+    chosen = {value.policy.name: value for value in values if value.is_chosen}
+    planned = _plan(run, chosen, known)
+    approval = approval_of(settings.journal_keyspace, run.moment, planned.plans, choice.give_up)
+    _require_approved(order, approval, planned)
+    plan = Plan(
+        planned.counts,
+        [
+            *given_up.lines(),
+            *planned.lines(explain=order.explain),
+            *planned.copy_lines(order.save_to),
+        ],
+        partial(_apply, run, given_up, planned, order.save_to)
+        if planned.pieces or given_up
+        else None,
+        planned.details(approval),
+    )
+    if not order.apply:
+        if order.save is not None:
+            SavedPurge(
+                settings.journal_keyspace, str(approval), choice, digests(planned.plans)
+            ).save(order.save)
+        return _shown(run, plan, planned)
+    if plan.apply is None:
+        return apply_plan(run, APPLICATION, settings.journal_keyspace, plan, lambda: None)
+    locks = {lock for planned_one in planned.plans.values() for lock in planned_one.locks}
+    with Locks.of(run, locks) as held:
+        again = _plan(run, chosen, known)
+        if digests(again.plans) != digests(planned.plans):
+            raise TidemarkError(
+                f"{_moved(digests(planned.plans), again)} moved between the plan and the locks",
+                where=settings.journal_keyspace,
+                do="nothing was deleted; run again",
+            )
+        outcome = apply_plan(
+            run, APPLICATION, settings.journal_keyspace, plan, lambda: held.check()
+        )
+    return replace(outcome, pieces=PieceCounts(planned.pieces, planned.pieces))
+
+
+def _plan(
+    run: RunContext, chosen: Mapping[str, Effective], known: Mapping[str, Planner]
+) -> _Planned:
+    plans = {name: plan_of(run, value, known) for name, value in chosen.items()}
+    # A run that died after its last delete left a policy to which only the end of its piece is new.
+    for name, piece in PolicyPieces(run).entries().items():
+        if name in plans and piece.state is not State.DONE and plans[name].apply is None:
+            plans[name] = _only_ended(plans[name])
+    return _Planned(chosen, plans)
+
+
+def _only_ended(plan: TargetPlan) -> TargetPlan:
+    line = "an earlier run did it, and did not come to its end"
+    return replace(plan, lines=[*plan.lines, line], apply=lambda _: plan.counts)
+
+
+def _shown(run: RunContext, plan: Plan, planned: _Planned) -> Outcome:
+    shown = show_plan(run, APPLICATION, run.settings.journal_keyspace, plan)
+    number = sum(_number(one, "planned") for one in planned.plans.values())
+    # What is kept is kept already; what would go has not gone.
+    counts = {name: n if name.endswith("_kept") else 0 for name, n in plan.counts.items()}
+    lines = [*shown.lines, f"approval: {plan.details['approval']}"]
+    return replace(shown, pieces=PieceCounts(number), counts=counts, lines=lines)
+
+
+def _number(plan: TargetPlan, name: str) -> int:
+    """Return how many pieces a plan has: those of time buckets, else one if it does anything."""
+    number = plan.details.get(name, int(plan.apply is not None))
+    return number if isinstance(number, int) else 0
+
+
+def _use_moment_of(approved: Approval, run: RunContext) -> None:
+    if approved.moment > run.moment:
+        raise InvalidInput(
+            "the plan was made in the future", where="--approved", do="make a new plan"
+        )
+    run.moment = approved.moment
+
+
+def _require_approved(order: PurgeRequest, approval: Approval, planned: _Planned) -> None:
+    if order.approved is None or order.approved == approval:
+        return
+    moved = "" if order.saved is None else f": {_moved(order.saved.digests, planned)}"
+    raise InvalidInput(
+        f"the world has moved since the plan was approved, or it was another plan{moved}",
+        where="--approved",
+        do="nothing was deleted; plan again, and approve that",
+    )
+
+
+def _moved(former: Mapping[str, str], planned: _Planned) -> str:
+    """Return the policies whose plans differ."""
+    now = digests(planned.plans)
+    names = dict.fromkeys([*former, *now])
+    return ", ".join(name for name in names if former.get(name) != now.get(name)) or "something"
+
+
+def _apply(
+    run: RunContext,
+    given_up: GivenUp,
+    planned: _Planned,
+    save_to: str | None,
+    ensure_locked: EnsureLocked,
+) -> Mapping[str, int]:
+    if save_to is not None:
+        planned.save(save_to, run.run_id)
+    given_up.forget(run)
+    counts: Counter[str] = Counter()
+    for name, plan in planned.plans.items():
+        if plan.apply is None:
+            counts.update(plan.counts)
+            continue
+        if isinstance(planned.policies[name].policy, TagViews):
+            # Tag views have a piece for each time bucket.
+            done = plan.apply(ensure_locked)
+        else:
+            done = _apply_as_piece(run, name, plan.apply, ensure_locked)
+        # Deletes by kind as planned, where a target does not count them itself.
+        counts.update({**_made(plan.tombstones), **done})
+    return {**planned.counts, **counts}
+
+
+def _made(tombstones: Tombstones) -> dict[str, int]:
+    return {name: number for name, number in tombstones.counts().items() if number}
+
+
+def _apply_as_piece(
+    run: RunContext, name: str, apply: Apply, ensure_locked: EnsureLocked
+) -> Mapping[str, int]:
+    pieces = PolicyPieces(run)
+    attempt = pieces.start(name)
+    with recorded_failure(
+        ensure_locked, lambda reason: pieces.finish(name, attempt, State.FAILED, {}, reason)
+    ):
+        counts = apply(ensure_locked)
+        ensure_locked()
+        pieces.finish(name, attempt, State.DONE, counts)
+    return counts

@@ -1,0 +1,1 @@
+"""What a deletion takes, saved as Parquet before it."""

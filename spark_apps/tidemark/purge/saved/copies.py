@@ -1,0 +1,193 @@
+"""Copies of what a deletion takes: Parquet, each in a directory of its own.
+
+DIRECTORY/COPY/<rows>/   whole rows, each with write time, TTL and when it was saved
+DIRECTORY/COPY/about/    one row, written last: without it the copy is not complete
+
+A row's `write_time` (microseconds) and `ttl` (seconds that it had left; null for ever) are those of
+one cell that every writer of its table writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.cassandra.control import Control
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput, TidemarkError, root_cause
+from tidemark.purge.saved.places import is_plain
+from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.masters import is_local
+from tidemark.window import to_millis
+
+_ABOUT = (
+    "copy string, kind string, journal_keyspace string, snapshot_keyspace string,"
+    " saved_at bigint, run_id string"
+)
+_ABOUT_IT = "about"
+_KIND = "events"
+"""Of events and snapshots; former releases had other kinds, too."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A complete copy.
+
+    Attributes:
+        place: its directory.
+        run_id: the run that saved it; the directory's name if a former release did.
+        keyspaces: the journal's and the snapshots', as the run was set that saved.
+        saved_at: epoch ms.
+    """
+
+    place: str
+    run_id: str
+    keyspaces: tuple[str, str]
+    saved_at: int
+
+
+def keyspaces_of(settings: Settings) -> tuple[str, str]:
+    """Return the keyspaces that a copy is of, and written back into."""
+    return settings.journal_keyspace, settings.snapshot_keyspace
+
+
+def columns_of(control: Control, keyspace: str, name: str) -> list[str]:
+    """Return the columns of a table, in order."""
+    return sorted(control.table_columns(keyspace, name) or {})
+
+
+def write(run: RunContext, place: str, rows: Mapping[str, DataFrame]) -> None:
+    """Write a copy, before anything is deleted, and compare what can be read of it.
+
+    Args:
+        run: the context of the run.
+        place: the directory of the copy, which does not exist yet.
+        rows: the frames by name.
+
+    Raises:
+        TidemarkError: the directory cannot be written, or does not hold what was written.
+    """
+    saved_at = to_millis(clock.now())
+    run.say(f"saving to {place} what goes")
+    try:
+        for name, frame in rows.items():
+            stamped = frame.withColumn("saved_at", F.lit(saved_at).cast("bigint"))
+            _write(run, place, name, stamped)
+        copy = place.rpartition("/")[2]
+        about = [(copy, _KIND, *keyspaces_of(run.settings), saved_at, run.run_id)]
+        _write(run, place, _ABOUT_IT, local_rows(run.spark, about, _ABOUT))
+    except (PySparkException, Py4JJavaError) as error:
+        raise TidemarkError(
+            f"what goes cannot be saved: {root_cause(error)}",
+            where=place,
+            do="nothing was deleted; give another directory",
+        ) from None
+
+
+def _write(run: RunContext, place: str, name: str, rows: DataFrame) -> None:
+    """Write rows, and compare them with what the driver finds."""
+    observation = Observation()
+    rows.observe(observation, *sums(rows)).write.parquet(f"{place}/{name}")
+    # With the schema, since a directory without files has none.
+    there = run.spark.read.schema(rows.schema).parquet(f"{place}/{name}")
+    written, [found] = observation.get, there.agg(*sums(there)).collect()
+    if found.asDict() == written:
+        return
+    what = f"{name} has other rows than were written"
+    if found["rows"] != written["rows"]:
+        what = f"{name} has {found['rows']:,} rows, and {written['rows']:,} were written"
+    do = "give another directory"
+    if place.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
+        do = "name a directory that all machines of Spark share, or a URI of a shared file system"
+    raise TidemarkError(
+        f"the copy cannot be read back: {what}", where=place, do=f"nothing was deleted; {do}"
+    )
+
+
+def sums(rows: DataFrame) -> list[Column]:
+    """Return the aggregates that two frames with the same rows, in any order, have in common."""
+    # Spark hashes no maps.
+    cells = [
+        F.to_json(F.struct(name)) if "map<" in kind else F.col(name) for name, kind in rows.dtypes
+    ]
+    hashed = F.xxhash64(*cells)
+    return [
+        F.count("*").alias("rows"),
+        F.bit_xor(hashed).alias("xor"),
+        F.sum(hashed.cast("decimal(38,0)")).alias("sum"),
+    ]
+
+
+def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
+    """Find the complete copies in a directory, in the order in which they were made.
+
+    Args:
+        run: the context of the run.
+        directory: as `places.directory_of` returns it.
+
+    Returns:
+        The copies, and a line for each that cannot be used.
+
+    Raises:
+        InvalidInput: there is none that can be used.
+    """
+    try:
+        rows = run.spark.read.schema(_ABOUT).parquet(f"{directory}/*/{_ABOUT_IT}").collect()
+    except AnalysisException:
+        rows = []
+    found, unusable = [], []
+    for row in rows:
+        if not is_plain(row.copy) or row.kind != _KIND:
+            unusable.append(
+                f"the copy {row.copy} is left out: its `{_ABOUT_IT}` names no directory in"
+                f" {directory}, or it is not of events and snapshots"
+            )
+            continue
+        keyspaces = (row.journal_keyspace, row.snapshot_keyspace)
+        place = f"{directory}/{row.copy}"
+        found.append(Copy(place, row.run_id or row.copy, keyspaces, row.saved_at))
+    if not found:
+        raise InvalidInput(
+            "; ".join(unusable) or "no complete copy is there",
+            where=directory,
+            do="name a directory of --save-to",
+        )
+    return sorted(found, key=lambda copy: (copy.saved_at, copy.place)), unusable
+
+
+def rows_of(
+    run: RunContext, copies: Sequence[Copy], name: str, key: Sequence[str]
+) -> DataFrame | None:
+    """Read the rows of copies that are still alive, each once; None if no copy has such rows.
+
+    They have `write_time`, microseconds, and `time_to_live`, the seconds that are left; 0 for ever.
+    """
+    found = [rows for copy in copies if (rows := _rows(run, copy, name)) is not None]
+    return _alive(found, key) if found else None
+
+
+def _rows(run: RunContext, copy: Copy, name: str) -> DataFrame | None:
+    try:
+        return run.spark.read.parquet(f"{copy.place}/{name}")
+    except AnalysisException:
+        return None
+
+
+def _alive(found: Sequence[DataFrame], key: Sequence[str]) -> DataFrame:
+    left = F.col("ttl") - F.floor((F.lit(to_millis(clock.now())) - F.col("saved_at")) / 1000)
+    return (
+        reduce(DataFrame.unionByName, found)
+        .dropDuplicates([*key])
+        .withColumn("time_to_live", F.coalesce(left, F.lit(0)).cast("int"))
+        .withColumn("write_time", F.coalesce("write_time", F.col("saved_at") * 1000))
+        .where(F.col("ttl").isNull() | (F.col("time_to_live") > 0))
+        .drop("ttl", "saved_at")
+    )

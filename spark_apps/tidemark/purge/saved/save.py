@@ -1,0 +1,104 @@
+"""The copy of events and snapshots that a deletion takes.
+
+messages/    whole rows
+snapshots/   the same of snapshots
+ids/         how far each persistence id was deleted, and whether it was listed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.journals.pekko import frames, message_rows
+from tidemark.journals.pekko.shapes import ID
+from tidemark.purge.saved import copies
+from tidemark.purge.shapes import DELETES
+from tidemark.spark.shapes import shaped
+
+MESSAGES, SNAPSHOTS, IDS = "messages", "snapshots", "ids"
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """What a deletion takes.
+
+    Attributes:
+        ids: ID, unique: of which something goes.
+        parts: DELETES of messages; None for none.
+        snapshots: `persistence_id` and `first_kept`, before which all snapshots go, null if all
+            go; None for none.
+    """
+
+    ids: DataFrame
+    parts: DataFrame | None = None
+    snapshots: DataFrame | None = None
+
+
+def save(run: RunContext, doomed: Doomed, place: str) -> None:
+    """Save what goes, before anything is deleted.
+
+    Raises:
+        TidemarkError: as `copies.write` raises it.
+    """
+    rows = {IDS: _ids(run, doomed.ids)}
+    if doomed.parts is not None:
+        rows[MESSAGES] = _messages(run, doomed.parts)
+    if doomed.snapshots is not None:
+        rows[SNAPSHOTS] = _snapshots(run, doomed.snapshots)
+    copies.write(run, place, rows)
+
+
+@shaped(parts=DELETES)
+def _messages(run: RunContext, parts: DataFrame) -> DataFrame:
+    settings = run.settings
+    keyspace, name = settings.journal_keyspace, settings.journal_table
+    key = ["persistence_id", "partition_nr"]
+    rows = connector.read_partitions(
+        parts.select(*key),
+        keyspace,
+        name,
+        *copies.columns_of(run.control, keyspace, name),
+        ttl_of="event",
+        write_time_of="event",
+    )
+    goes = message_rows.is_event() & (F.col("is_whole") | (F.col("sequence_nr") <= F.col("to")))
+    return rows.join(parts.drop("events"), on=key).where(goes).drop("is_whole", "to")
+
+
+@shaped(ends=ID)
+def _snapshots(run: RunContext, ends: DataFrame) -> DataFrame:
+    settings = run.settings
+    keyspace, name = settings.snapshot_keyspace, settings.snapshot_table
+    rows = connector.read_partitions(
+        ends.select("persistence_id"),
+        keyspace,
+        name,
+        *copies.columns_of(run.control, keyspace, name),
+        ttl_of="timestamp",
+        write_time_of="timestamp",
+    )
+    goes = F.col("first_kept").isNull() | (F.col("sequence_nr") < F.col("first_kept"))
+    ends = ends.select("persistence_id", "first_kept")
+    return rows.join(ends, on="persistence_id").where(goes).drop("first_kept")
+
+
+@shaped(ids=ID)
+def _ids(run: RunContext, ids: DataFrame) -> DataFrame:
+    settings = run.settings
+    listed = connector.read_partitions(
+        ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
+    ).withColumn("is_listed", F.lit(True))
+    return (
+        ids.join(frames.deleted(ids.sparkSession, settings, ids), on="persistence_id", how="left")
+        .join(listed, on="persistence_id", how="left")
+        .select(
+            "persistence_id",
+            F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint").alias("deleted_to"),
+            F.coalesce(F.col("is_listed"), F.lit(False)).alias("is_listed"),
+        )
+    )

@@ -1,0 +1,207 @@
+"""Plans of deletes of snapshots, by policy and of persistence ids that somebody names.
+
+Snapshots go first, then the events before the oldest snapshot that stays: at no moment is there a
+snapshot whose following events are gone, and the newest one never goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.guarded_change import EnsureLocked
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.journals.pekko import frames, snapshots
+from tidemark.purge.messages import read
+from tidemark.purge.messages.by_hand import STOPPED
+from tidemark.purge.messages.deletes import (
+    EventDeletes,
+    Needed,
+    fingerprint,
+    in_parts,
+    locks_of,
+    plan_deletes,
+)
+from tidemark.purge.messages.plan import only
+from tidemark.purge.needs.snapshots import needed_snapshots
+from tidemark.purge.saved.save import Doomed, save
+from tidemark.purge.snapshots import store
+from tidemark.purge.snapshots.rules import kept
+from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.spark.local_rows import local_rows
+from tidemark.window import to_millis
+
+
+@dataclass(frozen=True)
+class SnapshotsPolicy:
+    """The policy of snapshots.
+
+    Attributes:
+        keep: of each persistence id, the newest ones that stay; at least 1.
+        keep_after: those taken after this stay too; None for no date.
+        events: whether the events before the oldest snapshot that stays go.
+        entity_types: only of these; all if none is named.
+    """
+
+    keep: int
+    keep_after: datetime | None = None
+    events: bool = False
+    entity_types: tuple[str, ...] = ()
+
+
+def plan_snapshots(
+    run: RunContext,
+    policy: SnapshotsPolicy,
+    needed: Needed,
+    persistence_ids: Collection[str] | None = None,
+) -> TargetPlan:
+    """Plan to delete the snapshots that a policy does not keep, and the events before the rest.
+
+    Args:
+        run: the context of the run.
+        policy: what is kept.
+        needed: tells which events readers need.
+        persistence_ids: only of these, read by key; None for all, read by a scan.
+
+    Raises:
+        InvalidInput: the policy keeps less than one snapshot; or there is no directory of
+            projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+        SchemaMismatch: there is no table of snapshots, or it has another shape.
+    """
+    if policy.keep < 1:
+        raise InvalidInput(
+            "at least one snapshot of each persistence id must stay",
+            do="to delete all, `cleanup all-snapshots` takes persistence ids",
+        )
+    settings = run.settings
+    snapshots.require_snapshots(run.control, settings)
+    write_time = run.control.write_time()
+    ids = None if persistence_ids is None else _ids(run, persistence_ids)
+    taken = snapshots.index(run.spark, settings)
+    if ids is not None:
+        taken = snapshots.index(ids.sparkSession, settings, ids)
+    taken = only(taken, policy.entity_types).localCheckpoint()
+    keep_after = None if policy.keep_after is None else to_millis(policy.keep_after)
+    needs = needed_snapshots(run, taken)
+    found = kept(taken, needs, keep=policy.keep, keep_after=keep_after).localCheckpoint()
+    events = _events(run, found, ids, needed, write_time) if policy.events else None
+    return _plan(run, found, events)
+
+
+def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> TargetPlan:
+    """Plan to delete all snapshots of persistence ids.
+
+    Raises:
+        SchemaMismatch: there is no table of snapshots, or it has another shape.
+    """
+    settings = run.settings
+    snapshots.require_snapshots(run.control, settings)
+    ids = _ids(run, persistence_ids)
+    rows = (
+        snapshots.index(ids.sparkSession, settings, ids)
+        .groupBy("persistence_id")
+        .agg(F.count("*").alias("snapshots"))
+        .join(frames.deleted(ids.sparkSession, settings, ids), on="persistence_id", how="left")
+        .orderBy("persistence_id")
+        .collect()
+    )
+    doomed = [row.persistence_id for row in rows]
+    beheaded = [row.persistence_id for row in rows if row.deleted_to]
+    tombstones = Tombstones(partitions=len(doomed))
+    number = sum(row.snapshots for row in rows)
+    counts = {"snapshots_deleted": number, **tombstones.counts()}
+    lines = [f"{number:,} snapshots of {len(doomed):,} persistence ids go"]
+    if beheaded:
+        lines += [
+            f"of {len(beheaded):,} of them, such as {beheaded[0]}, the first events are deleted:"
+            " their actors start without what those said",
+            STOPPED,
+        ]
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
+        store.delete_all(run.control, settings, doomed)
+        return counts
+
+    return TargetPlan(
+        counts,
+        lines if doomed else ["no snapshot of these persistence ids"],
+        tombstones,
+        digest(doomed),
+        [snapshots.lock_of(settings)],
+        apply if doomed else None,
+        save=partial(save, run, Doomed(ids, snapshots=ids.withColumn("first_kept", F.lit(None)))),
+    )
+
+
+def _ids(run: RunContext, persistence_ids: Collection[str]) -> DataFrame:
+    named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
+    return local_rows(run.spark, named, "persistence_id string")
+
+
+def _events(
+    run: RunContext, found: DataFrame, ids: DataFrame | None, needed: Needed, write_time: int
+) -> EventDeletes:
+    concerned = found.select("persistence_id")
+    if ids is not None:
+        deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
+        events = read.events_of_ids(run, concerned, deleted)
+    else:
+        deleted = frames.deleted(run.spark, run.settings)
+        events = read.all_events(run).join(concerned, on="persistence_id", how="left_semi")
+        events = events.localCheckpoint()
+    # A snapshot may be of more than is there: nothing beyond the last event is deleted.
+    limits = read.ends(events, deleted).join(found, on="persistence_id")
+    limits = limits.select("persistence_id", F.least("to", "first_kept").alias("to"))
+    return plan_deletes(run, events, limits, deleted, needed, write_time=write_time)
+
+
+def _plan(run: RunContext, found: DataFrame, events: EventDeletes | None) -> TargetPlan:
+    gone = found.where("snapshots > 0").select("persistence_id", "first_kept", "snapshots")
+    [row] = gone.agg(
+        F.count("*").alias("ids"), F.coalesce(F.sum("snapshots"), F.lit(0)).alias("snapshots")
+    ).collect()
+    tombstones = Tombstones(ranges=row.ids) + (events.tombstones if events else Tombstones())
+    of_events = events.counts if events else {}
+    counts = {"snapshots_deleted": row.snapshots, **of_events, **tombstones.counts()}
+    keys = fingerprint(gone)
+    lines = []
+    if row.ids:
+        lines.append(f"{row.snapshots:,} snapshots of {row.ids:,} persistence ids go")
+    lines += events.lines if events else []
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        for part in in_parts(gone.select("persistence_id", "first_kept")):
+            ensure_locked()
+            store.delete_before(run.control, run.settings, part)
+        if events:
+            events.write_deleted_to(run, ensure_locked)
+            events.delete(run, ensure_locked)
+        return counts
+
+    is_empty = not row.ids and (events is None or events.is_empty)
+    locks = [snapshots.lock_of(run.settings), *(locks_of(run.settings) if events else [])]
+    return TargetPlan(
+        counts,
+        lines or ["no snapshot is beyond what is kept"],
+        tombstones,
+        digest([*keys, events.digest if events else ""]),
+        locks,
+        None if is_empty else apply,
+        save=partial(
+            save,
+            run,
+            Doomed(
+                found.select("persistence_id"),
+                events.parts if events else None,
+                gone.select("persistence_id", "first_kept"),
+            ),
+        ),
+    )

@@ -1,0 +1,335 @@
+"""The commands of reconcile; `spark_apps/reconcile.py` has them.
+
+Each imports its own module when it runs: deleting by key needs no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from tidemark import clock
+from tidemark.application import cli
+from tidemark.application.cli import Command, Job
+from tidemark.context import Outcome, RunContext
+from tidemark.errors import InvalidInput
+from tidemark.reconcile.operation import Operation, run_operation
+from tidemark.validate.scope import Scope
+from tidemark.window import Window
+
+
+def tags(
+    persistence_id: cli.PersistenceIds = None,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Show at most this many tags.")
+    ] = 100,
+) -> Job:
+    """List the tags that messages carry, with counts.
+
+    For each tag: how many events and persistence ids carry it, its first and last event, its rows
+    in the tag views, and the persistence ids whose progress is missing. Tags of which only rows or
+    progress are left are listed too. Nothing is written.
+    """
+
+    def work(run: RunContext) -> Outcome:
+        from tidemark.reconcile.tags import run_tags
+
+        return run_tags(run, Scope.of(persistence_id, None), limit=limit)
+
+    return Job(work)
+
+
+def check(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+) -> Job:
+    """Compare messages with tag views, progress and scanning.
+
+    Findings go, with their exact keys, to the table `finding`, where they replace earlier ones of
+    the same scope, and end the run with exit status 3. Nothing in the journal is written, and no
+    lock is taken: actors may go on.
+    """
+
+    def work(run: RunContext) -> Outcome:
+        from tidemark.reconcile.check import run_check
+
+        window = _window(window_start, window_end, run)
+        return run_check(run, _scope(persistence_id, tag, window, everything, by_default=True))
+
+    return Job(work, _reported(window_start, window_end))
+
+
+def repair(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    found: Annotated[
+        bool,
+        typer.Option(
+            "--found", help="Only persistence ids of which validate or check has open findings."
+        ),
+    ] = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Put right what validate and check find, with the fewest writes.
+
+    Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
+    With --found, or named persistence ids, everything of these is compared anew before a row is
+    touched. What has been put right is no finding any more.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconcile.repair import run as repair
+
+        window = _window(window_start, window_end, run)
+        scope = _scope(persistence_id, tag, window, everything, by_default=True)
+        if found and (everything or not scope.is_everything):
+            raise InvalidInput(
+                "--found says itself which persistence ids are meant",
+                where="--found, --all, --persistence-id, --tag, --window-start",
+                do="leave --found or the others out",
+            )
+        return repair.of_findings() if found else repair.operation(scope)
+
+    return _changing(operation, apply, _reported(window_start, window_end))
+
+
+def delete(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Also search the tags for rows that no event leads to."),
+    ] = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete persistence ids or tags from the tag views.
+
+    With both, only the rows of those persistence ids under those tags. Persistence ids are deleted
+    by key, without Spark.
+    Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconcile.delete import run as delete
+
+        return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
+
+    return _changing(operation, apply)
+
+
+def propagate_deletes(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    everything: cli.Everything = False,
+    beyond_search_limit: Annotated[
+        bool,
+        typer.Option(
+            "--beyond-search-limit",
+            help="Also where readers without an offset would fail: more than 5000 numbers go.",
+        ),
+    ] = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete the rows of events deleted from messages.
+
+    Pekko never does. What remains keeps its numbers; progress and scanning stay.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconcile.propagate_deletes import run as propagate
+
+        scope = _scope(persistence_id, tag, None, everything)
+        return propagate.operation(scope, beyond_search_limit=beyond_search_limit)
+
+    return _changing(operation, apply)
+
+
+def rebuild(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete tag views and write them anew from messages.
+
+    The scope is everything, persistence ids, tags, or a window of time buckets. Readers and actors
+    of what is rebuilt must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconcile.rebuild import run as rebuild
+
+        window = _window(window_start, window_end, run)
+        return rebuild.operation(_scope(persistence_id, tag, window, everything))
+
+    return _changing(operation, apply, _reported(window_start, window_end))
+
+
+def settle(
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why it is so; kept.", show_default=False)
+    ],
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    check: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only findings of this check.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only with this number, as in `finding`.")
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Settle findings of validate or check, so that they block nothing any more.
+
+    Nothing in the journal changes. For what no run can put right: an event that is lost, or that no
+    reader could read. Give one or more of the options that say which findings are meant. A finding
+    is settled as it stands: if more goes missing there, it is open again.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconcile import settle
+
+        which = settle.Which(frozenset(persistence_id or ()), frozenset(tag or ()), check, number)
+        return settle.operation(which, reason)
+
+    return _changing(operation, apply)
+
+
+def truncate(
+    apply: cli.Apply = False,
+) -> Job:
+    """Empty all tag views, progress and scanning.
+
+    `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconcile import truncate
+
+        return truncate.operation()
+
+    return _changing(operation, apply)
+
+
+def rebucket(
+    to: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Minute, Hour or Day: the new bucket size.")
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The new table.", show_default="tag_views_<size>"),
+    ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Compare all rows, however far earlier runs verified."),
+    ] = False,
+    drop_old: Annotated[
+        str | None,
+        typer.Option("--drop-old", metavar="NAME", help="After the switch: drop this old table."),
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Copy the tag views into a table of another bucket size.
+
+    The copy is verified row for row. Run again, it catches up: what came to the old table is
+    copied, what went is deleted. It prints the Pekko settings to switch to. The old table stays
+    until --drop-old, which is given after the switch, without --to, and drops nothing unless all
+    rows are in the configured table.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.partitioning.keys import BucketSize
+        from tidemark.reconcile.rebucket import drop as rebucket_drop
+        from tidemark.reconcile.rebucket import run as rebucket
+
+        if (to is None) == (drop_old is None):
+            raise InvalidInput(
+                "rebucket makes tag views or drops old ones",
+                where="--to, --drop-old",
+                do="give one of the two",
+            )
+        if drop_old is not None:
+            return rebucket_drop.operation(drop_old)
+        size = BucketSize.parse(to or "", where="--to")
+        return rebucket.operation(size, table, thorough=thorough)
+
+    return _changing(operation, apply)
+
+
+def _changing(
+    operation: Callable[[RunContext], Operation],
+    apply: bool,
+    window: Callable[[], Window] | None = None,
+) -> Job:
+    return Job(lambda run: run_operation(run, operation(run), apply=apply), window, not apply)
+
+
+def _reported(start: str | None, end: str | None) -> Callable[[], Window] | None:
+    return (lambda: Window.parse(start, end)) if start or end else None
+
+
+def _window(start: str | None, end: str | None, run: RunContext) -> Window | None:
+    if not start and not end:
+        return None
+    window = Window.parse(start, end)
+    window.require_whole_buckets(run.settings.bucket_size, clock.now())
+    return window
+
+
+def _scope(
+    persistence_ids: list[str] | None,
+    tags: list[str] | None,
+    window: Window | None,
+    everything: bool,
+    *,
+    by_default: bool = False,
+) -> Scope:
+    if everything and (persistence_ids or tags or window):
+        raise InvalidInput(
+            "--all and a narrower scope contradict each other",
+            where="--all, --persistence-id, --tag, --window-start",
+            do="leave one of them out",
+        )
+    return Scope.of(persistence_ids, tags, window, everything=everything or by_default)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "tags": tags,
+    "check": check,
+    "repair": repair,
+    "delete": delete,
+    "rebuild": rebuild,
+    "truncate": truncate,
+    "propagate-deletes": propagate_deletes,
+    "rebucket": rebucket,
+    "settle": settle,
+}
+"""By the name on the command line."""
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": ["check", "repair", "repair --apply", "rebuild --all --apply", "rebucket --to Day"],
+    "tags": ["", "--persistence-id 'aircraft|N14228'"],
+    "check": ["", "--window-start 2026-11-20 --window-end 2026-11-21", "--tag delayed"],
+    "repair": ["", "--found --apply", "--persistence-id 'aircraft|N14228'", "--apply"],
+    "delete": ["--tag delayed", "--persistence-id 'aircraft|N14228' --apply"],
+    "rebuild": [
+        "--all",
+        "--window-start 2026-11-20 --window-end 2026-11-21 --apply",
+        "--tag delayed --apply",
+    ],
+    "truncate": ["", "--apply"],
+    "propagate-deletes": ["--all", "--persistence-id 'aircraft|N14228' --apply"],
+    "rebucket": ["--to Day", "--to Day --apply", "--drop-old tag_views --apply"],
+    "settle": ["--persistence-id 'aircraft|N14228' --check unwritable_event --reason 'a test'"],
+}
+"""Options of calls that the help of each command shows; under "" those of the application."""

@@ -1,0 +1,83 @@
+"""reconcile delete: take persistence ids, tags, or persistence ids of tags out of the tag views.
+
+Persistence ids are deleted by key and without Spark, so that a single one costs a fraction of a
+second, whatever state the tag views are in (`delete_plan`). Whole tags are deleted by Spark
+(`tags`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemark.application.guarded_change import EnsureLocked, Plan
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.reconcile.delete import plan as delete_plan
+from tidemark.reconcile.delete import store as delete_store
+from tidemark.reconcile.operation import Operation
+from tidemark.tag_write import completeness
+from tidemark.validate.scope import Scope
+
+
+def operation(scope: Scope, *, thorough: bool = False) -> Operation:
+    """Delete from tag_scanning, tag_write_progress and the tag views, never from messages.
+
+    With persistence ids: their rows, of all tags or of those named. With tags alone: the whole
+    tags. The keys of all rows of the persistence ids are held in memory, some 300 bytes each.
+
+    Args:
+        scope: persistence ids or tags or both.
+        thorough: go through all partitions of the tags for rows to which no event leads.
+
+    Raises:
+        InvalidInput: neither persistence ids nor tags are named, or a window is. When planning:
+            one of them occurs nowhere.
+    """
+    if scope.window is not None:
+        raise InvalidInput(
+            "delete takes no window", where=str(scope), do="name persistence ids or tags"
+        )
+    if scope.is_everything:
+        raise InvalidInput(
+            "nothing to delete", do="name persistence ids or tags; `truncate` deletes all tag views"
+        )
+    return Operation("delete", str(scope), lambda run: plan(run, scope, thorough=thorough))
+
+
+def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
+    """Find the rows of the three tag tables that go.
+
+    Raises:
+        InvalidInput: a persistence id or a tag of the scope occurs nowhere.
+    """
+    if scope.persistence_ids is None and scope.tags is not None:
+        # Imported here: persistence ids are deleted without Spark.
+        from tidemark.reconcile.delete.tags import plan_tags
+
+        return plan_tags(run, scope.tags, thorough=thorough)
+    doomed = delete_plan.of_ids(run, scope, thorough=thorough)
+    counts = doomed.counts
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        delete_doomed(run, doomed, ensure_locked)
+        return counts
+
+    return Plan(counts, doomed.lines, apply if any(counts.values()) else None)
+
+
+def delete_doomed(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: EnsureLocked) -> None:
+    """Delete scanning, progress, rows: a crash between any two leaves progress that lags.
+
+    Raises:
+        LockLost: the run must not write any more.
+    """
+    control, settings = run.control, run.settings
+    ensure_locked()
+    # Pekko numbers what is left of an id anew: what is known of it would contradict that.
+    completeness.forget(control, settings, doomed.persistence_ids)
+    ensure_locked()
+    delete_store.delete_scanning(control, settings, doomed.scanning)
+    ensure_locked()
+    delete_store.delete_progress(control, settings, doomed.progress)
+    ensure_locked()
+    delete_store.delete_rows(control, settings, doomed.rows)

@@ -1,0 +1,69 @@
+"""All differences of a scope between messages and tag views, read and compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.validate.reading.examine import Examination, examine, read_keys
+from tidemark.validate.scope import Scope
+from tidemark.validate.tag_views import finding_kinds
+from tidemark.validate.tag_views.bounds import Bounds
+from tidemark.validate.tag_views.compare import count_exempt
+from tidemark.validate.tag_views.expected import REMOVED
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        examination: the findings, and the keys that were compared.
+        by_kind: how many open findings of each kind, in the order of `finding_kinds.KINDS`,
+            without zeros.
+        read_at: the write time (microseconds) from before the first read.
+        read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
+            rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
+            settled_findings: what would be a finding, had nobody settled it.
+    """
+
+    examination: Examination
+    by_kind: dict[str, int]
+    read_at: int
+    read: dict[str, int]
+
+    @property
+    def left(self) -> int:
+        """How many of them repair leaves as they are."""
+        return sum(self.by_kind.get(kind, 0) for kind in finding_kinds.OF_CONTINUITY)
+
+
+def find(run: RunContext, scope: Scope) -> Comparison:
+    """Compare; nothing is written.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
+    """
+    read_at = run.control.write_time()
+    bounds = Bounds.of(run, scope.window)
+    run.say("reading the keys of tag views and messages")
+    keys = read_keys(run, scope, are_applied=True)
+    run.say("comparing")
+    examination = examine(run, keys, bounds, of_ids=scope.tags is None)
+    compared = examination.compared
+    rows = examination.findings.groupBy("check_name").count().collect()
+    number = {row["check_name"]: row["count"] for row in rows}
+    by_kind = {kind: number[kind] for kind in finding_kinds.KINDS if kind in number}
+    read = {
+        "messages_checked": keys.index.count(),
+        "tag_rows_checked": keys.keys.rows.count(),
+        "rows_of_deleted_events": compared.kept.of_deleted_events.count(),
+        "rows_of_lost_events": compared.kept.of_lost_events.count(),
+        "exempt_rows": count_exempt(compared.absent, examination.bounds),
+        "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
+        "settled_findings": examination.found.count() - sum(by_kind.values()),
+    }
+    return Comparison(examination, by_kind, read_at, read)

@@ -1,0 +1,187 @@
+"""Writing whole series of tag-view rows from messages: rows, then progress, scanning and tails."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from tidemark import clock
+from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.journals.pekko import frames, message_rows
+from tidemark.journals.pekko.shapes import EVENT, WHOLE_MESSAGES
+from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
+from tidemark.ledger.purged import emptied_buckets
+from tidemark.numbering import rule
+from tidemark.partitioning import keys
+from tidemark.spark.read_once import kept_once, shuffled_once
+from tidemark.spark.shapes import shaped
+from tidemark.tag_write import events, rules, store, transform
+from tidemark.tag_write.rules import TagRule
+from tidemark.window import to_millis
+
+YOUNG, PURGED = "young", "purged"
+COUNTED = ("cause", YOUNG, PURGED, *PAYLOAD_COLUMNS)
+
+
+@shaped(messages=WHOLE_MESSAGES)
+def write_series(
+    run: RunContext,
+    messages: DataFrame,
+    tag_rules: Sequence[TagRule],
+    tags: frozenset[str] | None,
+    ensure_locked: EnsureLocked,
+) -> Mapping[str, int]:
+    """Write the series of these messages as if nothing had been there, numbered from 1.
+
+    Messages are read once and shuffled once, before each event is repeated for its tags: the
+    progress is counted from the same events as the rows, whatever is written meanwhile. What is
+    younger than the eventual-consistency delay is left to the next run of tag-write, with all that
+    follows it in its persistence id: clocks may disagree about what is young.
+
+    Args:
+        run: the context of the run.
+        messages: whole messages.
+        tag_rules: the rules that add tags.
+        tags: only these, or None. With tags named, tag_scanning is left as it is: it covers all
+            tags of a persistence id.
+        ensure_locked: raises LockLost when the run must not write any more.
+
+    Returns:
+        tag_rows_written, progress_rows_written, quarantined.
+    """
+    run.say("reading messages")
+    purged = emptied_buckets(run.control, run.settings)
+    tagged = _needed(events.tagged(messages, tag_rules), tags)
+    marks = {YOUNG: F.when(_is_young(run), True), PURGED: F.when(_is_purged(purged), True)}
+    kept = shuffled_once(tagged.withColumns(marks), "persistence_id")
+    try:
+        kept.count()
+        deleted = frames.deleted(run.spark, run.settings)
+        present = message_rows.undeleted(kept, deleted)
+        return _write(run, present, tag_rules, tags, ensure_locked)
+    finally:
+        kept.unpersist()
+
+
+@shaped(events_read=EVENT, returns=EVENT)
+def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
+    """Return the events of each persistence id before the first one for which a condition holds.
+
+    All columns are kept.
+    """
+    first = (
+        events_read.where(condition)
+        .groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("first_nr"))
+    )
+    return (
+        events_read.join(first, on="persistence_id", how="left")
+        .where(F.col("first_nr").isNull() | (F.col("sequence_nr") < F.col("first_nr")))
+        .select(*events_read.columns)
+    )
+
+
+def _write(
+    run: RunContext,
+    kept: DataFrame,
+    tag_rules: Sequence[TagRule],
+    tags: frozenset[str] | None,
+    ensure_locked: EnsureLocked,
+) -> Mapping[str, int]:
+    series, totals = _counted(kept)
+    if totals[YOUNG]:
+        series.unpersist()
+        kept = before_first(kept, F.col(YOUNG).isNotNull())
+        series, totals = _counted(kept)
+    if totals.cause:
+        ensure_locked()
+        store.quarantine_unwritable(run, kept)
+    run.say("numbering, writing the tag views")
+    rows = rule.ranked(kept).where(F.col(PURGED).isNull())
+    # Columns that no event has would cost as much as the others, to leave them unset.
+    absent = [name for name in PAYLOAD_COLUMNS if not totals[name]]
+    span = (totals.last or 0) - (totals.first or 0)
+    time_buckets = span // run.settings.bucket_size.milliseconds + 1
+    # After the deletes, which came from here or from executors: clocks may disagree.
+    stamp = max(run.control.write_time(), connector.latest_clock(run.spark) + 1)
+    ensure_locked()
+    store.write_tag_views(
+        transform.tag_view_rows(rows).drop(*absent),
+        run.settings,
+        totals.tags * time_buckets,
+        write_time=stamp,
+    )
+    run.say("writing tag_write_progress and tag_scanning")
+    ensure_locked()
+    progress = transform.last_of_whole_series(series, kept)
+    store.write_progress(progress, run.settings, write_time=stamp)
+    if tags is None:
+        _write_scanning(run, series, rules.version(tag_rules), stamp, ensure_locked)
+    series.unpersist()
+    return {
+        "tag_rows_written": (totals.rows or 0) - totals[PURGED],
+        "progress_rows_written": totals.series,
+        "quarantined": totals.cause,
+    }
+
+
+def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
+    """Return `transform.whole_series`, kept, and its totals, among them those of `COUNTED`."""
+    series = kept_once(transform.whole_series(kept, COUNTED), StorageLevel.DISK_ONLY)
+    is_tagged = F.col("tag").isNotNull()
+    totals = {
+        "rows": F.sum(F.when(is_tagged, F.col("tag_pid_sequence_nr"))),
+        "series": F.count("tag"),
+        "tags": F.approx_count_distinct("tag"),
+        "first": F.min(F.when(is_tagged, F.col("first_time_bucket"))),
+        "last": F.max(F.when(is_tagged, F.col("last_time_bucket"))),
+    }
+    totals |= {name: F.coalesce(F.sum(name), F.lit(0)) for name in COUNTED}
+    found = series.agg(*[total.alias(name) for name, total in totals.items()]).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return series, found
+
+
+def _is_young(run: RunContext) -> Column:
+    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    return F.col("ticks") >= keys.epoch_ms_ticks(to_millis(clock.now() - delay))
+
+
+def _is_purged(time_buckets: Collection[int]) -> Column:
+    """Return whether purge removed an event's row; only `tag_write.py --force` undoes that."""
+    has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
+    return has_tags & F.col("time_bucket").isin(*time_buckets) if time_buckets else F.lit(False)
+
+
+def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
+    """Return what must be shuffled: of untagged events the key only, and only for tag_scanning.
+
+    Events that cannot be written have a cause instead of tags, and always count.
+    """
+    if tags is not None:
+        of_these = F.array_intersect("tags", F.array(*map(F.lit, sorted(tags))))
+        has_one = F.size(of_these) > 0
+        return tagged.withColumn("tags", of_these).where(has_one | F.col("cause").isNotNull())
+    return events.with_payload_where(tagged, F.lit(True))
+
+
+def _write_scanning(
+    run: RunContext, series: DataFrame, version: str, stamp: int, ensure_locked: EnsureLocked
+) -> None:
+    # Not from the progress: what has no tag is complete as well.
+    tails = series.groupBy("persistence_id").agg(
+        F.max("sequence_nr").alias("sequence_nr"),
+        F.max("sequence_nr").alias("read_to"),
+        F.count("tag").cast("int").alias("series"),
+    )
+    ensure_locked()
+    rows = tails.select("persistence_id", "sequence_nr")
+    store.write_scanning(rows, run.settings, write_time=stamp)
+    ensure_locked()
+    store.write_tails(tails, run.settings, version, write_time=stamp)

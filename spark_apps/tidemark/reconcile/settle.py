@@ -1,0 +1,122 @@
+"""reconcile settle: a finding of validate or check stays as it is, and blocks nothing any more.
+
+What is missing from messages is in no other table, and an event that no reader could read is read
+by none, so validate would stop the line for ever. It goes on when somebody has stated that this is
+how it is, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidemark.application.guarded_change import EnsureLocked, Plan
+from tidemark.cassandra.control import Row
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.reconcile.operation import Operation
+from tidemark.text import counted
+from tidemark.validate import store
+from tidemark.validate.findings import finding
+from tidemark.validate.findings.check import Severity
+from tidemark.validate.findings.checks import CHECKS
+from tidemark.validate.layers import all_layers
+from tidemark.validate.user_checks import definition
+
+MOST = 10_000
+"""Findings that are settled at once; each of them is somebody's decision."""
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Which:
+    """The findings that are meant: those of which all that is given holds.
+
+    Attributes:
+        persistence_ids: any of them; all if empty.
+        tags: any of them; all if empty.
+        check: name of a check; all if None.
+        number: the finding's number; all if None.
+    """
+
+    persistence_ids: frozenset[str] = field(default_factory=frozenset)
+    tags: frozenset[str] = field(default_factory=frozenset)
+    check: str | None = None
+    number: int | None = None
+
+    def holds(self, row: Row) -> bool:
+        """Return whether a finding is meant."""
+        return (
+            (not self.persistence_ids or row["persistence_id"] in self.persistence_ids)
+            and (not self.tags or row["tag"] in self.tags)
+            and self.check in (None, row["check_name"])
+            and self.number in (None, row["number"])
+        )
+
+    def __str__(self) -> str:
+        parts = [*sorted(self.persistence_ids), *sorted(self.tags), self.check, self.number]
+        return " ".join(str(part) for part in parts if part is not None)
+
+
+def operation(which: Which, reason: str) -> Operation:
+    """Settle the open findings that are meant.
+
+    Raises:
+        InvalidInput: the reason is empty, or nothing says which findings. When planning: there is
+            no such check, there are no such findings, or more than MOST.
+    """
+    if not reason.strip():
+        raise InvalidInput("no reason", where="--reason", do="say why nothing is to be done")
+    if which == Which():
+        raise InvalidInput(
+            "nothing says which findings",
+            where="settle",
+            do="give --persistence-id, --tag, --check or --number",
+        )
+    return Operation("settle", str(which), lambda run: _plan(run, which, reason.strip()))
+
+
+def _plan(run: RunContext, which: Which, reason: str) -> Plan:
+    findings: list[Row] = []
+    for row in filter(which.holds, store.open_findings(run.control, run.settings)):
+        findings.append(row)
+        if len(findings) > MOST:
+            raise InvalidInput(
+                f"more than {MOST:,} findings", where=str(which), do="settle fewer at once"
+            )
+    if not findings:
+        _require_known(run, which.check)
+        if any(map(which.holds, store.settled(run.control, run.settings))):
+            return Plan({"findings_settled": 0}, ["settled already"], None)
+        raise InvalidInput(
+            "there is no such open finding",
+            where=str(which),
+            do=f"see the table {run.settings.keyspace}.{store.FINDING}; what was damaged since the"
+            " last run of validate or of check is not there",
+        )
+    counts = {"findings_settled": len(findings)}
+    subjects = {check.name: check.subject for check in all_layers.CHECKS}
+    lines = [
+        f"settles {counted(len(findings), 'finding')}: {reason}",
+        *(finding.line(row, subjects.get(row["check_name"], "tag")) for row in findings[:SHOWN]),
+    ]
+    if len(findings) > SHOWN:
+        lines.append(f"and {len(findings) - SHOWN:,} more")
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
+        store.settle(run.control, run.settings, findings, reason, run.owner)
+        return counts
+
+    return Plan(counts, [*lines, "validate passes them when it runs again"], apply)
+
+
+def _require_known(run: RunContext, name: str | None) -> None:
+    further = all_layers.CHECKS
+    of_users = definition.load(run.settings.checks_dir, further)
+    checks = [*CHECKS, *further, *(user.check for user in of_users)]
+    blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
+    if name not in (None, *blocking):
+        raise InvalidInput(
+            f"no check {name!r}", where="--check", do=f"choose one of {', '.join(blocking)}"
+        )

@@ -1,0 +1,288 @@
+"""Held records with another content: what `replay` puts in the place of what cannot be read.
+
+Kafka keeps what was written. The new content stays in quarantine, and whatever reads the topic
+takes it from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, ValidationError
+
+from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
+from tidemark.cassandra.schema import create_own_tables, table
+from tidemark.context import Outcome, RunContext, RunState
+from tidemark.errors import InvalidInput
+from tidemark.journals.kafka import tables
+from tidemark.journals.kafka.wire.decode import row
+from tidemark.journals.kafka.wire.record import Record
+from tidemark.ledger.locks import Locks
+from tidemark.replicate.kafka.topics import TopicPartition, Topics
+from tidemark.replicate.quarantine import TABLE, Quarantined
+from tidemark.settings import Settings
+
+_NAMED = 20
+_LONGEST = 16 * 1024
+"""Characters of a record that is shown: a report is one value in Cassandra and in Airflow."""
+_OF_PARTITION = "journal_keyspace = ? AND topic = ? AND partition = ? AND state = ?"
+
+
+class _Value(BaseModel):
+    """Bytes, as text or in base64; neither if there are none."""
+
+    model_config = ConfigDict(extra="forbid")
+    value: str | None = None
+    value_base64: Base64Bytes | None = None
+
+    @property
+    def octets(self) -> bytes | None:
+        return self.value_base64 if self.value is None else self.value.encode()
+
+
+class _Header(_Value):
+    key: str
+
+
+class HeldRecord(_Value):
+    """A record as `held` shows it, one JSON object a line, and `mend` reads it."""
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    cause: str | None = None
+    headers: list[_Header]
+
+    @property
+    def place(self) -> TopicPartition:
+        """Return its topic partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    def stored_headers(self) -> str:
+        """Return the headers as quarantine has them."""
+        return json.dumps(
+            [
+                {"key": one.key}
+                | ({} if one.octets is None else {"value": base64.b64encode(one.octets).decode()})
+                for one in self.headers
+            ]
+        )
+
+
+def run_held(
+    run: RunContext, topics: Sequence[str], ids: Sequence[str], save: Path | None
+) -> Outcome:
+    """Show the held records that cannot be read, with the content that they have by now.
+
+    Args:
+        run: the context of the run.
+        topics: only these; all with the prefix if there are none.
+        ids: only these keys; all of them if there are none.
+        save: all of them are also written here, one JSON object a line.
+
+    Raises:
+        InvalidInput: a topic does not exist, or the file cannot be written.
+        KafkaUnavailable: Kafka does not answer.
+    """
+    create_own_tables(run.control, run.settings)
+    records, lines = _held(run, Topics(run.settings).partitions(topics), ids), []
+    number = 0
+    try:
+        with save.open("x") if save else nullcontext() as file:
+            for number, record in enumerate(records, 1):
+                text = json.dumps(record.model_dump(mode="json", exclude_none=True))
+                if number <= _NAMED:
+                    is_short = len(text) <= _LONGEST
+                    lines.append(text if is_short else _too_long(record, len(text)))
+                if file:
+                    file.write(f"{text}\n")
+    except OSError as error:
+        what = f"the records cannot be saved: {error.strerror}"
+        raise InvalidInput(what, where=str(save), do="name another file") from None
+    if number > _NAMED:
+        lines.append(f"and {number - _NAMED:,} more; name keys, or save all to a file")
+    return Outcome(RunState.PLANNED, counts={"records_held": number}, lines=lines)
+
+
+def _too_long(record: HeldRecord, length: int) -> str:
+    at = f"{record.place} offset {record.offset} of {record.id}"
+    return f"{at}: {record.cause}; {length:,} characters, save it to a file to see and mend it"
+
+
+def _held(
+    run: RunContext, partitions: Iterable[TopicPartition], ids: Sequence[str]
+) -> Iterator[HeldRecord]:
+    for partition in partitions:
+        stored = run.control.stream(
+            "SELECT id, offset, cause, value, headers, mended_value, mended_headers"
+            f" FROM {table(run.settings.keyspace, TABLE)} WHERE {_OF_PARTITION}",
+            _place(run.settings, partition),
+        )
+        for record in stored:
+            if record["cause"] is not None and (not ids or record["id"] in ids):
+                yield _shown(partition, record)
+
+
+def _shown(partition: TopicPartition, stored: dict[str, Any]) -> HeldRecord:
+    is_mended = stored["mended_headers"] is not None
+    value, headers = (
+        stored[f"mended_{name}" if is_mended else name] for name in ("value", "headers")
+    )
+    of_headers = [
+        {"key": one["key"], **_as_text(base64.b64decode(one["value"]) if "value" in one else None)}
+        for one in json.loads(headers)
+    ]
+    place = {"topic": partition.topic, "partition": partition.partition}
+    named = {name: stored[name] for name in ("offset", "id", "cause")}
+    return HeldRecord.model_validate({**place, **named, "headers": of_headers, **_as_text(value)})
+
+
+def _as_text(octets: bytes | None) -> dict[str, str]:
+    if octets is None:
+        return {}
+    try:
+        return {"value": octets.decode()}
+    except UnicodeDecodeError:
+        return {"value_base64": base64.b64encode(octets).decode()}
+
+
+def parse(file: Path) -> list[HeldRecord]:
+    """Read records, one JSON object a line.
+
+    Raises:
+        InvalidInput: the file cannot be read, or a line is no record.
+    """
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"cannot be read: {error}",
+            where=str(file),
+            do="name a file that `held --save` has written",
+        ) from None
+    records = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            records.append(HeldRecord.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            at = ".".join(map(str, first["loc"])) or "the line"
+            raise InvalidInput(
+                f"{at}: {first['msg']}",
+                where=f"{file}:{number}",
+                do="write one record a line, as held does",
+            ) from None
+    return records
+
+
+@dataclass(frozen=True)
+class _Mended:
+    """A record with its new content; `says` is what it does."""
+
+    record: HeldRecord
+    says: str
+
+
+def run_mend(run: RunContext, records: Sequence[HeldRecord], *, do: bool) -> Outcome:
+    """Show which records would get another content, or give it to them.
+
+    Raises:
+        InvalidInput: a record is not held, or its new content cannot be read either.
+        LockHeld: another run works on a topic partition.
+    """
+    settings = run.settings
+    create_own_tables(run.control, settings)
+    resource = tables.lock_of(settings)
+    places = sorted({one.place for one in records})
+    return guarded_change(
+        run,
+        "mend",
+        settings.kafka_journal_keyspace,
+        lambda: _plan(run, records),
+        lock=lambda: Locks.of(run, [f"{resource}/{one}" for one in places]),
+        apply=do,
+    )
+
+
+def _plan(run: RunContext, records: Sequence[HeldRecord]) -> Plan:
+    mended = [one for record in records if (one := _mended(run, record))]
+    counts = {"records_mended": len(mended), "records_unchanged": len(records) - len(mended)}
+    lines = [
+        f"{one.record.place} offset {one.record.offset} of {one.record.id}: {one.says}"
+        for one in mended[:_NAMED]
+    ]
+    if len(mended) > _NAMED:
+        lines.append(f"and {len(mended) - _NAMED} more")
+    if not mended:
+        return Plan(counts, ["no record has another content than before"], None)
+
+    def apply(ensure_locked: EnsureLocked) -> dict[str, int]:
+        ensure_locked()
+        _write(run, [one.record for one in mended])
+        return counts
+
+    return Plan(counts, lines, apply)
+
+
+def _mended(run: RunContext, record: HeldRecord) -> _Mended | None:
+    """Return a record that has another content than before; None if it has not."""
+    settings = run.settings
+    where = f"{record.place} offset {record.offset} of {record.id}"
+    found = run.control.execute(
+        "SELECT id, offset, cause, key, timestamp, value, headers, mended_value, mended_headers"
+        f" FROM {table(settings.keyspace, TABLE)} WHERE {_OF_PARTITION} AND id = ? AND offset = ?",
+        (*_place(settings, record.place), record.id, record.offset),
+    )
+    if not found:
+        raise InvalidInput("no such record is held", where=where, do="see replicate.py held")
+    [stored] = found
+    if _shown(record.place, stored).model_copy(update={"cause": record.cause}) == record:
+        return None
+    headers = [(one.key, one.octets) for one in record.headers]
+    told = row(Record(stored["key"], stored["timestamp"], headers, record.octets))
+    if "cause" in told:
+        raise InvalidInput(
+            f"the new content cannot be read: {told['cause']}", where=where, do="mend it"
+        )
+    if not told:
+        raise InvalidInput(
+            "kafka-journal passes over a record like this",
+            where=where,
+            do="replay with --skip, or give it a header journal.action",
+        )
+    numbers = [event["seq_nr"] for event in told.get("events", ())]
+    of = f" of seq_nr {', '.join(map(str, numbers))}" if numbers else ""
+    to = f" to {told['to']}" if told.get("to") is not None else ""
+    return _Mended(record, f"{told['action']}{of}{to}")
+
+
+def _write(run: RunContext, records: Iterable[HeldRecord]) -> None:
+    settings = run.settings
+    run.control.execute_many(
+        f"UPDATE {table(settings.keyspace, TABLE)} SET mended_value = ?, mended_headers = ?"
+        f" WHERE {_OF_PARTITION} AND id = ? AND offset = ?",
+        [
+            (
+                one.octets,
+                one.stored_headers(),
+                *_place(settings, one.place),
+                one.id,
+                one.offset,
+            )
+            for one in records
+        ],
+    )
+
+
+def _place(settings: Settings, one: TopicPartition) -> tuple[object, ...]:
+    held_there = Quarantined.HELD.value
+    return settings.kafka_journal_keyspace, one.topic, one.partition, held_there

@@ -1,0 +1,176 @@
+"""The bulk writes of events and heads; each row has the write time of its record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra import connector
+from tidemark.journals.kafka import cql_duration
+from tidemark.journals.kafka.tables import JOURNAL_KEY
+from tidemark.replicate.shapes import (
+    CHANGED_HEADS,
+    HEAD_FIELDS,
+    JOURNAL_ROWS,
+    WRITE_TIME,
+    WRITTEN_ROWS,
+)
+from tidemark.replicate.tables.row_bytes import row_bytes
+from tidemark.settings import Settings
+from tidemark.spark.read_once import kept
+from tidemark.spark.shapes import Shape, shaped
+
+WAVES = 8
+"""More cost more jobs than the journals with so many rows are worth."""
+_EVENTS = (*JOURNAL_ROWS, WRITE_TIME)
+_IN_ORDER = ("topic", "id", "segment", "seq_nr")
+
+
+@shaped(rows=WRITTEN_ROWS)
+def write_events(rows: DataFrame, settings: Settings) -> None:
+    """Write rows of journal; a column that the record leaves out stays unset.
+
+    A reader that meets the first of the new events of a journal and the third, but not the second,
+    goes on behind the third. So those of a segment are written as one batch, which readers see as
+    a whole. If they are too many for one, they are written in waves (`write_in_waves`).
+
+    Args:
+        rows: partitioned so that all rows of a journal are in one partition of the frame.
+        settings: where the journal is.
+    """
+    _write_events(rows.select(*_EVENTS).sortWithinPartitions(*_IN_ORDER), settings)
+
+
+@shaped(rows=WRITTEN_ROWS)
+def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLocked) -> None:
+    """Write rows of journal of which some journals have more than a batch takes.
+
+    A batch of a journal must be written before the next one is sent. Each wave writes the next
+    batch of every journal, and begins when the wave before it has ended. What is left of a journal
+    after the last wave is written batch by batch, as every wave costs a job.
+
+    Args:
+        rows: partitioned so that all rows of a journal are in one partition of the frame.
+        settings: where the journal is, and how large a batch may be.
+        ensure_locked: called before each wave.
+    """
+    with kept(waves(rows, settings.cassandra_batch_size)) as numbered:
+        [there] = numbered.agg(F.sort_array(F.collect_set("wave")).alias("waves")).collect()
+        for wave in there["waves"]:
+            ensure_locked()
+            of_wave = numbered.where(F.col("wave") == wave).drop("wave")
+            _write_events(of_wave, settings, in_order=wave == WAVES)
+
+
+@shaped(rows=WRITTEN_ROWS, returns={**WRITTEN_ROWS, "wave": "int"})
+def waves(rows: DataFrame, batch_size: int) -> DataFrame:
+    """Return rows with the wave that each is written in, WAVES for all further ones.
+
+    What a wave has of a journal is in one segment, and no more than a batch takes, or one row.
+    Rows are sorted by wave, journal and seq nr in each partition of the frame.
+
+    Args:
+        rows: of any journals.
+        batch_size: in bytes.
+    """
+    of_journal = Window.partitionBy(*JOURNAL_KEY)
+    in_order = of_journal.orderBy("segment", "seq_nr")
+    row = F.struct("tags", "payload_txt", "payload_bin")
+    sized = rows.select(*_EVENTS).withColumn("bytes", row_bytes(row))
+    # The rows between two multiples of `room` are fewer bytes than that; with the one that lies on
+    # the first of them they are no more than a batch.
+    room = F.greatest(batch_size - F.max("bytes").over(of_journal), F.lit(1))
+    begins_segment = F.lag("segment").over(in_order) != F.col("segment")
+    measured = sized.withColumns({"room": room, "begins_segment": begins_segment})
+    weight = F.col("bytes") + F.when(F.col("begins_segment"), F.col("room")).otherwise(0)
+    up_to = F.sum(weight).over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    wave = F.least(F.floor(up_to / F.col("room")), F.lit(WAVES)).cast("int")
+    return (
+        measured.withColumn("wave", wave)
+        .select(*_EVENTS, "wave")
+        .sortWithinPartitions("wave", *_IN_ORDER)
+    )
+
+
+def _write_events(rows: DataFrame, settings: Settings, *, in_order: bool = False) -> None:
+    connector.write(
+        rows,
+        settings.kafka_journal_keyspace,
+        settings.kafka_journal_table,
+        write_time=WRITE_TIME,
+        in_order=in_order,
+    )
+
+
+@shaped(rows=WRITTEN_ROWS)
+def overwrite_events(rows: DataFrame, settings: Settings) -> None:
+    """Write rows of journal over others; what a record leaves out is deleted."""
+    connector.write(
+        rows.select(*JOURNAL_ROWS, WRITE_TIME),
+        settings.kafka_journal_keyspace,
+        settings.kafka_journal_table,
+        keep_nulls=True,
+        write_time=WRITE_TIME,
+    )
+
+
+@shaped(heads=CHANGED_HEADS)
+def write_heads(heads: DataFrame, settings: Settings, at: datetime) -> None:
+    """Write heads as they are after their actions; `at` is when that is."""
+    now = F.lit(at)
+    stored = [name for name in HEAD_FIELDS if name not in ("is_new", "expire_after")]
+    is_new = F.col("head")["is_new"]
+    rows = heads.select(
+        *JOURNAL_KEY,
+        *(F.col("head")[name].alias(name) for name in stored),
+        cql_duration.text(F.col("head")["expire_after"]).alias("expire_after"),
+        now.alias("updated"),
+        F.when(is_new, now).alias("created"),
+        F.when(is_new, F.to_date(now)).alias("created_date"),
+        WRITE_TIME,
+    )
+    _write(rows, settings)
+
+
+def loses_expiry() -> Column:
+    """Tell whether the head `before` has an expiry, and the head after it has none."""
+    head, before = F.col("head"), F.col("before")
+    had = before["expire_after"].isNotNull() | before["expire_on"].isNotNull()
+    return F.coalesce(~head["is_new"] & head["expire_after"].isNull() & had, F.lit(False))
+
+
+@shaped(heads=CHANGED_HEADS)
+def remove_expiry(heads: DataFrame, settings: Settings) -> None:
+    """Delete the expiry of heads whose last append has none."""
+    nothing = {"expire_after": "string", "expire_on": "date"}
+    _remove(heads.where(loses_expiry()), settings, nothing)
+
+
+@shaped(heads=CHANGED_HEADS)
+def remove_delete_to(heads: DataFrame, settings: Settings) -> None:
+    """Delete the `delete_to` of heads that have one, and should have none."""
+    loses = F.col("before")["delete_to"].isNotNull() & F.col("head")["delete_to"].isNull()
+    _remove(heads.where(loses), settings, {"delete_to": "bigint"})
+
+
+def _remove(heads: DataFrame, settings: Settings, columns: Shape) -> None:
+    rows = heads.select(
+        *JOURNAL_KEY,
+        F.col("head")["segment"].alias("segment"),
+        *(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()),
+        WRITE_TIME,
+    )
+    _write(rows, settings, keep_nulls=True)
+
+
+def _write(rows: DataFrame, settings: Settings, *, keep_nulls: bool = False) -> None:
+    connector.write(
+        rows,
+        settings.kafka_journal_keyspace,
+        settings.kafka_metajournal_table,
+        keep_nulls=keep_nulls,
+        write_time=WRITE_TIME,
+    )

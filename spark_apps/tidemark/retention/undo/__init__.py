@@ -1,1 +1,0 @@
-"""The way back: what a deletion takes is saved as Parquet before, and can be written back."""

@@ -1,0 +1,263 @@
+"""The reads of tag-write, in the order that rules out false contradictions.
+
+The journal may be alive: Pekko writes messages, then tag_views, then tag_write_progress. So the
+progress is read first: the messages read after it hold every event that the progress names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.journals.pekko import frames, tables, tag_view_rows
+from tidemark.journals.pekko.messages import increments, listing
+from tidemark.journals.pekko.shapes import EVENT, NAMED
+from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
+from tidemark.ledger.pieces import Piece, Reason
+from tidemark.spark.read_once import shuffled_once
+from tidemark.spark.shapes import shaped
+from tidemark.tag_write import completeness, events, plan, rules, shapes
+from tidemark.tag_write.evidence import Ask
+from tidemark.tag_write.plan import Strategy
+from tidemark.tag_write.rules import TagRule
+
+_PAGE = 5000
+MANY_KEYS = 1_000_000
+"""Above this number of keys, the rows of all tag views are scanned for them."""
+CLOCKS_DIFFER_MS = 60_000
+"""How far an event of a window may lie behind one of a later time, since writers' clocks differ.
+Beyond that it is a late event of a later run."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the tables record of persistence ids, of all or of those that the index names.
+
+    Attributes:
+        progress: `journal.frames.timed_write_progress`, in memory.
+        scanning: `journal.frames.scanning`, in memory.
+        known: `completeness.known`, in memory.
+    """
+
+    progress: DataFrame
+    scanning: DataFrame
+    known: DataFrame
+
+    @property
+    @shaped(returns=shapes.SEEN)
+    def seen(self) -> DataFrame:
+        """How far any writer has seen each persistence id."""
+        parts = [
+            self.known.select("persistence_id", F.col("known_to").alias("seen_to")),
+            self.progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
+            self.scanning.withColumnRenamed("scanned_to", "seen_to"),
+        ]
+        union = reduce(DataFrame.unionByName, parts)
+        return union.groupBy("persistence_id").agg(F.max("seen_to").alias("seen_to"))
+
+    def totals(self) -> Row:
+        """Return known_ids, events and unread, as `plan.Journal` has them."""
+        known_to = F.coalesce("known_to", F.lit(0))
+        totals = self.seen.join(self.known, on="persistence_id", how="left").agg(
+            F.count("known_to").alias("known_ids"),
+            F.coalesce(F.sum(F.greatest("seen_to", "read_to")), F.lit(0)).alias("events"),
+            F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
+        )
+        [row] = totals.collect()
+        return row
+
+
+@dataclass(frozen=True)
+class MessagesToTag:
+    """The messages of a run and the strategy that found them.
+
+    Attributes:
+        strategy: how the events are found.
+        why: the reason for the strategy, for people.
+        records: read before the messages.
+        complete: those of `records.known` of which only later messages are read.
+        messages: all messages, or the new ones in memory, with the whole payload.
+    """
+
+    strategy: Strategy
+    why: str
+    records: Records
+    complete: DataFrame
+    messages: DataFrame
+
+
+def source(
+    run: RunContext,
+    pieces: Sequence[Piece],
+    done: Collection[int],
+    tag_rules: Sequence[TagRule],
+    requested: Strategy | None,
+) -> MessagesToTag:
+    """Choose the strategy and read the messages.
+
+    Args:
+        run: the context of the run.
+        pieces: its pieces.
+        done: the time buckets that earlier runs have done, epoch ms.
+        tag_rules: the rules that add tags.
+        requested: how to find the events, or None.
+    """
+    version = rules.version(tag_rules)
+    if plan.is_little(requested, pieces, done) and _has_index_of_many(run, requested):
+        news = _with_news(run, version, pieces).localCheckpoint()
+        records = _records(run, version, news.select("persistence_id"))
+        if records.totals().unread <= plan.LITTLE:
+            why = "asked for" if requested else f"{news.count():,} persistence ids have news"
+            run.say(f"finding the events by {Strategy.INDEX}: {why}")
+            return _after_tails(run, Strategy.INDEX, why, records, pieces, done, news)
+    records = _records(run, version)
+    strategy, why = plan.choose(requested, _journal(run, records), pieces)
+    run.say(f"finding the events by {strategy}: {why}")
+    if strategy is Strategy.SCAN:
+        messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
+        return MessagesToTag(strategy, why, records, records.known.limit(0), messages)
+    is_index = strategy is Strategy.INDEX
+    of_index = _with_news(run, version, pieces).localCheckpoint() if is_index else None
+    return _after_tails(run, strategy, why, records, pieces, done, of_index)
+
+
+def _after_tails(
+    run: RunContext,
+    strategy: Strategy,
+    why: str,
+    records: Records,
+    pieces: Sequence[Piece],
+    done: Collection[int],
+    news: DataFrame | None,
+) -> MessagesToTag:
+    """Read the messages after the tails, of all persistence ids or only of those with news."""
+    spark, settings = run.spark, run.settings
+    named = records.seen.withColumnRenamed("seen_to", "named_nr")
+    if news is None:
+        met = named.select("persistence_id").join(records.known, on="persistence_id", how="left")
+        beginning = increments.start_positions(spark, settings, met)
+    else:
+        highest = F.max("named_nr").alias("named_nr")
+        named = named.unionByName(news).groupBy("persistence_id").agg(highest)
+        ids = news.select("persistence_id")
+        met = ids.join(records.known, on="persistence_id", how="left")
+        beginning = increments.starts(met, frames.deleted(run.spark, settings, ids))
+    beginning = beginning.join(named, on="persistence_id", how="left")
+    end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
+    new = increments.after(beginning, settings, *PAYLOAD_COLUMNS, end=end)
+    return MessagesToTag(strategy, why, records, records.known, new)
+
+
+def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:
+    """Read how far the persistence ids of the messages are deleted."""
+    is_scan = read_from.strategy is Strategy.SCAN
+    ids = None if is_scan else read_from.messages.select("persistence_id").distinct()
+    return frames.deleted(run.spark, run.settings, ids)
+
+
+@shaped(returns=shapes.TAGGED)
+def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Column) -> DataFrame:
+    """Return the tagged events, read once, so that numbers and rows come from the same events.
+
+    Args:
+        read_from: the messages.
+        tag_rules: the rules that add tags.
+        is_needed: whether the payload of a message is kept; may use time_bucket.
+
+    The events have all payload columns. After a scan they are partitioned by persistence id.
+    """
+    tagged = events.tagged(read_from.messages, tag_rules)
+    if read_from.strategy is not Strategy.SCAN:
+        return tagged
+    return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
+
+
+def rows_of(run: RunContext, read_from: MessagesToTag) -> Ask:
+    """Return the function that reads the rows of keys: by key, and only very many by a scan.
+
+    Only a run that scans messages can ask for so many, at its first look at a journal.
+    """
+
+    def ask(keys: DataFrame) -> DataFrame:
+        if read_from.strategy is not Strategy.SCAN:
+            return tag_view_rows.tag_view_keys_of(keys, run.settings)
+        wanted = keys.localCheckpoint()
+        if wanted.count() <= MANY_KEYS:
+            return tag_view_rows.tag_view_keys_of(wanted, run.settings)
+        named = wanted.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+        rows = tag_view_rows.tag_view_keys(run.spark, run.settings)
+        return rows.join(named, on=named.columns, how="left_semi")
+
+    return ask
+
+
+def _records(run: RunContext, version: str, ids: DataFrame | None = None) -> Records:
+    """Read what the tables record of all persistence ids, or of unique ones by key."""
+    spark, settings = run.spark, run.settings
+    progress = frames.timed_write_progress(spark, settings, ids).localCheckpoint()
+    scanning = frames.scanning(spark, settings, ids).localCheckpoint()
+    tails = completeness.stored(spark, settings, version, ids)
+    known = completeness.known(tails, progress, scanning).localCheckpoint()
+    return Records(progress, scanning, known)
+
+
+def _has_index_of_many(run: RunContext, requested: Strategy | None) -> bool:
+    """Return whether there is an index, and more persistence ids than are asked one by one."""
+    control, settings = run.control, run.settings
+    if not tables.has_time_index(control, settings):
+        return False
+    if requested is Strategy.INDEX:
+        return True
+    scanning = table(settings.journal_keyspace, tables.TAG_SCANNING)
+    rows = control.stream(f"SELECT persistence_id FROM {scanning}", page=_PAGE)
+    return next(islice(rows, plan.MANY_IDS, None), None) is not None
+
+
+def _journal(run: RunContext, records: Records) -> plan.Journal:
+    totals, settings = records.totals(), run.settings
+    has_index = tables.has_time_index(run.control, settings)
+    return plan.Journal(
+        totals.known_ids,
+        totals.events,
+        totals.unread,
+        listing.names_all(run.spark, run.control, settings, records.known),
+        has_index,
+    )
+
+
+@shaped(returns=NAMED)
+def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFrame:
+    """Return the persistence ids with messages in the time buckets or in the look-back before them.
+
+    Each with the lowest sequence nr of those messages, unless all of them were complete before. In
+    time buckets that were begun before, an id may be held whose tail was complete: of these all are
+    named.
+    """
+    spark, settings = run.spark, run.settings
+    ranges = plan.indexed_ranges(pieces, settings.bucket_size, settings.tag_write_look_back)
+    messages = [
+        frames.indexed_between(spark, settings, first, end).select(*EVENT) for first, end in ranges
+    ]
+    named = (
+        reduce(DataFrame.unionByName, messages)
+        .groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("named_nr"), F.max("sequence_nr").alias("last_nr"))
+        # As many tasks ask for tails as their keys have partitions.
+        .repartition(spark.sparkContext.defaultParallelism)
+        .localCheckpoint()
+    )
+    if any(piece.reason is Reason.UNFINISHED for piece in pieces):
+        return named.select("persistence_id", "named_nr")
+    tails = completeness.stored(spark, settings, version, named.select("persistence_id"))
+    return (
+        named.join(tails, on="persistence_id", how="left")
+        .where(F.col("last_nr") > F.coalesce("sequence_nr", F.lit(0)))
+        .select("persistence_id", "named_nr")
+    )

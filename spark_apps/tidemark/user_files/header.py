@@ -1,0 +1,147 @@
+"""A header: the values above a file's body, each with its place in the file.
+
+A header is written as YAML in a SQL file and as keyword arguments in a Python file; this module
+represents both in one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from tidemark.errors import DefinitionError
+from tidemark.user_files.form import Form, describe
+
+Place = tuple[int, int]
+"""Line and column, both from 1."""
+Checked = TypeVar("Checked", bound=Form)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value as written in the file.
+
+    Attributes:
+        value: text, number, or nodes in order or by key.
+        place: start of the value.
+        keys: start of each key of a mapping.
+        padded: text with as many line ends and blanks before it as in its file, so that a place
+            that Spark names is the place in the file.
+    """
+
+    value: str | int | list[Node] | dict[str, Node]
+    place: Place
+    keys: Mapping[str, Place] = field(default_factory=dict)
+    padded: str = ""
+
+    def plain(self) -> Any:
+        """Return the value alone, as text, number, list or dict."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def step(self, step: str | int) -> Node | None:
+        """Return the value below a key or at a position; None if there is none."""
+        if isinstance(self.value, dict):
+            return self.value.get(str(step))
+        if isinstance(self.value, list) and isinstance(step, int) and step < len(self.value):
+            return self.value[step]
+        return None
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of one file.
+
+    Attributes:
+        file: path of the file.
+        root: mapping of the header's keys.
+        is_python: whether the header is written as keyword arguments, with `_` for `-`.
+    """
+
+    file: Path
+    root: Node
+    is_python: bool = False
+
+    def node(self, *path: str | int) -> Node:
+        """Return the innermost value on a path; skip steps that the file does not have."""
+        return self._found(path)[0]
+
+    def _found(self, path: Sequence[str | int]) -> tuple[Node, str]:
+        """Return the innermost value on a path, and the innermost key around it, or ""."""
+        node, name = self.root, ""
+        for step in path:
+            name = str(step) if step in node.keys else name
+            node = node.step(step) or node
+        return node, name
+
+    def line_of(self, key: str) -> int:
+        """Return the line of a key, or the line of the header for a key that is left out."""
+        return self.root.keys.get(key, self.root.place)[0]
+
+    def error(self, what: str, do: str, *path: str | int) -> DefinitionError:
+        """Return an error at the value on a path, see `node`."""
+        return DefinitionError(what, where=self._where(path, self.node(*path).place), do=do)
+
+    def _where(self, path: Sequence[str | int], place: Place) -> str:
+        """Return how an error names a value, by its path and its place in the file."""
+        return f"{self.file}:{place[0]}:{place[1]}"
+
+    def checked(self, form: type[Checked]) -> Checked:
+        """Check the header against a form.
+
+        Raises:
+            DefinitionError: the header does not fit the form; the message names file, line, column
+                and remedy.
+        """
+        try:
+            return form.model_validate(
+                self.root.plain(), context={"is_python": self.is_python}, by_alias=True
+            )
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+        problem = min(problems, key=self._rank)
+        name = self._found(problem["loc"])[1]
+        what, do = describe(form, problem, name, is_python=self.is_python)
+        where = self._where(problem["loc"], self._place(problem))
+        raise DefinitionError(what, where=where, do=do)
+
+    def _rank(self, problem: ErrorDetails) -> tuple[bool, int, Place]:
+        """Return what errors are sorted by, the one to be told first.
+
+        Refused items make a list too short, so another error comes before `too_short`, and an inner
+        one of these before an outer one.
+        """
+        is_short = problem["type"] == "too_short"
+        return is_short, -len(problem["loc"]) if is_short else 0, self._place(problem)
+
+    def _place(self, problem: ErrorDetails) -> Place:
+        node = self.node(*problem["loc"])
+        return node.keys.get(problem.get("ctx", {}).get("key", ""), node.place)
+
+
+def error_in(
+    file: Path, what: str, do: str, line: int, column: int | None = None
+) -> DefinitionError:
+    """Return an error at a line, and a column if known, of a file; both count from 1."""
+    place = f"{file}:{line}" if column is None else f"{file}:{line}:{column}"
+    return DefinitionError(what, where=place, do=do)
+
+
+def utf8_text(file: Path) -> str:
+    """Read a file as UTF-8.
+
+    Raises:
+        DefinitionError: the file is not UTF-8.
+    """
+    try:
+        return file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise error_in(file, "the file is not UTF-8", "save it as UTF-8", 1) from None

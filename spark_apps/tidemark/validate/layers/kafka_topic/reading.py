@@ -1,0 +1,134 @@
+"""What a comparison reads: records from Kafka, and rows from journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.journals.kafka import segment_size
+from tidemark.journals.kafka.tables import JOURNAL_KEY
+from tidemark.journals.kafka.wire.decode import decoded
+from tidemark.journals.kafka.wire.shapes import DECODED, RECORDS
+from tidemark.partitioning import columns
+from tidemark.replicate import quarantine
+from tidemark.replicate.kafka.records import records
+from tidemark.replicate.kafka.topics import TopicPartition
+from tidemark.replicate.shapes import HEADS, JOURNAL_ROWS
+from tidemark.spark.shapes import shaped
+from tidemark.validate.layers.kafka_topic.asked import Asked, Bounds
+from tidemark.validate.layers.kafka_topic.shapes import READ
+
+_JOURNAL = tuple(JOURNAL_KEY)
+_FEW = 100_000
+"""So many journals are sent to all tasks; more are joined by a shuffle."""
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """The journals that a second reading is of.
+
+    Attributes:
+        journals: their keys, of shape JOURNAL_KEY.
+        number: of them.
+        partitions: the partitions of journal that the first reading has found rows of them in.
+        complete: the topic partitions that `Bounds.is_complete`.
+    """
+
+    journals: DataFrame
+    number: int
+    partitions: DataFrame
+    complete: frozenset[TopicPartition]
+
+
+@shaped(returns=DECODED)
+def records_of(
+    run: RunContext,
+    asked: Asked,
+    bounds: Mapping[TopicPartition, Bounds],
+    only: Suspects | None,
+) -> DataFrame:
+    """Read the records of the partitions, but for those in quarantine."""
+    spans = {one: found.span for one, found in bounds.items()}
+    wanted = _with_key(records(run.spark, run.settings, spans), asked, only)
+    found = decoded(quarantine.corrected(run, wanted, list(bounds)))
+    held = quarantine.held_keys(run, list(bounds))
+    if held is not None:
+        found = quarantine.passed(found, held)
+    return found
+
+
+@shaped(stored=RECORDS, returns=RECORDS)
+def _with_key(stored: DataFrame, asked: Asked, only: Suspects | None) -> DataFrame:
+    """Return the records of some journals, before they are decoded."""
+    if asked.keys:
+        stored = stored.where(F.col("key").isin([key.encode() for key in asked.keys]))
+    if only is None:
+        return stored
+    keyed = stored.withColumn("id", F.col("key").cast("string"))
+    return among(keyed, only.journals, only.number).select(*RECORDS)
+
+
+def among(rows: DataFrame, journals: DataFrame, number: int) -> DataFrame:
+    """Return the rows of some journals, whose number is known."""
+    few = F.broadcast(journals) if number <= _FEW else journals
+    return rows.join(few, list(_JOURNAL), "left_semi")
+
+
+@shaped(rows=JOURNAL_ROWS, heads=HEADS, returns=JOURNAL_ROWS)
+def as_stored(rows: DataFrame, heads: DataFrame, default_size: int) -> DataFrame:
+    """Put rows where the stored heads have them, in the name of these."""
+    placed = _with_size(rows, heads, default_size).withColumns(
+        {
+            "segment": columns.journal_segment(F.col("seq_nr"), F.col("size")),
+            "meta_record_id": F.coalesce("record_id", "meta_record_id"),
+        }
+    )
+    return placed.select(*JOURNAL_ROWS)
+
+
+def _with_size(rows: DataFrame, heads: DataFrame, default_size: int) -> DataFrame:
+    """Add `size`, that of the head's segments, and `record_id`, null without a head."""
+    known = heads.select(
+        *_JOURNAL,
+        segment_size.of_column(F.col("head")["segment_size"]).alias("size"),
+        F.col("head")["record_id"].alias("record_id"),
+    )
+    sized = rows.join(known, list(_JOURNAL), "left")
+    return sized.withColumn("size", F.coalesce("size", F.lit(default_size)))
+
+
+@shaped(returns=JOURNAL_ROWS)
+def scanned(run: RunContext, bounds: Mapping[TopicPartition, Bounds]) -> DataFrame:
+    """Read the rows of the topics by a scan of journal."""
+    rows = connector.read(run.spark, *_journal(run), *JOURNAL_ROWS)
+    return rows.where(F.col("topic").isin(sorted({one.topic for one in bounds})))
+
+
+@shaped(actions=READ, heads=HEADS, returns=JOURNAL_ROWS)
+def rows_of(
+    run: RunContext,
+    actions: DataFrame,
+    heads: DataFrame,
+    default_size: int,
+    only: Suspects | None,
+) -> DataFrame:
+    """Read the rows of the segments of journal that records append to, by key."""
+    appends = actions.where(F.col("first_nr").isNotNull())
+    first, last = (
+        columns.journal_segment(F.col(name), F.col("size")) for name in ("first_nr", "last_nr")
+    )
+    places = _with_size(appends, heads, default_size).select(
+        "id", "topic", F.explode(F.sequence(first, last)).alias("segment")
+    )
+    if only is not None:
+        places = places.unionByName(only.partitions)
+    return connector.read_partitions(places.distinct(), *_journal(run), *JOURNAL_ROWS)
+
+
+def _journal(run: RunContext) -> tuple[str, str]:
+    return run.settings.kafka_journal_keyspace, run.settings.kafka_journal_table

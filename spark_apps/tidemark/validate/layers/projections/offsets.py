@@ -1,0 +1,56 @@
+"""Offsets that are ahead of their source, as a pure transformation."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.journals.pekko.series import NO_TAG, SERIES
+from tidemark.journals.pekko.shapes import DELETED
+from tidemark.project.shapes import NUMBERS, STORED, WRITTEN
+from tidemark.spark.shapes import shaped
+from tidemark.validate import shapes
+from tidemark.validate.findings.finding import FindingRule, findings_of
+from tidemark.validate.layers.projections import checks
+from tidemark.validate.no_time_bucket import nowhere
+
+
+@shaped(stored=STORED, numbers=NUMBERS, written=WRITTEN, deleted=DELETED, returns=shapes.FINDINGS)
+def offsets_ahead(
+    projection: str,
+    stored: DataFrame,
+    numbers: DataFrame,
+    written: DataFrame | None,
+    deleted: DataFrame,
+) -> DataFrame:
+    """Return a finding for each series whose offset is beyond all that is known of the series.
+
+    Its number is the offset, expected the highest number known. Of a persistence id of which
+    nothing at all is known, Cleanup has removed everything for good.
+
+    Args:
+        projection: its name.
+        stored: its offsets, read before the source.
+        numbers: of the source.
+        written: how far each persistence id was written, if numbers may be left out.
+        deleted: read after `numbers`; sequence nrs, so of series without a tag only.
+    """
+    highest = numbers.groupBy(*SERIES).agg(F.max("number").alias("highest"))
+    joined = stored.join(highest, on=[*SERIES], how="left").join(
+        deleted, on="persistence_id", how="left"
+    )
+    known = [F.col("highest"), F.when(F.col("tag") == NO_TAG, F.col("deleted_to"))]
+    if written is not None:
+        joined = joined.join(written, on="persistence_id", how="left")
+        known.append(F.col("written_to"))
+    number, reached = F.col("stored_number"), F.greatest(*known)
+    place = F.concat_ws(" ", F.lit(projection), F.when(F.col("tag") != NO_TAG, F.col("tag")))
+    rule = FindingRule(
+        checks.OFFSET_AHEAD,
+        number > reached,
+        number,
+        reached,
+        F.format_string("the offset is %d, the source ends at %d", number, reached),
+    )
+    placed = joined.withColumns({"time_bucket": nowhere(), "tag": place})
+    return findings_of(placed, [rule])

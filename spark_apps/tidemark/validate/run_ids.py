@@ -1,0 +1,56 @@
+"""The run of validate over some persistence ids, which marks no time bucket as passed."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from tidemark.application import preflight
+from tidemark.context import Outcome, RunContext, RunState
+from tidemark.validate import plan, run_findings, store
+from tidemark.validate.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
+from tidemark.validate.reading.of_ids import Judged, inspect
+from tidemark.validate.reading.source import of_ids
+from tidemark.validate.scope import Scope, require_known
+
+
+def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
+    """Check all events and rows of some persistence ids, in the time buckets that can be judged.
+
+    Their findings replace the earlier ones of the same persistence ids; the ledger stays as it is,
+    and no lock is taken. The outcome of a failed check is FAILED with a `ValidationFailed`.
+
+    Raises:
+        InvalidInput: a persistence id is unknown.
+        DefinitionError: a tag rule cannot be used.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    preflight.check_journal(run)
+    require_known(run, scope)
+    lines = [f"looks at {scope}, in every time bucket; none is marked as passed"]
+    if dry_run:
+        return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
+    judged = Judged.of(run.settings, plan.owed_by_tag_write(run))
+    inspection = inspect(run, scope, judged)
+    made = [check.name for check in CHECKS]
+    store.replace(
+        run,
+        inspection.everything,
+        CHECKS,
+        lambda stored: of_ids(run, stored.where(F.col("check_name").isin(*made)), scope),
+        # A lost tail without a time is found in another time bucket by each run.
+        is_judged=lambda row: (
+            row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL.name
+        ),
+    )
+    findings = run_findings.read(run_findings.counted_of(inspection))
+    looked_at = {bucket for counts in inspection.read_counts.values() for bucket in counts}
+    places = len(looked_at | findings.bad_buckets())
+    error = run_findings.failure(run, findings, places, None) if findings.by_check else None
+    return Outcome(
+        RunState.DONE if error is None else RunState.FAILED,
+        counts=findings.totals(),
+        lines=[*lines, *findings.lines()],
+        error=error,
+        details=scope.details(),
+    )

@@ -1,0 +1,86 @@
+"""The shapes of the frames of validate."""
+
+from __future__ import annotations
+
+from tidemark.journals.pekko.shapes import ID, MESSAGE_KEYS, MESSAGES, PARTITIONED_EVENTS
+from tidemark.spark.shapes import Shape
+
+FINDINGS: Shape = {
+    "time_bucket": "bigint",
+    "persistence_id": "string",
+    "tag": "string",
+    "check_name": "string",
+    "number": "bigint",
+    "expected": "bigint",
+    "detail": "string",
+}
+"""`tag` is "" where none is concerned, `expected` may be null, `detail` is a clause for reports.
+
+The columns of EVIDENCE may be there as well.
+"""
+EVIDENCE: Shape = {
+    "sequence_nr": "bigint",
+    "timestamp": "string",
+    "held_in": "bigint",
+    "tag_pid_sequence_nr": "bigint",
+    "expected_sequence_nr": "bigint",
+    "expected_timestamp": "string",
+    "expected_time_bucket": "bigint",
+    "expected_tag_pid_sequence_nr": "bigint",
+}
+"""The exact key of what a finding is about, as it is stored and as it should be; null if unknown.
+
+`held_in` is the time bucket of the partition that holds a row, if it is not that of the finding.
+"""
+SETTLEMENTS: Shape = {
+    "check_name": "string",
+    "persistence_id": "string",
+    "tag": "string",
+    "number": "bigint",
+    "expected": "bigint",
+    "reason": "string",
+    "owner": "string",
+}
+"""Findings that operators have settled; `expected` is null as it is in the finding."""
+WEIGHED: Shape = {**FINDINGS, "reason": "string", "owner": "string"}
+"""Findings with why and by whom they were settled; both are null in those that are open."""
+PLACED: Shape = {"time_bucket": "bigint"}
+"""Rows of any kind; `time_bucket` in epoch ms."""
+CHECKED: Shape = {**PLACED, "persistence_id": "string"}
+"""Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
+NUMBERED_EVENTS: Shape = {**MESSAGE_KEYS, "ticks": "bigint", "time_bucket": "bigint"}
+JOURNAL_EVENTS: Shape = {
+    **MESSAGES,
+    "partition_nr": "bigint",
+    "has_payload": "boolean",
+    "cause": "string",
+    "pending_tags": "array<string>",
+}
+"""Messages as `journal_keys.with_rule_tags` gives them."""
+PARTITIONED: Shape = {**PARTITIONED_EVENTS, "time_bucket": "bigint"}
+WITH_OR_WITHOUT_PAYLOAD: Shape = {
+    **MESSAGE_KEYS,
+    "time_bucket": "bigint",
+    "has_payload": "boolean",
+}
+VIEW_SIZES: Shape = {**PLACED, "tag": "string", "rows": "bigint"}
+"""Partitions of the tag views with the number of their rows."""
+ABSENT: Shape = {
+    **MESSAGE_KEYS,
+    "tag": "string",
+    "time_bucket": "bigint",
+    "is_removed": "boolean",
+    "is_owed": "boolean",
+}
+"""The (event, tag) pairs of messages without a row in the tag views.
+
+`is_removed`: the row may be removed on purpose. `is_owed`: the row is yet to come.
+"""
+TAILS: Shape = {
+    **MESSAGE_KEYS,
+    "tag": "string",
+    "tag_pid_sequence_nr": "bigint",
+}
+"""The last row of each series that a run has read."""
+FIRST_ROWS: Shape = {**ID, "tag": "string", "first_number": "bigint", "first_nr": "bigint"}
+"""Where the new rows of each series begin; `first_nr` is their lowest sequence nr."""

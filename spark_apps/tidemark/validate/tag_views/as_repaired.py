@@ -1,0 +1,60 @@
+"""Rows, progress and scanning as they are once their differences are put right."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.journals.pekko import frames
+from tidemark.journals.pekko.series import SERIES
+from tidemark.journals.pekko.shapes import PLACED_PROGRESS, SCANNING, TAG_ROW_KEYS, TAG_ROWS
+from tidemark.partitioning import columns
+from tidemark.partitioning.keys import BucketSize
+from tidemark.spark.shapes import shaped
+from tidemark.validate.shapes import EVIDENCE, FINDINGS
+from tidemark.validate.tag_views import finding_kinds
+
+FOUND = {**FINDINGS, **EVIDENCE}
+
+
+@shaped(held=TAG_ROWS, differences=FOUND, returns=TAG_ROWS)
+def rows(held: DataFrame, differences: DataFrame) -> DataFrame:
+    """Return the rows of the tag views without those that must go, with those that must come."""
+    gone = differences.where(finding_kinds.IS_DELETED).select(
+        *(name for name in TAG_ROW_KEYS if name != "time_bucket"),
+        F.coalesce("held_in", "time_bucket").alias("time_bucket"),
+    )
+    came = differences.where(finding_kinds.IS_WRITTEN).select(
+        *SERIES,
+        "sequence_nr",
+        F.col("expected_tag_pid_sequence_nr").alias("tag_pid_sequence_nr"),
+        "timestamp",
+        columns.timeuuid_ticks(F.col("timestamp")).alias("ticks"),
+        F.col("expected_time_bucket").alias("time_bucket"),
+    )
+    left = held.join(gone, on=[*TAG_ROW_KEYS], how="left_anti")
+    return left.unionByName(came.select(*held.columns))
+
+
+@shaped(held=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
+def progress(held: DataFrame, differences: DataFrame, size: BucketSize) -> DataFrame:
+    """Return tag_write_progress as it will be."""
+    wrong = differences.where(finding_kinds.IS_OF_PROGRESS)
+    right = wrong.where(finding_kinds.IS_EXPECTED).select(
+        *SERIES,
+        F.col("expected_sequence_nr").alias("progress_sequence_nr"),
+        F.col("expected_tag_pid_sequence_nr").alias("progress_number"),
+        F.col("expected_timestamp").alias("progress_offset"),
+    )
+    left = held.join(wrong.select(*SERIES), on=[*SERIES], how="left_anti")
+    return left.unionByName(frames.placed(right, size).select(*held.columns))
+
+
+@shaped(held=SCANNING, differences=FOUND, returns=SCANNING)
+def scanning(held: DataFrame, differences: DataFrame) -> DataFrame:
+    """Return tag_scanning as it will be."""
+    right = differences.where(finding_kinds.IS_SCANNING).select(
+        "persistence_id", F.col("expected_sequence_nr").alias("scanned_to")
+    )
+    left = held.join(right, on="persistence_id", how="left_anti")
+    return left.unionByName(right.select(*held.columns))

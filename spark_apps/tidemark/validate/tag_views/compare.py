@@ -1,0 +1,172 @@
+"""The comparison of messages with tag views, of validate and of `reconcile check` alike.
+
+Differences between what is stored and what should be are found first (`rows`, `progress`). Then the
+numbers are checked as they will be once those differences are put right: what is a finding then, no
+repair changes. So each fact is told once, and what is left after a repair has been told before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.journals.pekko import frames
+from tidemark.journals.pekko.series import SERIES
+from tidemark.numbering import rule
+from tidemark.partitioning import columns
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import ddl, shaped
+from tidemark.validate.findings import checks, finding, sequence, tag_sequence
+from tidemark.validate.findings.all_findings import JournalKeys, number_findings
+from tidemark.validate.findings.check import Repair
+from tidemark.validate.shapes import ABSENT, EVIDENCE, FINDINGS
+from tidemark.validate.tag_views import as_repaired, finding_kinds, progress, rows
+from tidemark.validate.tag_views.bounds import Bounds
+from tidemark.validate.tag_views.expected import (
+    REMOVED,
+    expected_rows,
+    points,
+    reached,
+    sequence_ends,
+)
+from tidemark.validate.tag_views.keys import Keep, KeptRows, Keys
+from tidemark.validate.tag_views.prefilter import Doubts
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The result of a comparison.
+
+    Attributes:
+        keys: those that were compared, `settled`.
+        findings: of shape FINDINGS and EVIDENCE.
+        kept: the rows without an event that are no findings.
+        absent: the (event, tag) pairs without a row, but for those that are findings; of shape
+            ABSENT.
+    """
+
+    keys: Keys
+    findings: DataFrame
+    kept: KeptRows
+    absent: DataFrame
+
+
+def compare(
+    read: Keys, doubts: Doubts, bounds: Bounds, keep: Keep, *, of_ids: bool = True
+) -> Compared:
+    """Compare, within the bounds.
+
+    Args:
+        read: the keys in messages and tag views; all of the persistence ids that are compared.
+        doubts: of them.
+        bounds: the events and rows to compare.
+        keep: function that keeps a frame in memory that is used more than once.
+        of_ids: also compare what belongs to a persistence id and not to a tag: tag_scanning, and
+            the sequence nrs.
+    """
+    if not doubts.differing:
+        return _nothing(read)
+    stored = doubts.keys_that_differ(read, keep)
+    keys = stored.settled(keep)
+    kept = KeptRows.of(keys, keep)
+    differences = keep(
+        bounds.reported(
+            finding_kinds.as_findings(
+                _differences(keys, kept, bounds, keep, of_ids=of_ids), bounds.bucket_size
+            )
+        )
+    )
+    right = _as_repaired(keys, differences, bounds, keep)
+    absent = keep(tag_sequence.absent_events(keys.index, right.rows, bounds.removed, bounds.owed))
+    numbers = number_findings(
+        right, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
+    )
+    if of_ids:
+        numbers = numbers.unionByName(sequence.deleted_beyond(stored.index, stored.deleted))
+    else:
+        numbers = numbers.where(F.col("check_name").isin(*checks.repaired_by(Repair.OTHER_ROWS)))
+    # Progress that names no event has no time bucket; the comparison has accused it.
+    placed = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))
+    shape = [*FINDINGS, *EVIDENCE]
+    return Compared(keys, differences.unionByName(placed.select(*shape)), kept, absent)
+
+
+def _nothing(read: Keys) -> Compared:
+    """Return the result of comparing no persistence id."""
+    keys = read.each(lambda frame: frame.limit(0))
+    spark, shapes = read.index.sparkSession, ({**FINDINGS, **EVIDENCE}, ABSENT)
+    findings, absent = (local_rows(spark, [], ddl(shape)) for shape in shapes)
+    return Compared(keys, findings, KeptRows(keys.rows, keys.rows), absent)
+
+
+@shaped(absent=ABSENT)
+def count_exempt(absent: DataFrame, bounds: Bounds) -> int:
+    """Count the absent events that need no row: expired or purged."""
+    events = absent.select(
+        *SERIES,
+        "sequence_nr",
+        "timestamp",
+        columns.timeuuid_ticks(F.col("timestamp")).alias("ticks"),
+        F.col("time_bucket").alias("expected_time_bucket"),
+        F.lit(1).cast("bigint").alias("expected_number"),
+        F.lit(False).alias("is_lost"),
+        F.lit(False).alias("is_pending"),
+    )
+    exempt = bounds.mark_required(events).where(
+        ~F.col("is_required") & (F.col("ticks") < bounds.written_before)
+    )
+    return bounds.within(exempt, "expected_time_bucket").count()
+
+
+@shaped(returns=finding_kinds.COLUMNS)
+def _differences(
+    keys: Keys, kept: KeptRows, bounds: Bounds, keep: Keep, *, of_ids: bool
+) -> DataFrame:
+    gone, lost = kept.of_deleted_events, kept.of_lost_events
+    placed = keep(points(keys.index, keys.rows, keys.progress, gone, lost))
+    numbered = keep(rule.numbered(placed, rule.known_shifts(placed)))
+    required = bounds.mark_required(expected_rows(numbered))
+    expected = keep(bounds.mark_settled(required, keys.scanning))
+    of_rows = keep(rows.row_findings(expected, keys.rows, keys.deleted, bounds))
+    parts = [
+        of_rows,
+        rows.unwritable_findings(keys.index, lost, bounds),
+        progress.progress_findings(
+            expected,
+            keys.progress.join(reached(numbered), on=[*SERIES], how="left"),
+            gone,
+            keys.deleted,
+            sequence_ends(keys.index),
+            bounds,
+        ),
+        progress.skipped_findings(of_rows, keys.progress, keys.scanning),
+    ]
+    if of_ids:
+        parts.append(
+            progress.scanning_findings(keys.index, keys.scanning, keys.deleted, lost, bounds)
+        )
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds, keep: Keep) -> JournalKeys:
+    """Return the keys as they will be once the differences are put right."""
+    size = bounds.bucket_size
+    placed = frames.placed(keys.progress, size)
+    held, scanning = keys.rows, keys.scanning
+    if not differences.isEmpty():
+        held = keep(as_repaired.rows(held, differences))
+        placed = keep(as_repaired.progress(placed, differences, size))
+        scanning = keep(as_repaired.scanning(scanning, differences))
+    return JournalKeys(
+        keys.index,
+        keys.index,
+        held,
+        placed,
+        scanning,
+        deleted=keys.deleted.where(F.col("deleted_to") < REMOVED),
+        listed=keys.listed,
+        unwritable=differences.where(F.col("check_name") == checks.UNWRITABLE_EVENT.name),
+    )

@@ -1,0 +1,77 @@
+"""Users' checks whose header names a source: it is read for them alone.
+
+Of a source without time the findings belong to no time bucket. So does the finding that a source
+cannot be read, such as that of an unknown projection: it is its check's alone, and the other checks
+are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.errors import NO_RETRY_HELPS
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+from tidemark.validate import shapes
+from tidemark.validate.findings import finding
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, nowhere
+from tidemark.validate.user_checks.definition import UserCheck
+from tidemark.validate.user_checks.evaluate import found, selected
+from tidemark.validate.user_checks.source import Source, SourceKind
+
+Reader = Callable[[RunContext, Source, Sequence[int]], DataFrame]
+"""Returns the rows of a source; of one with time those in some time buckets (epoch ms), with
+time_bucket. Raises an error of NO_RETRY_HELPS if there is no such source."""
+Readers = Mapping[SourceKind, Reader]
+NO_READERS: Readers = {}
+
+
+@shaped(returns=shapes.FINDINGS)
+def failures(
+    run: RunContext,
+    checks: Sequence[UserCheck],
+    buckets: Sequence[int],
+    readers: Readers,
+    keep: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Return a finding for each key of rows that fail a check, computed.
+
+    Args:
+        run: the context of the run.
+        checks: those with a source other than KEYS.
+        buckets: the time buckets that the run checks (epoch ms), ascending.
+        readers: of all sources but KEYS.
+        keep: keeps a frame in memory.
+
+    Raises:
+        DefinitionError: a check cannot be used, computed or judged, or a row that fails it has
+            another time bucket.
+    """
+    parts = [_of_check(run, check, buckets, readers[check.source.kind], keep) for check in checks]
+    return reduce(DataFrame.unionByName, parts, local_rows(run.spark, [], finding.SCHEMA))
+
+
+def _of_check(
+    run: RunContext,
+    check: UserCheck,
+    buckets: Sequence[int],
+    read: Reader,
+    keep: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    try:
+        rows = read(run, check.source, buckets)
+    except NO_RETRY_HELPS as error:
+        detail = f"{check.prefix}{error}"
+        row = (NO_TIME_BUCKET, check.check.name, "", "", 0, None, detail)
+        return local_rows(run.spark, [row], finding.SCHEMA)
+    result = selected(check, {check.source.table: rows})
+    if check.source.has_time:
+        return found(result, check, buckets, keep)
+    if "number" not in result.columns:
+        result = result.withColumn("number", F.lit(0).cast("bigint"))
+    return found(result.withColumn("time_bucket", nowhere()), check, [NO_TIME_BUCKET], keep)

@@ -1,0 +1,75 @@
+"""What the SELECT of a user's check reads, as the check's header names it. Nothing needs Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag
+
+from tidemark.user_files.form import BY_SHAPE, OneKey, Text
+
+
+class SourceKind(StrEnum):
+    """The kinds of sources."""
+
+    KEYS = "keys"
+    JOURNAL = "journal"
+    EVENTS = "events"
+    READ_MODEL = "read-model"
+    METAJOURNAL = "metajournal"
+    QUARANTINE = "quarantine"
+
+
+class SourceForm(OneKey):
+    """A source of one projection."""
+
+    events: Text = Field("", description="the projection whose definition decodes the events")
+    read_model: Text = Field("", description="the projection whose live table is read")
+
+
+AnySource = Annotated[
+    Annotated[Literal["keys", "journal", "metajournal", "quarantine"], Tag("text")]
+    | Annotated[SourceForm, Tag("mapping")],
+    BY_SHAPE,
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of one check.
+
+    Attributes:
+        kind: what it is.
+        projection: the projection that it is of; empty for other kinds.
+    """
+
+    kind: SourceKind
+    projection: str = ""
+
+    @property
+    def has_time(self) -> bool:
+        """Whether each row belongs to a time bucket, so that a run reads only those it checks."""
+        return self.kind in (SourceKind.KEYS, SourceKind.JOURNAL, SourceKind.EVENTS)
+
+    @property
+    def table(self) -> str:
+        """The name of its one table in the SELECT; KEYS have several."""
+        return self.kind.replace("-", "_")
+
+    def __str__(self) -> str:
+        """Return the text for people."""
+        return f"{self.kind} {self.projection}".rstrip()
+
+
+KEYS = Source(SourceKind.KEYS)
+
+
+def source_of(form: AnySource) -> Source:
+    """Return the source that a header names."""
+    if isinstance(form, str):
+        return Source(SourceKind(form))
+    if form.events:
+        return Source(SourceKind.EVENTS, form.events)
+    return Source(SourceKind.READ_MODEL, form.read_model)
