@@ -47,11 +47,11 @@ long-status: $(VENV)  ## show when each of these tests last ran here
 
 cluster-test: $(VENV)  ## run the tests of applications on a Spark cluster of two workers, and with CLUSTER_TESTS others there, too
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 --long --cluster tests/cluster \
-	  $${CLUSTER_TESTS:-tests/integration/test_tag_write.py tests/integration/test_project_modes.py \
-	  tests/integration/test_project_fold.py tests/integration/test_project_decoders.py \
-	  tests/integration/test_validate.py tests/integration/test_reconcile_rebuild.py \
-	  tests/integration/test_replicate.py tests/integration/test_purge.py \
-	  tests/integration/test_cleanup.py tests/integration/test_event_groups_many.py} $(PYTEST_ARGS)
+	  $${CLUSTER_TESTS:-tests/integration/tag_write/test_tag_write.py tests/integration/project/test_modes.py \
+	  tests/integration/project/test_fold.py tests/integration/project/test_decoders.py \
+	  tests/integration/validate/test_validate.py tests/integration/reconcile/test_rebuild.py \
+	  tests/integration/replicate/test_replicate.py tests/integration/purge/test_purge.py \
+	  tests/integration/reconcile/test_cleanup.py tests/integration/event_groups/test_many.py} $(PYTEST_ARGS)
 
 soak: $(VENV)  ## run all, kill at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 \

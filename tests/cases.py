@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 LIST = TESTS / "upstream_cases.txt"
 TABLE = TESTS / "CASES.md"
 BY_NAME = "tests/unit/test_upstream_cases.py::test_case"
-TEST = re.compile(r"tests/(?:\w+/)?test_\w+\.py(?:::\w+(?:\[[^\]]*\])?)?")
+TEST = re.compile(r"tests/(?:\w+/)*test_\w+\.py(?:::\w+(?:\[[^\]]*\])?)?")
 HEAD = """\
 # Named cases of other implementations
 

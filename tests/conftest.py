@@ -79,11 +79,11 @@ WAITING = (*SHARING, "tests/live/test_real_time.py")
 """Groups that mostly wait: for Airflow's scheduler, for Pekko's readers, for the next minute."""
 BEGUN_FIRST = (
     "tests/dags/test_chain.py",
-    "tests/unit/test_reconciliation.py",
-    "tests/unit/test_continuity.py",
-    "tests/unit/test_continuity_incremental.py",
+    "tests/unit/reconcile/test_reconciliation.py",
+    "tests/unit/validate/test_continuity.py",
+    "tests/unit/validate/test_incremental.py",
     "tests/unit/test_flights.py",
-    "tests/unit/test_cleanup_rules.py",
+    "tests/unit/reconcile/test_cleanup_rules.py",
 )
 """Files that are begun before the others of their directory, for the same reason, and the one with
 an Airflow of its own, before the shared one runs beside it."""

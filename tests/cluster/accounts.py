@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from tests.integration.projections import Event, event
+from tests.integration.project.projections import Event, event
 
 WINDOW = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T03:00:00Z")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.read_models import define
 from tests.integration.conftest import control, make_journal, make_journals, pool
-from tests.integration.projections import Projections
+from tests.integration.project.projections import Projections
 from tests.integration.support import Journal
 
 __all__ = ["control", "make_journal", "make_journals", "pool"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.cluster.accounts import events
-from tests.integration import fold_books
-from tests.integration.projections import (
+from tests.integration.project import fold_books
+from tests.integration.project.projections import (
     LATEST,
     LATEST_TABLE,
     TOTALS,

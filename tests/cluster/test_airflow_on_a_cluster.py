@@ -16,7 +16,7 @@ from tests.cluster.accounts import WINDOW
 from tests.cluster.read_models import read_models, with_workers
 from tests.dags.conftest import PARSED_RARELY
 from tests.integration.kafka_topic import Topic
-from tests.integration.projections import Projections
+from tests.integration.project.projections import Projections
 from tests.integration.support import Journal
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]

@@ -19,7 +19,7 @@ from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.flights import CHAIN, OFFSET_COLUMNS
 from tests.integration.pool import unique_names
-from tests.integration.projections import Projections
+from tests.integration.project.projections import Projections
 from tests.integration.proxies import Gate
 from tests.integration.support import ROOT, Journal, control_of, wait_until
 from tidemark.cassandra.control import Control

@@ -15,7 +15,7 @@ from tests.cluster.accounts import WINDOW, events
 from tests.cluster.read_models import read_models, with_workers
 from tests.faults.killing import suspend_before, wake
 from tests.faults.seams import Seam
-from tests.integration.projections import Projections, event
+from tests.integration.project.projections import Projections, event
 from tests.integration.support import ROOT, Journal, wait_until
 from tidemark_airflow.environment.drivers import report_of
 

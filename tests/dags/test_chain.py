@@ -22,7 +22,7 @@ from tests.dags.conftest import PARSED_RARELY
 from tests.integration import flights
 from tests.integration.conftest import control, make_journals, pool
 from tests.integration.flights import FlightsJournal
-from tests.integration.flights_read_models import assert_shipped, tag_rows
+from tests.integration.project.flights_read_models import assert_shipped, tag_rows
 from tests.integration.support import Journal
 
 __all__ = ["control", "make_journals", "pool"]

@@ -12,7 +12,7 @@ from embedded.spark import environment as embedded_spark
 from tests.faults.killing import start_until, wait_for_locks
 from tests.faults.seams import Seam
 from tests.integration.support import ROOT, Journal, control_of
-from tests.integration.test_tag_write import (
+from tests.integration.tag_write.test_tag_write import (
     a_small_journal,
     comparable,
     expected_tag_views,

@@ -19,7 +19,7 @@ from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.pekko_journals import write_as_pekko
 from tests.integration.support import Journal
-from tests.integration.test_tag_write import message
+from tests.integration.tag_write.test_tag_write import message
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 TABLES = (

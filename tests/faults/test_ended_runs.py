@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.killing import end_after
 from tests.faults.seams import Seam
-from tests.integration.projections import START, Projections, amount, event
+from tests.integration.project.projections import START, Projections, amount, event
 from tests.integration.support import ROOT, Journal, wait_until
 from tidemark.spark_session import FETCHED_JARS
 

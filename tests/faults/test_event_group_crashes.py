@@ -23,8 +23,8 @@ from tests.faults.group_ways import (
 from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
+from tests.integration.event_groups.test_event_groups import TABLES, stocked, submit
 from tests.integration.support import Journal
-from tests.integration.test_event_groups import TABLES, stocked, submit
 from tidemark.cassandra.schema import table
 
 FORWARD = """

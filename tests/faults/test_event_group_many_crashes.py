@@ -21,8 +21,8 @@ from tests.faults.group_ways import (
 )
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
+from tests.integration.event_groups.test_many import make, submit, wanted
 from tests.integration.support import Journal
-from tests.integration.test_event_groups_many import make, submit, wanted
 
 ROWS = 12
 FORWARD = """

@@ -17,7 +17,7 @@ from tests.faults.seams import Seam
 from tests.faults.test_crashes import FLIGHTS_OF_TWO_DAYS
 from tests.integration.flights import WINDOW, FlightsJournal
 from tests.integration.support import Journal
-from tests.integration.test_tag_write import a_small_journal, message, window
+from tests.integration.tag_write.test_tag_write import a_small_journal, message, window
 from tidemark.cassandra.control import Row
 
 PROBE = "z|1"

@@ -18,7 +18,7 @@ from tests.faults.test_crashes import lose_a_tag_row
 from tests.integration.flights import WINDOW, FlightsJournal, defined, first_events
 from tests.integration.flights import message as flight
 from tests.integration.support import ROOT, Journal, wait_until
-from tests.integration.test_tag_write import a_small_journal, message, window
+from tests.integration.tag_write.test_tag_write import a_small_journal, message, window
 from tidemark.context import RunContext
 from tidemark.tag_write import store
 

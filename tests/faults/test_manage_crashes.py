@@ -14,9 +14,9 @@ import pytest
 from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
-from tests.integration.fold_books import TABLE as BOOKS_TABLE
-from tests.integration.fold_books import books, define, fold
-from tests.integration.projections import TOTALS, TOTALS_TABLE, Event, Projections, event
+from tests.integration.project.fold_books import TABLE as BOOKS_TABLE
+from tests.integration.project.fold_books import books, define, fold
+from tests.integration.project.projections import TOTALS, TOTALS_TABLE, Event, Projections, event
 from tests.integration.support import Journal
 
 EVENTS = [event("p|1", number, number - 0.5, "red", kind="in", amount=1) for number in range(1, 4)]

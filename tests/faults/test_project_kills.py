@@ -19,10 +19,10 @@ import pytest
 
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
-from tests.integration.fold_books import TABLE as BOOKS_TABLE
-from tests.integration.fold_books import books
-from tests.integration.fold_books import define as define_books
-from tests.integration.projections import (
+from tests.integration.project.fold_books import TABLE as BOOKS_TABLE
+from tests.integration.project.fold_books import books
+from tests.integration.project.fold_books import define as define_books
+from tests.integration.project.projections import (
     GREGORIAN,
     LATEST,
     LATEST_TABLE,
@@ -36,8 +36,8 @@ from tests.integration.projections import (
     kind,
     totals,
 )
+from tests.integration.project.test_modes import LAKE, LOG, LOG_TABLE, exported, logged
 from tests.integration.support import Journal
-from tests.integration.test_project_modes import LAKE, LOG, LOG_TABLE, exported, logged
 
 PERSISTENCE_IDS = ("a|1", "a|2", "a|3", "b|1", "b|2", "c|1")
 TAGS: Sequence[tuple[str, ...]] = (("red",), ("blue",), ("red", "blue"), ())

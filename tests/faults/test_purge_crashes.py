@@ -20,10 +20,10 @@ from tests.faults.fencing import CHECK, Step, is_checked_before_each, traced
 from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
-from tests.integration.kafka_reader import Reader
+from tests.integration.purge.test_expiry_through_kafka import Tenant
+from tests.integration.purge.test_own_tables import put
+from tests.integration.replicate.kafka_reader import Reader
 from tests.integration.support import Journal
-from tests.integration.test_expiry_through_kafka import Tenant
-from tests.integration.test_purge_own_tables import put
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 POLICIES = """\

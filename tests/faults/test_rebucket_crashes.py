@@ -14,9 +14,9 @@ from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
 from tests.integration.pekko_journals import DAY_MS, write_as_pekko
+from tests.integration.reconcile.test_delete import three_ids
+from tests.integration.reconcile.test_rebucket import NEW, an_event, in_size, rebucket
 from tests.integration.support import Journal
-from tests.integration.test_reconcile_delete import three_ids
-from tests.integration.test_reconcile_rebucket import NEW, an_event, in_size, rebucket
 
 
 @pytest.fixture

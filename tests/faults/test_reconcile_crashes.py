@@ -15,10 +15,10 @@ from tests.faults.fencing import CHECK, Step, is_checked_before_each, traced
 from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
-from tests.integration import test_reconcile_check as damages
 from tests.integration.pekko_journals import delete_messages, write_as_pekko
+from tests.integration.reconcile import test_check as damages
 from tests.integration.support import Journal
-from tests.integration.test_tag_write import message, window
+from tests.integration.tag_write.test_tag_write import message, window
 
 TABLES = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
 OF_A_RUN = ("run_id", "found_at")

@@ -15,8 +15,8 @@ import pytest
 
 from embedded.cassandra.server import Endpoint
 from tests.faults.cql_proxy import CqlProxy, Kind
-from tests.integration.kafka_reader import Reader
 from tests.integration.kafka_topic import Topic
+from tests.integration.replicate.kafka_reader import Reader
 from tests.integration.support import Journal, wait_until
 
 LARGE, SMALL = "large", "small"

@@ -15,8 +15,8 @@ import pytest
 from tests.faults.fencing import CHECK, Step, is_checked_before_each, traced
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
-from tests.integration.kafka_reader import Reader
 from tests.integration.kafka_topic import Topic
+from tests.integration.replicate.kafka_reader import Reader
 from tests.integration.support import Journal
 
 KEYS = {"grows": [5, 6, 7, 8, 9, 10], "shrinks": [4], "ends": [], "new": [1, 2, 3, 4]}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
-from tests.integration.projections import LATEST, LATEST_TABLE, START, Projections, event
+from tests.integration.project.projections import LATEST, LATEST_TABLE, START, Projections, event
 from tests.integration.support import Journal
 from tidemark.partitioning.keys import SliceRange, slice_of
 from tidemark.partitioning.slice_ranges import text

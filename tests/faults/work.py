@@ -20,7 +20,7 @@ from tests.faults import (
     test_purge_crashes,
     test_replicate_crashes,
 )
-from tests.integration import test_event_groups, test_event_groups_many
+from tests.integration.event_groups import test_event_groups, test_many
 from tests.integration.flights import WINDOW, FlightsJournal, defined, first_events, message
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal, Result
@@ -228,12 +228,12 @@ class GroupsOverManyRows(Groups):
     groups = test_event_group_many_crashes.GROUPS
 
     def stocked(self, setting: Setting) -> Journal:
-        journal = test_event_groups_many.make(setting.make_journal)
-        test_event_groups_many.wanted(journal, test_event_group_many_crashes.ROWS)
+        journal = test_many.make(setting.make_journal)
+        test_many.wanted(journal, test_event_group_many_crashes.ROWS)
         return journal
 
     def submit(self, group: str) -> Result:
-        return test_event_groups_many.submit(self.journal, self._files, group)
+        return test_many.submit(self.journal, self._files, group)
 
     def everything(self) -> Mapping[str, Any]:
         return test_event_group_many_crashes.state(self.journal)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
-from tests.integration.projections import Projections
+from tests.integration.project.projections import Projections
 from tests.integration.support import Journal, control_of, wait_until
 from tidemark import clock
 from tidemark.cassandra.control import Control

@@ -16,7 +16,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.integration.support import Journal
-from tests.unit.replication_model import Action
+from tests.unit.replicate.replication_model import Action
 
 PATIENCE_S = 60
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal
-from tests.integration.test_tag_write import message
+from tests.integration.tag_write.test_tag_write import message
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 

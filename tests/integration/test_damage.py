@@ -18,9 +18,9 @@ from tests.integration.pekko_journals import (
     delete_messages,
     write_as_pekko,
 )
+from tests.integration.reconcile.test_check import delete_row, view_row
 from tests.integration.support import Journal
-from tests.integration.test_reconcile_check import delete_row, view_row
-from tests.integration.test_tag_write import START, message, window
+from tests.integration.tag_write.test_tag_write import START, message, window
 from tidemark.validate.findings.checks import (
     SCANNING_AHEAD,
     TAG_PID_SEQUENCE_NR_DUPLICATE,

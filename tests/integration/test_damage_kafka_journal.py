@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.replicator import (
+from tests.integration.replicate.replicator import (
     LAST,
     SIZE,
     TOPIC,
@@ -21,7 +21,7 @@ from tests.integration.replicator import (
     segment_of,
 )
 from tests.integration.support import Journal, Result
-from tests.integration.test_tag_write import START, message, window
+from tests.integration.tag_write.test_tag_write import START, message, window
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 
 Way = Callable[[Replicator, str], None]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration import flights
 from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
-from tests.integration.flights_read_models import assert_shipped, tag_rows
+from tests.integration.project.flights_read_models import assert_shipped, tag_rows
 from tests.integration.support import Journal
 
 FLIGHTS = 1_800

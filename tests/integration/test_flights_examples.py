@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.flights import FlightsJournal
-from tests.integration.flights_read_models import assert_examples, assert_shipped
+from tests.integration.project.flights_read_models import assert_examples, assert_shipped
 from tests.integration.support import Journal
 
 FLIGHTS = 300

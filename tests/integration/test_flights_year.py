@@ -10,7 +10,7 @@ import pytest
 from tests import flights_model
 from tests.flights_model import Event
 from tests.integration.flights import READ_MODELS, defined, first_events
-from tests.integration.flights_read_models import assert_examples, assert_shipped
+from tests.integration.project.flights_read_models import assert_examples, assert_shipped
 from tests.integration.support import Journal, Result
 
 YEAR = ("--window-start", "2013-01-01", "--window-end", "2014-01-02")

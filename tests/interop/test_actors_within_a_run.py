@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from tests.integration.support import wait_until
-from tests.integration.test_tag_write_alive import before
+from tests.integration.tag_write.test_alive import before
 from tests.interop.client import LiveQuery, event
 from tests.interop.conftest import SceneMaker
 from tests.interop.support import complete, wait_for

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.integration.journals.test_older_journals import make_old, use_partition
 from tests.integration.pekko_journals import write_as_pekko
-from tests.integration.test_older_journals import make_old, use_partition
 from tests.interop.client import event
 from tests.interop.conftest import SceneMaker
 from tests.interop.support import complete

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.reconcile.test_check import DAMAGES, TAGS, lose
 from tests.integration.support import Result
-from tests.integration.test_reconcile_check import DAMAGES, TAGS, lose
 from tests.interop.client import Event, Node, event
 from tests.interop.conftest import SceneMaker
 from tests.interop.support import BUCKETS, Scene, complete, keyed, read_all

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.event_groups.test_libraries import wheel
 from tests.integration.support import ROOT
-from tests.integration.test_event_group_libraries import wheel
 from tidemark.event_groups.external.libraries import Libraries
 from tidemark.event_groups.external.processes import Functions, environment_for_others
 from tidemark.event_groups.failure import EventFailed

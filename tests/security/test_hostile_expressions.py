@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.projections import Projections, event
+from tests.integration.event_groups.test_many import each, executed, shop, submit, wanted
+from tests.integration.project.projections import Projections, event
 from tests.integration.support import Journal
-from tests.integration.test_event_groups_many import each, executed, shop, submit, wanted
 from tests.security.test_hostile_journal import KEPT, KEPT_TABLE
 from tidemark.cassandra.schema import table
 from tidemark.event_groups.definition import result_sql

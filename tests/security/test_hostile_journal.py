@@ -13,10 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.projections import Projections
+from tests.integration.project.projections import Projections
+from tests.integration.reconcile.test_check import delete_row, view_row
 from tests.integration.support import Journal, Result
-from tests.integration.test_reconcile_check import delete_row, view_row
-from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
+from tests.integration.tag_write.test_tag_write import (
+    comparable,
+    expected_tag_views,
+    message,
+    window,
+)
 from tests.security.texts import FORGED, TEXTS, raw_controls
 from tidemark.cassandra.control import Row
 

@@ -17,8 +17,8 @@ from tests.command_lines import command_line
 from tests.docs_commands import ROOT
 from tests.integration.pekko_journals import write_as_pekko
 from tests.integration.support import Journal
+from tests.integration.tag_write.test_tag_write import message
 from tests.integration.test_bad_input import GOOD, contents
-from tests.integration.test_tag_write import message
 from tests.security.texts import FORGED, SENDABLE, TEXTS, raw_controls
 from tidemark.cassandra.control import Row
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.docs_commands import ROOT
-from tests.unit.test_user_sql_allowed import EXPRESSIONS, ONLY_DUCKDB, QUERIES
+from tests.unit.user_sql.test_allowed import EXPRESSIONS, ONLY_DUCKDB, QUERIES
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 TRUSTED_WITH_ALL = "whoever sets the environment, Airflow's connections and the settings"

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.event_groups.test_libraries import wheel
 from tests.integration.java_repository import publish
-from tests.integration.test_event_group_libraries import wheel
 from tidemark.event_groups.definition import model
 from tidemark.event_groups.external.jars import Jars
 from tidemark.event_groups.external.libraries import Libraries, sha256

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from embedded.cassandra.server import Endpoint
-from tests.integration.projections import Projections, event
+from tests.integration.project.projections import Projections, event
 from tests.integration.support import ROOT, Journal
-from tests.integration.test_tag_write import a_small_journal, window
+from tests.integration.tag_write.test_tag_write import a_small_journal, window
 from tests.security.seen import listening, process_tree
 from tests.security.test_hostile_journal import KEPT_TABLE
 

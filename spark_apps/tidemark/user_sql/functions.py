@@ -2,7 +2,7 @@
 
 Not listed, of Spark 3.5: those that call Java (`java_method`, `reflect`), that name a file, a
 catalog, a user or a version (`input_file_name`, `current_catalog`, ...), and that parse XML, whose
-entities may name files (`xpath`, ...). `tests/unit/test_user_sql_allowed.py` compares this list
+entities may name files (`xpath`, ...). `tests/unit/user_sql/test_allowed.py` compares this list
 with Spark's.
 """
 
