@@ -32,7 +32,7 @@ from tidemark.cassandra.control import CONCURRENCY, Control
 from tidemark.cassandra.schema import create_keyspace, create_own_tables, table
 from tidemark.context import RunContext, RunState
 from tidemark.event_groups.commands import run_cancel
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.stream.states import GroupState
@@ -77,11 +77,11 @@ class Site:
             cell = table(self.bench.keyspace, stream)
             self.run.control.execute_ddl(f"CREATE TABLE {cell} (id text PRIMARY KEY, value bigint)")
 
-    def group(self, stream: str, name: str, updates: int, *, declares: bool) -> Definition:
+    def group(self, stream: str, name: str, updates: int, *, declares: bool) -> GroupDefinition:
         """Return a group that updates rows that no other group updates."""
         cell = f"{self.bench.keyspace}.{stream}"
         ids = [f"{name}-{number}" for number in range(updates)]
-        return Definition(
+        return GroupDefinition(
             Group.model_validate(
                 {
                     "group": name,
@@ -210,7 +210,7 @@ def _held(site: Site) -> dict[int, HeldRuns]:
         _say(f"submitting {number:,} groups that wait")
         stream = Stream(site.run, f"held-{number}")
         for place in range(number + 1):
-            stream.submit(Definition(group.model_copy(update={"group": f"g{place}"})))
+            stream.submit(GroupDefinition(group.model_copy(update={"group": f"g{place}"})))
         stream.set_state("g0", GroupState.SUBMITTED, GroupState.ROLLBACK_FAILED)
     found = {number: HeldRuns(_held_run(site, number, number)) for number in HELD}
     for done in range(1, ROUNDS + 1):

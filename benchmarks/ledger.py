@@ -32,7 +32,7 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.project.definition import catalog
 from tidemark.project.planning.build import PlanOptions, build
 from tidemark.purge.own_tables.ledger import plan_ledger
-from tidemark.validate import plan as continuity
+from tidemark.validate import plan as validate_plan
 from tidemark.window import Window, from_millis
 
 ROUNDS = 9
@@ -168,10 +168,10 @@ def _plans(run: RunContext) -> Plans:
         return len(ledger.schedule(window, most=MOST).pieces)
 
     def validate() -> int:
-        ledger = continuity.ledger(run)
+        ledger = validate_plan.ledger(run)
         pieces = ledger.schedule(window, most=MOST).pieces
-        owed = continuity.owed_by_tag_write(run)
-        continuity.passed(ledger, pieces, owed.buckets)
+        pending = validate_plan.pending_tag_writes(run)
+        validate_plan.passed(ledger, pieces, pending.buckets)
         return len(pieces)
 
     def project() -> int:

@@ -36,8 +36,8 @@ from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.journals.pekko.tag_view_rows import TAG_VIEW_KEY
 from tidemark.ledger import applications
-from tidemark.tag_write import run as tagging
-from tidemark.validate import run as continuity
+from tidemark.tag_write import run as tag_write
+from tidemark.validate import run as validate
 from tidemark.validate.plan import ValidationScope
 from tidemark.window import Window, from_millis
 
@@ -82,7 +82,7 @@ class Journal:
     def tag(self, window: Window) -> None:
         """Write the rows of a window."""
         run = self.run(applications.TAG_WRITE)
-        _done(tagging.run_window(run, window, force=False, dry_run=False))
+        _done(tag_write.run_window(run, window, force=False, dry_run=False))
 
     def validate(self, window: Window, scope: ValidationScope, *, force: bool = False) -> None:
         """Judge a window, and say if everything was looked at although it was not asked for.
@@ -91,7 +91,7 @@ class Journal:
             RuntimeError: it did not pass.
         """
         run = self.run(applications.VALIDATE)
-        outcome = continuity.run_window(run, window, force=force, dry_run=False, scope=scope)
+        outcome = validate.run_window(run, window, force=force, dry_run=False, scope=scope)
         _done(outcome)
         if outcome.details["scope"] != scope:
             _say(f"looked at everything: {outcome.details['scope_reason']}")

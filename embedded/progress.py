@@ -6,7 +6,7 @@ import sys
 import time
 
 
-class Progress:
+class ProgressLine:
     """Lines such as `cassandra: waiting for a login (12 s)`.
 
     On a terminal a running step rewrites its line; elsewhere (CI, a pipe) it prints a line now and

@@ -11,7 +11,7 @@ import typer
 from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
-from tidemark.project.acceptance.accept import Policy
+from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.management.commands import COMMANDS, EXAMPLES, TOOLS
 from tidemark.project.planning.build import PlanOptions
 from tidemark.project.planning.plan import APPLICATION
@@ -116,7 +116,7 @@ def main(
                 saved(),
             ),
             dry_run=dry_run,
-            policy=Policy(strict, accept_purged, frozenset(accept_purged_id or ())),
+            policy=MissingEventPolicy(strict, accept_purged, frozenset(accept_purged_id or ())),
             show=rows if show else 0,
         ),
         window=window,

@@ -9,7 +9,7 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.purge.approval import Approval, Choice, SavedPurge
+from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
 from tidemark.purge.request import request_of
 from tidemark.purge.run import APPLICATION, run_purge
 from tidemark.window import Window
@@ -91,7 +91,7 @@ def main(
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
-    choice = Choice(
+    choice = ApprovedPlan(
         tuple(policy or ()),
         window_start or "",
         window_end or "",

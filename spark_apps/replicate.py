@@ -13,11 +13,11 @@ from tidemark.application.cli import Job
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.replicate.held import mend as mending
-from tidemark.replicate.held.replay import Choice, run_replay
+from tidemark.replicate.held.replay import ReplaySelection, run_replay
 from tidemark.replicate.progress import wait as waiting
 from tidemark.replicate.run import APPLICATION, run_replicate
 from tidemark.settings import Settings
-from tidemark.validate.layers.kafka_topic.asked import Asked, OffsetRange
+from tidemark.validate.layers.kafka_topic.asked import OffsetRange, TopicScope
 from tidemark.verification.repair import run_repair
 from tidemark.verification.verify import run_verify
 from tidemark.window import parse_moment
@@ -72,7 +72,7 @@ def replay(
     apply: cli.Apply = False,
 ) -> Job:
     """Replicate records that were held, in their order, up to the next that cannot be read."""
-    choice = Choice(tuple(topic or ()), tuple(key or ()), tuple(skip or ()))
+    choice = ReplaySelection(tuple(topic or ()), tuple(key or ()), tuple(skip or ()))
     return Job(lambda run: run_replay(run, choice, do=apply), dry_run=not apply)
 
 
@@ -136,7 +136,7 @@ def verify(
     return Job(
         lambda run: run_verify(
             run,
-            Asked(
+            TopicScope(
                 tuple(topic or ()),
                 None if since is None else parse_moment(since, "--since"),
                 None if until is None else parse_moment(until, "--until"),

@@ -14,7 +14,7 @@ from tidemark.event_groups import commands
 from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.operating.status import run_status
 from tidemark.event_groups.playback.run import run_playback
-from tidemark.event_groups.playback.selection import Part
+from tidemark.event_groups.playback.selection import SelectedPart
 from tidemark.event_groups.stream.states import GroupState
 from tidemark.ledger.applications import RUN_EVENT_GROUPS as APPLICATION
 
@@ -168,7 +168,7 @@ def playback(
     and the write time that it had; nobody outside is asked, and nothing is selected. Groups that
     were rolled back or cancelled leave nothing. Without --apply the rows are only compared.
     """
-    part = Part(group, first, last)
+    part = SelectedPart(group, first, last)
     return Job(lambda run: run_playback(run, stream, part, into, apply=apply), dry_run=not apply)
 
 

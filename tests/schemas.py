@@ -13,11 +13,11 @@ from tidemark.project.definition.header import ProjectionHeader
 from tidemark.purge.policies.model import Policies
 from tidemark.settings import REPOSITORY
 from tidemark.tag_write.rules import RuleHeader
-from tidemark.user_files.form import Form
+from tidemark.user_files.form import HeaderModel
 from tidemark.validate.user_checks.definition import CheckHeader
 
 DIRECTORY = REPOSITORY / "include" / "schemas"
-FORMS: Mapping[str, type[Form]] = {
+FORMS: Mapping[str, type[HeaderModel]] = {
     "check.schema.json": CheckHeader,
     "projection.schema.json": ProjectionHeader,
     "retention.schema.json": Policies,
@@ -26,13 +26,13 @@ FORMS: Mapping[str, type[Form]] = {
 _NO_DEFAULT: tuple[object, ...] = (None, "", [])
 
 
-def schema(form: type[Form]) -> dict[str, Any]:
+def schema(form: type[HeaderModel]) -> dict[str, Any]:
     """Return a form's schema without pydantic's titles and empty defaults, useless in editors."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **form.model_json_schema()}
     return {**_useful(made), "title": form.__doc__}
 
 
-def text(form: type[Form]) -> str:
+def text(form: type[HeaderModel]) -> str:
     return json.dumps(schema(form), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -19,7 +19,7 @@ import httpx
 from embedded.airflow import configuration
 from embedded.errors import EmbeddedError
 from embedded.machine import ports, processes, state_dir
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 PORT_VARIABLE = "TIDEMARK_AIRFLOW_PORT"
 JOURNAL_VARIABLE = "TIDEMARK_JOURNAL_KEYSPACE"
@@ -79,7 +79,7 @@ class Airflow:
         with state_dir.one_starter(self._home):
             if (url := self.url()) and self._environment_is_unchanged():
                 # Whoever started it may have been killed before it was ready.
-                self._wait_until_healthy(Progress("airflow"))
+                self._wait_until_healthy(ProgressLine("airflow"))
                 self._make_pools()
                 return url
             self.stop()
@@ -144,7 +144,7 @@ class Airflow:
         return configuration.build(self._home, port, self._applications)
 
     def _launch(self, port: int) -> None:
-        progress = Progress("airflow")
+        progress = ProgressLine("airflow")
         environment = self.environment()
         self._migrate(environment, progress)
         progress.update(f"starting on port {port}")
@@ -164,7 +164,7 @@ class Airflow:
         (self._home / "environment.sha256").write_text(self._fingerprint(), encoding="utf-8")
         progress.done(f"ready at {configuration.base_url(port)}")
 
-    def _migrate(self, environment: Mapping[str, str], progress: Progress) -> None:
+    def _migrate(self, environment: Mapping[str, str], progress: ProgressLine) -> None:
         """Bring the database to this version; a marker spares the later starts the check."""
         done = self._home / "migrated"
         version = metadata.version("apache-airflow-core")
@@ -184,7 +184,7 @@ class Airflow:
             raise self._failure(_MIGRATION, "failed")
         done.write_text(version, encoding="utf-8")
 
-    def _wait_until_healthy(self, progress: Progress) -> None:
+    def _wait_until_healthy(self, progress: ProgressLine) -> None:
         url = configuration.base_url(ports.read(self._ports_file)["api"])
         with httpx.Client(base_url=f"{url}/api/v2") as client:
             while missing := _unhealthy(client):

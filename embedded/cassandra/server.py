@@ -11,7 +11,7 @@ from types import MappingProxyType
 from embedded.cassandra import node, roles
 from embedded.machine import ports, processes, secrets_file, state_dir
 from embedded.machine.readiness import Readiness
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 PORT_VARIABLE = "TIDEMARK_CASSANDRA_PORT"
 PORTS = ("native", "storage")
@@ -77,7 +77,7 @@ class Cassandra:
         with state_dir.one_starter(self._home):
             if running := self.endpoint():
                 # Whoever started it may have been killed before it was ready.
-                self._readiness(running).wait(Progress(_NAME))
+                self._readiness(running).wait(ProgressLine(_NAME))
                 return running
             state_dir.keep_private(self._home)
             state_dir.require_space(self._home, self._min_free_bytes)
@@ -111,7 +111,7 @@ class Cassandra:
     def _launch(self, command: list[str], port: int) -> Endpoint:
         for log in (node.output_file(self._home), self._home / "logs" / "system.log"):
             log.unlink(missing_ok=True)
-        progress = Progress(_NAME)
+        progress = ProgressLine(_NAME)
         progress.update(f"starting on port {port}")
         processes.start(
             _NAME,

@@ -18,7 +18,7 @@ from embedded.container.secrets import Secrets
 from embedded.demo import summary
 from embedded.demo.steps import CHAIN, Steps, create_read_models, run_application
 from embedded.errors import EmbeddedError
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
 from tidemark.flights.plan import load_window
@@ -55,7 +55,7 @@ def run(months: int, airflow: str) -> None:
         steps = Steps(control, settings, client, window)
         steps.unpause(*CHAIN)
         steps.chain()
-        Progress("flights").done("all steps are done")
+        ProgressLine("flights").done("all steps are done")
         agrees = summary.show(control, settings, window)
     if not agrees:
         raise EmbeddedError("the read model disagrees with the CSV", "above", "please report this")

@@ -29,7 +29,7 @@ from embedded.demo import correction, summary
 from embedded.errors import EmbeddedError
 from embedded.kafka.server import Kafka
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, ROOT
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.flights.plan import load_window
@@ -55,7 +55,7 @@ def run(months: int) -> None:
         EmbeddedError: a server did not start, a DAG run failed, or the read model disagrees with
             the CSV.
     """
-    progress = Progress("demo")
+    progress = ProgressLine("demo")
     with ExitStack() as started:
         node = Cassandra(CASSANDRA_HOME)
         _stop_if_interrupted(started, node.stop, ran_before=node.endpoint() is not None)
@@ -96,7 +96,7 @@ def _run_steps(
     airflow: Airflow,
     window: Window,
     environment: Mapping[str, str],
-    progress: Progress,
+    progress: ProgressLine,
 ) -> bool:
     with Control(settings) as control, airflow.client() as client:
         create_read_models(control, settings)
@@ -145,7 +145,7 @@ class Steps:
         produced = False
         for dag_id, subjects in self._subjects().items():
             if not self._pending(subjects):
-                Progress(dag_id).done("every time bucket is done already")
+                ProgressLine(dag_id).done("every time bucket is done already")
                 produced = False
                 continue
             if produced:
@@ -164,7 +164,7 @@ class Steps:
         """Purge the tag views of the first week."""
         week = Window(self.window.start, self.window.start + timedelta(days=PURGED_DAYS))
         if not self._pending({PURGE: [self.settings.journal_keyspace]}, week):
-            Progress("purge").done("the first week is purged already")
+            ProgressLine("purge").done("the first week is purged already")
             return
         run_id = rest.trigger(self.client, "purge", conf={**_conf(week), "dry_run": False})
         self._wait("purge", run_id)
@@ -217,7 +217,7 @@ class Steps:
         return rest.wait_until(f"{dag_id} to be started by its asset", _STARTED_BY_ASSET_S, probe)
 
     def _wait(self, dag_id: str, run_id: str) -> None:
-        progress = Progress(dag_id)
+        progress = ProgressLine(dag_id)
 
         def probe() -> dict[str, Any] | None:
             run: dict[str, Any] = rest.call(self.client, "GET", f"dags/{dag_id}/dagRuns/{run_id}")

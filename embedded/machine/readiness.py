@@ -9,7 +9,7 @@ from pathlib import Path
 
 from embedded.errors import EmbeddedError
 from embedded.machine import processes
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 _DEADLINE_S = 180.0
 _POLL_S = 0.5
@@ -35,7 +35,7 @@ class Readiness:
     is_there: Callable[[], bool]
     log: Callable[[], Path]
 
-    def wait(self, progress: Progress) -> None:
+    def wait(self, progress: ProgressLine) -> None:
         """Return once the sign has come.
 
         Raises:

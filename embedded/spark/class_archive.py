@@ -22,7 +22,7 @@ import pyspark
 from embedded.machine import jars, state_dir
 from embedded.machine.java import java_home
 from embedded.paths import JARS
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 from embedded.spark import installation
 
 TRAINING = Path(__file__).resolve().parent / "class_training.py"
@@ -60,7 +60,7 @@ def _fingerprint() -> str:
 
 
 def _make(archive: Path) -> None:
-    progress = Progress("spark")
+    progress = ProgressLine("spark")
     progress.update("keeping Spark's classes for faster starts")
     # A younger one may be that of another checkout, which shares the jars.
     for other in archive.parent.glob("spark-*.jsa"):

@@ -17,7 +17,7 @@ from embedded.errors import EmbeddedError
 from embedded.machine import ports, processes, state_dir
 from embedded.machine.java import java_home
 from embedded.machine.readiness import Readiness
-from embedded.progress import Progress
+from embedded.progress import ProgressLine
 
 _MASTER = "master"
 WORKERS = {"worker-1": "127.0.0.2", "worker-2": "127.0.0.3"}
@@ -51,7 +51,7 @@ class SparkCluster:
         """
         with state_dir.one_starter(self._home):
             state_dir.keep_private(self._home)
-            progress = Progress("spark")
+            progress = ProgressLine("spark")
             try:
                 if not processes.running(_MASTER, self._run):
                     self._start_master()

@@ -123,13 +123,15 @@ def build_data_docs(arguments: list[str]) -> str:
     """Build the data docs as `validate` does, and return the path of the run's page in them."""
     from tidemark.settings import Settings
     from tidemark.validate.data_docs.build import publish
-    from tidemark.validate.data_docs.facts import RunFacts
+    from tidemark.validate.data_docs.facts import ValidationFacts
     from tidemark.validate.findings.checks import CHECKS
     from tidemark.window import to_millis
 
     bucket = datetime.fromisoformat(option(arguments, "--window-start") or "")
     run_id = option(arguments, "--run-id") or ""
-    facts = RunFacts(run_id, bucket.isoformat(), bucket.isoformat(), "Day", "everything", 1, 1)
+    facts = ValidationFacts(
+        run_id, bucket.isoformat(), bucket.isoformat(), "Day", "everything", 1, 1
+    )
     docs = publish({}, CHECKS, [to_millis(bucket)], Settings(), facts)
     return str(docs.page.relative_to(docs.directory))
 

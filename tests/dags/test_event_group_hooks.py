@@ -12,18 +12,18 @@ from embedded.airflow import rest
 from tests.dags.asset_events import all_events
 from tests.dags.conftest import PATIENCE_S, Doors
 from tests.dags.test_operator import wait_for_application
-from tidemark.event_groups.external.airflow import Airflow
+from tidemark.event_groups.external.airflow import AirflowApi
 from tidemark.event_groups.failure import EventFailed
 from tidemark.settings import Settings
 from tidemark_airflow.environment.connections import airflow_environment
 
 
-def airflow_of(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> Airflow:
+def airflow_of(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> AirflowApi:
     """Return Airflow as an application has it that the DAG `event_groups` has started."""
     given = json.loads(doors.environment["AIRFLOW_CONN_AIRFLOW_DEFAULT"])
     for name, value in airflow_environment(Connection(conn_id="airflow", **given)).items():
         monkeypatch.setenv(name, value)
-    return Airflow(Settings(), PATIENCE_S)
+    return AirflowApi(Settings(), PATIENCE_S)
 
 
 def test_a_run_of_a_dag_is_started_once(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,4 +53,4 @@ def test_what_airflow_refuses_is_told_in_one_line(
         airflow_of(doors, monkeypatch).start_run("nothing", "a", {})
     monkeypatch.delenv("TIDEMARK_AIRFLOW_URL")
     with pytest.raises(EventFailed, match="TIDEMARK_AIRFLOW_URL does not say"):
-        Airflow(Settings(), 1).start_run("nothing", "a", {})
+        AirflowApi(Settings(), 1).start_run("nothing", "a", {})

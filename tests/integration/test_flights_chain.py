@@ -81,18 +81,18 @@ def test_failed_check_holds_back_the_projections(
     loaded = FlightsJournal.create(make_journal, tmp_path / "projections", FLIGHTS_OF_TWO_DAYS)
     journal = loaded.journal
     loaded.run_chain("tag_write")
-    doomed = next(row for row in journal.rows("tag_views") if row["tag_pid_sequence_nr"] == 2)
+    deletions = next(row for row in journal.rows("tag_views") if row["tag_pid_sequence_nr"] == 2)
     journal.control.execute(
         f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?"
         " AND timestamp = ? AND persistence_id = ? AND tag_pid_sequence_nr = ?",
         [
-            doomed[name]
+            deletions[name]
             for name in ("tag_name", "timebucket", "timestamp", "persistence_id")
         ] + [2],
     )  # fmt: skip
     failed = journal.run("validate", *WINDOW)
     assert failed.status == 3
-    assert doomed["persistence_id"] in failed.error_lines[0]
+    assert deletions["persistence_id"] in failed.error_lines[0]
     held = journal.run("project", *WINDOW)
     assert held.report["pieces"]["held"] > 0
     repaired = journal.run("tag_write", *WINDOW, "--force")

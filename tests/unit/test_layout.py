@@ -5,6 +5,7 @@ The rules of imports between packages are in .importlinter.
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def test_no_room_lies_deeper_than_it_can_be_found() -> None:
     assert deep == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for file in (file for house in HOUSES for file in house.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_every_room_says_what_it_is_for() -> None:
     rooms = {file.parent for house in HOUSES for file in house.rglob("*.py")} - {ROOT / "plugins"}
     silent = [room for room in rooms if not (room / "__init__.py").read_text().strip()]
@@ -50,7 +60,7 @@ def test_every_room_says_what_it_is_for() -> None:
 def test_models_share_no_code_with_the_product() -> None:
     """What a model has from the product cannot be wrong in one of them; names of tables may be."""
     tests = ROOT / "tests"
-    others = (tests / "live" / "truth.py", tests / "integration" / "kafka_reader.py")
+    others = (tests / "live" / "truth.py", tests / "integration" / "replicate" / "kafka_reader.py")
     imported = re.compile(r"^(?:from|import) (tidemark(?!\.cassandra\.schema )\S*)", re.MULTILINE)
     sharing = {
         str(file.relative_to(ROOT)): modules

@@ -29,7 +29,7 @@ from uuid import UUID
 import yaml
 
 from tidemark.errors import DefinitionError
-from tidemark.event_groups.definition.file import EMPTY, Definition, checked
+from tidemark.event_groups.definition.file import EMPTY, GroupDefinition, checked
 from tidemark.user_files.header import Header, Place
 from tidemark.user_files.yaml_text import mapping_of
 
@@ -40,43 +40,43 @@ Rollback = str | Sequence[tuple[str, Values]] | None
 
 
 @dataclass(frozen=True)
-class Need:
+class ParameterHandle:
     """A parameter out of the result of an event, or, without one, from outside."""
 
-    event: Event | None
+    event: EventHandle | None
     keys: Mapping[str, object]
 
 
 @dataclass(frozen=True, eq=False)
-class Event:
+class EventHandle:
     """An event of a group: what others wait for, or take data from."""
 
     group: EventGroup
     name: str
 
-    def column(self, name: str, as_: str | None = None) -> Need:
+    def column(self, name: str, as_: str | None = None) -> ParameterHandle:
         """Return a column of its result, as the parameter `as_`, or one of the column's name."""
-        return Need(
+        return ParameterHandle(
             self, {"as": as_ or name, **({"take": name} if as_ not in (None, name) else {})}
         )
 
-    def sql(self, expression: str, as_: str) -> Need:
+    def sql(self, expression: str, as_: str) -> ParameterHandle:
         """Return what an expression makes of its result, as a parameter."""
-        return Need(self, {"as": as_, "sql": expression})
+        return ParameterHandle(self, {"as": as_, "sql": expression})
 
-    def call(self, function: str, as_: str, timeout: int | None = None) -> Need:
+    def call(self, function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
         """Return what a function, `module:function`, makes of its rows, as a parameter."""
-        return Need(self, _given({"as": as_, "call": function, "timeout": timeout}))
+        return ParameterHandle(self, _given({"as": as_, "call": function, "timeout": timeout}))
 
 
-def called(function: str, as_: str, timeout: int | None = None) -> Need:
+def called(function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
     """Return what a function knows by itself, as a parameter."""
-    return Need(None, _given({"as": as_, "call": function, "timeout": timeout}))
+    return ParameterHandle(None, _given({"as": as_, "call": function, "timeout": timeout}))
 
 
-def asked(url: str, as_: str, timeout: int | None = None) -> Need:
+def asked(url: str, as_: str, timeout: int | None = None) -> ParameterHandle:
     """Return what an address answers, as a parameter."""
-    return Need(None, _given({"as": as_, "url": url, "timeout": timeout}))
+    return ParameterHandle(None, _given({"as": as_, "url": url, "timeout": timeout}))
 
 
 @dataclass(frozen=True)
@@ -130,16 +130,16 @@ class EventGroup:
         statement: str | None = None,
         *,
         values: Values | None = None,
-        after: Iterable[Event] = (),
-        each: Event | None = None,
-        needs: Iterable[Need] = (),
+        after: Iterable[EventHandle] = (),
+        each: EventHandle | None = None,
+        needs: Iterable[ParameterHandle] = (),
         many: bool = False,
         expect: Literal["one", "some", "none"] | None = None,
         rollback: Rollback = None,
         timeout: int | None = None,
         library: tuple[str, str] | Jar | None = None,
         hooks: Mapping[str, object] | None = None,
-    ) -> Event:
+    ) -> EventHandle:
         """Add an event, which also depends on the events of what it needs.
 
         Args:
@@ -187,9 +187,9 @@ class EventGroup:
         self._events.append(
             {key: value for key, value in own.items() if value not in (None, {}, [])}
         )
-        return Event(self, name)
+        return EventHandle(self, name)
 
-    def definition(self) -> Definition:
+    def definition(self) -> GroupDefinition:
         """Return the group, checked as far as can be told without Cassandra.
 
         Raises:
@@ -265,7 +265,7 @@ def _library(library: tuple[str, str] | Jar | None) -> dict[str, object] | None:
     return None if library is None else {"name": library[0], "version": library[1]}
 
 
-def _need(need: Need, where: str) -> dict[str, object]:
+def _need(need: ParameterHandle, where: str) -> dict[str, object]:
     event = {} if need.event is None else {"event": need.event.name}
     return {**event, **_plain(need.keys, where)}
 

@@ -7,10 +7,10 @@ from functools import partial
 
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import tables
-from tidemark.event_groups.definition.file import Definition, Fault, hooks_of, within
+from tidemark.event_groups.definition.file import Fault, GroupDefinition, hooks_of, within
 from tidemark.event_groups.driver_engine import declared_rows
 from tidemark.event_groups.external import check as outside
-from tidemark.event_groups.external.jars import JarLibrary, Jars, Loaded
+from tidemark.event_groups.external.jars import Jars, Loaded, LoadedJar
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
 from tidemark.event_groups.stream.owned_tables import OwnedTables, refusal
 from tidemark.event_groups.stream.store import Stream
@@ -29,7 +29,7 @@ class Checks:
         self._owner = tables.owners(run.settings)
         self._loaded = LoadedLibraries(run, stream).at(END)
 
-    def check(self, definition: Definition, fault: Fault) -> None:
+    def check(self, definition: GroupDefinition, fault: Fault) -> None:
         """Check a group, and the groups that its hooks submit.
 
         Raises:
@@ -41,7 +41,7 @@ class Checks:
         self._check(definition, fault, self._loaded, is_known=is_known)
 
     def _check(
-        self, definition: Definition, fault: Fault, loaded: Sequence[Loaded], *, is_known: bool
+        self, definition: GroupDefinition, fault: Fault, loaded: Sequence[Loaded], *, is_known: bool
     ) -> None:
         tables.check(self._run.control, self._owner, definition, fault)
         if not is_known:
@@ -52,15 +52,15 @@ class Checks:
             # Imported here, so that other groups do not wait for Spark.
             from tidemark.event_groups.spark_engine import check as many_rows
 
-            jars = [one for one in known if isinstance(one, JarLibrary)]
+            jars = [one for one in known if isinstance(one, LoadedJar)]
             functions = partial(Jars(self._run.settings).functions_of, jars)
             many_rows.check(self._run, definition, fault, functions)
         for _, hook, place in hooks_of(definition.group):
             if hook.submit is not None:
                 inner = within(fault, (*place, "submit"))
-                self._check(Definition(hook.submit), inner, known, is_known=is_known)
+                self._check(GroupDefinition(hook.submit), inner, known, is_known=is_known)
 
-    def _check_users(self, definition: Definition, fault: Fault) -> None:
+    def _check_users(self, definition: GroupDefinition, fault: Fault) -> None:
         owned = OwnedTables(self._run)
         others = {
             name: owned.users(name).other(self._stream.name, writes=writes)

@@ -19,7 +19,7 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
 from tidemark.ledger import schedule
 from tidemark.ledger.frontier.partition import HIGHEST, LOWEST, Partition
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.piece import GAP_ERROR, Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule
@@ -95,16 +95,16 @@ class Pieces:
         wanted = TimeBuckets.of(time_buckets, self._size.milliseconds)
         return [row for first, before in wanted.ranges for row in self.entries(first, before)]
 
-    def standing(self, before: int | None = None) -> Standing:
+    def standing(self, before: int | None = None) -> LedgerState:
         """Read how the pieces with `time_bucket < before` (epoch ms) stand.
 
         What is done is read as spans, so it costs as much behind ten years as behind a day. A
         subject that has pieces of several bucket sizes has no spans, and every piece is read.
         """
         if not all(other.frontier().is_empty for other in self._of_other_sizes()):
-            return Standing((), self.entries(before=before), self._size.milliseconds)
+            return LedgerState((), self.entries(before=before), self._size.milliseconds)
         high = HIGHEST if before is None else before
-        return Standing(*self._partition.outside(high), self._size.milliseconds)
+        return LedgerState(*self._partition.outside(high), self._size.milliseconds)
 
     def _of_other_sizes(self) -> list[Partition]:
         return [self._of_size(size) for size in BucketSize if size is not self._size]

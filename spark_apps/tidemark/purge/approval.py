@@ -52,7 +52,7 @@ class Approval:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ApprovedPlan:
     """What a purge was told to plan; a saved plan keeps it.
 
     Attributes:
@@ -85,7 +85,7 @@ class SavedPurge:
 
     journal_keyspace: str
     approval: str
-    choice: Choice
+    choice: ApprovedPlan
     digests: Mapping[str, str]
 
     @classmethod
@@ -112,9 +112,9 @@ class SavedPurge:
         saved_file.save(file, FORMAT, asdict(self))
 
 
-def _choice(content: Mapping[str, Any]) -> Choice:
+def _choice(content: Mapping[str, Any]) -> ApprovedPlan:
     lists = {name: tuple(content[name]) for name in ("policies", "give_up")}
-    return Choice(**{**content, **lists})
+    return ApprovedPlan(**{**content, **lists})
 
 
 def digests(plans: Mapping[str, TargetPlan]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tidemark.window import Window, from_millis, to_millis
 
 
 @dataclass(frozen=True)
-class Need:
+class ReaderNeed:
     """The tags that a projection reads, and the time buckets that it has consumed.
 
     Attributes:
@@ -50,7 +50,7 @@ def plan_purge(
     *,
     bucket_ms: int,
     oldest_kept: int,
-    needs: Sequence[Need],
+    needs: Sequence[ReaderNeed],
     unfinished: Collection[int] = (),
 ) -> list[Bucket]:
     """Decide about every time bucket in the window that has rows, ascending.
@@ -91,7 +91,7 @@ def describe(bucket: Bucket) -> str:
     return f"{moment:%Y-%m-%d %H:%M}  {verdict}  {len(bucket.tags)} tags: {', '.join(bucket.tags)}"
 
 
-def frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
+def frontier(tags_of: Mapping[int, Sequence[str]], need: ReaderNeed) -> int | None:
     """Return the first bucket with rows of the projection's tags that it has not consumed."""
     waiting = (
         time_bucket

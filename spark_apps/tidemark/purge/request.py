@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidemark.errors import InvalidInput
-from tidemark.purge.approval import Approval, Choice, SavedPurge
+from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
 from tidemark.purge.saved.places import directory_of
 from tidemark.settings import Settings
 from tidemark.window import Window
@@ -26,7 +26,7 @@ class PurgeRequest:
         save_to: the directory in which what goes is saved first; None for no copy.
     """
 
-    choice: Choice = field(default_factory=Choice)
+    choice: ApprovedPlan = field(default_factory=ApprovedPlan)
     apply: bool = False
     explain: bool = False
     approved: Approval | None = None
@@ -44,7 +44,7 @@ class PurgeRequest:
 
 
 def request_of(
-    choice: Choice,
+    choice: ApprovedPlan,
     *,
     apply: bool,
     explain: bool,
@@ -76,7 +76,7 @@ def request_of(
     if not apply or approved is not None:
         do = "add --apply, and no --approved"
         raise _contradiction("a saved plan is its own approval, to be applied", "--plan", do)
-    if choice != Choice():
+    if choice != ApprovedPlan():
         do = "leave the others out"
         raise _contradiction("a saved plan has the options that it was made with", "--plan", do)
     if settings.journal_keyspace != saved.journal_keyspace:

@@ -86,16 +86,16 @@ def plan_tag_views(run: RunContext, policy: TagViews, order: TagViewOrder) -> Ta
         unfinished=unfinished,
     )
     buckets = [decided for b in planned if (decided := _decided(b, policy, order)) is not None]
-    doomed = {bucket.time_bucket: bucket for bucket in buckets if not bucket.kept_because}
+    deletions = {bucket.time_bucket: bucket for bucket in buckets if not bucket.kept_because}
     # A run that died after its last delete left pieces without rows: only their end is missing.
     rowless = unfinished - {time_bucket for _, time_bucket in partitions}
-    to_end = set(doomed) | (rowless if policy == order.policies[0] else set())
+    to_end = set(deletions) | (rowless if policy == order.policies[0] else set())
     pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    number = sum(len(bucket.tags) for bucket in doomed.values())
+    number = sum(len(bucket.tags) for bucket in deletions.values())
     counts = {
-        "buckets_purged": len(doomed),
+        "buckets_purged": len(deletions),
         "partitions_deleted": number,
-        "buckets_kept": len(buckets) - len(doomed),
+        "buckets_kept": len(buckets) - len(deletions),
     }
     lines = [
         *_lines(buckets, order),
@@ -106,10 +106,10 @@ def plan_tag_views(run: RunContext, policy: TagViews, order: TagViewOrder) -> Ta
         counts,
         lines or ["no tag-view bucket is past its retention"],
         Tombstones(partitions=number),
-        digest([*doomed.values(), *sorted(to_end)]),
+        digest([*deletions.values(), *sorted(to_end)]),
         sorted(days(to_end, tables.lock_of(settings))),
-        partial(_delete, run, ledger, pieces, doomed, counts) if pieces else None,
-        {"pieces": len(pieces), "planned": len(doomed)},
+        partial(_delete, run, ledger, pieces, deletions, counts) if pieces else None,
+        {"pieces": len(pieces), "planned": len(deletions)},
     )
 
 
@@ -138,7 +138,7 @@ def _reader_lines(run: RunContext, order: TagViewOrder, known_tags: Collection[s
     of_tags = [
         reader
         for reader in readers.readers_of(run.control, run.settings, order.given_up)
-        if reader.source in (readers.Source.TAG, None)
+        if reader.source in (readers.ReaderSource.TAG, None)
     ]
     return readers.lines(of_tags, known_tags)
 
@@ -179,16 +179,16 @@ def _require_look_back(run: RunContext, policy: TagViews, order: TagViewOrder) -
             )
 
 
-def _places(doomed: Iterable[Bucket]) -> list[tuple[str, int]]:
+def _places(deletions: Iterable[Bucket]) -> list[tuple[str, int]]:
     """Return the partitions of time buckets."""
-    return [(tag, bucket.time_bucket) for bucket in doomed for tag in bucket.tags]
+    return [(tag, bucket.time_bucket) for bucket in deletions for tag in bucket.tags]
 
 
 def _delete(
     run: RunContext,
     ledger: Pieces,
     pieces: Sequence[Piece],
-    doomed: Mapping[int, Bucket],
+    deletions: Mapping[int, Bucket],
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
@@ -197,13 +197,13 @@ def _delete(
     with recorded_failure(
         ensure_locked, lambda reason: recorder.finish(started, State.FAILED, {}, reason)
     ):
-        places = iter(_places(doomed.values()))
+        places = iter(_places(deletions.values()))
         while part := list(islice(places, _DELETED_AT_ONCE)):
             # What was lost meanwhile may be written by others now.
             ensure_locked()
             tag_views.delete_partitions(run.control, run.settings, part)
             store.forget_late(run.control, run.settings, part)
         ensure_locked()
-        ended = {key: {"partitions_deleted": len(b.tags)} for key, b in doomed.items()}
+        ended = {key: {"partitions_deleted": len(b.tags)} for key, b in deletions.items()}
         recorder.finish(started, State.DONE, ended, None)
     return counts

@@ -7,7 +7,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import Remedy, WrongData
 from tidemark.ledger import audit
 from tidemark.reconcile.findings import store as findings
-from tidemark.reconcile.findings.find import Comparison, find
+from tidemark.reconcile.findings.find import ComparisonResult, find
 from tidemark.reconcile.operation import APPLICATION, audited_subject
 from tidemark.text import counted
 from tidemark.validate.findings import finding
@@ -46,7 +46,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     )
 
 
-def describe(comparison: Comparison) -> list[str]:
+def describe(comparison: ComparisonResult) -> list[str]:
     """Describe each kind of finding, with its number, what was exempt, and the first findings."""
     exempt = comparison.read["exempt_rows"]
     lines = []
@@ -66,7 +66,7 @@ def describe(comparison: Comparison) -> list[str]:
     return [*kinds_found, *lines, *examples]
 
 
-def _error(run: RunContext, scope: Scope, comparison: Comparison) -> WrongData:
+def _error(run: RunContext, scope: Scope, comparison: ComparisonResult) -> WrongData:
     of_each = ", ".join(f"{count:,} {kind}" for kind, count in comparison.by_kind.items())
     total = sum(comparison.by_kind.values())
     ways = []

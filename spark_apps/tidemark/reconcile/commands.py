@@ -15,7 +15,7 @@ from tidemark.application import cli
 from tidemark.application.cli import Command, Job
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput
-from tidemark.reconcile.operation import Operation, run_operation
+from tidemark.reconcile.operation import ReconcileOperation, run_operation
 from tidemark.validate.scope import Scope
 from tidemark.window import Window
 
@@ -85,7 +85,7 @@ def repair(
     touched. What has been put right is no finding any more.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile.repair import run as repair
 
         window = _window(window_start, window_end, run)
@@ -117,7 +117,7 @@ def delete(
     Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile.delete import run as delete
 
         return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
@@ -143,7 +143,7 @@ def propagate_deletes(
     Pekko never does. What remains keeps its numbers; progress and scanning stay.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile.propagate_deletes import run as propagate
 
         scope = _scope(persistence_id, tag, None, everything)
@@ -166,7 +166,7 @@ def rebuild(
     of what is rebuilt must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile.rebuild import run as rebuild
 
         window = _window(window_start, window_end, run)
@@ -196,7 +196,7 @@ def settle(
     is settled as it stands: if more goes missing there, it is open again.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile import settle
 
         which = settle.Which(frozenset(persistence_id or ()), frozenset(tag or ()), check, number)
@@ -213,7 +213,7 @@ def truncate(
     `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile import truncate
 
         return truncate.operation()
@@ -247,7 +247,7 @@ def rebucket(
     rows are in the configured table.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.partitioning.keys import BucketSize
         from tidemark.reconcile.rebucket import drop as rebucket_drop
         from tidemark.reconcile.rebucket import run as rebucket
@@ -267,7 +267,7 @@ def rebucket(
 
 
 def _changing(
-    operation: Callable[[RunContext], Operation],
+    operation: Callable[[RunContext], ReconcileOperation],
     apply: bool,
     window: Callable[[], Window] | None = None,
 ) -> Job:

@@ -16,7 +16,7 @@ APPLICATION = applications.RECONCILE
 
 
 @dataclass(frozen=True)
-class Operation:
+class ReconcileOperation:
     """One operation of reconcile.
 
     Attributes:
@@ -32,7 +32,7 @@ class Operation:
     prepare: Callable[[RunContext], Callable[[], Plan]] | None = None
 
 
-def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outcome:
+def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool) -> Outcome:
     """Show the plan of an operation, or take the journal's lock and apply it.
 
     Raises:

@@ -14,7 +14,7 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.text import counted
 from tidemark.validate import store
 from tidemark.validate.findings import finding
@@ -58,7 +58,7 @@ class Which:
         return " ".join(str(part) for part in parts if part is not None)
 
 
-def operation(which: Which, reason: str) -> Operation:
+def operation(which: Which, reason: str) -> ReconcileOperation:
     """Settle the open findings that are meant.
 
     Raises:
@@ -73,7 +73,7 @@ def operation(which: Which, reason: str) -> Operation:
             where="settle",
             do="give --persistence-id, --tag, --check or --number",
         )
-    return Operation("settle", str(which), lambda run: _plan(run, which, reason.strip()))
+    return ReconcileOperation("settle", str(which), lambda run: _plan(run, which, reason.strip()))
 
 
 def _plan(run: RunContext, which: Which, reason: str) -> Plan:

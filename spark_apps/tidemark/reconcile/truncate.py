@@ -9,13 +9,13 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.journals.pekko import tables, tag_views
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.tag_write import completeness
 
 
-def operation() -> Operation:
+def operation() -> ReconcileOperation:
     """Return the operation that empties the tag tables; `rebuild --all` also writes them anew."""
-    return Operation("truncate", "all tag views", plan)
+    return ReconcileOperation("truncate", "all tag views", plan)
 
 
 def plan(run: RunContext) -> Plan:

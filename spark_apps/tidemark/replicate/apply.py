@@ -16,7 +16,7 @@ from tidemark.context import RunContext
 from tidemark.journals.kafka.tables import JOURNAL_KEY
 from tidemark.replicate import changes
 from tidemark.replicate.events import actions_of
-from tidemark.replicate.fold import Batch, folded
+from tidemark.replicate.fold import ActionBatch, folded
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.replicate.tables import rows
 from tidemark.replicate.tables.deletions import Notes
@@ -31,7 +31,7 @@ WriteTimes = Mapping[TopicPartition, int]
 def apply(
     run: RunContext,
     records: DataFrame,
-    batch: Batch,
+    batch: ActionBatch,
     notes: Notes,
     begin: Callable[[WriteTimes], WriteTimes],
     ensure_locked: EnsureLocked,

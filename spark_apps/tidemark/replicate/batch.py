@@ -20,7 +20,7 @@ from tidemark.journals.kafka.wire.action import ActionType
 from tidemark.journals.kafka.wire.decode import decoded
 from tidemark.replicate import quarantine
 from tidemark.replicate.apply import WriteTimes, apply
-from tidemark.replicate.fold import Batch
+from tidemark.replicate.fold import ActionBatch
 from tidemark.replicate.held import sorting
 from tidemark.replicate.held.sorting import SortedOut
 from tidemark.replicate.kafka.failures import kafka_in_one_line
@@ -40,7 +40,7 @@ Counts = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Order:
+class BatchTask:
     """What a batch is to do.
 
     Attributes:
@@ -54,7 +54,7 @@ class Order:
 
     spans: Spans
     pinned: Sequence[Range]
-    batch: Batch
+    batch: ActionBatch
     known: Pointers
     last: Mapping[TopicPartition, Range]
     locked: Sequence[TopicPartition]
@@ -76,7 +76,7 @@ class Replicated:
     problems: Sequence[TidemarkError]
 
 
-def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Replicated:
+def replicate(run: RunContext, order: BatchTask, ensure_locked: EnsureLocked) -> Replicated:
     """Replicate spans of offsets.
 
     Raises:
@@ -105,7 +105,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
 
 def _write(
     run: RunContext,
-    order: Order,
+    order: BatchTask,
     raw: DataFrame,
     found: DataFrame,
     told: Sequence[Row],
@@ -143,7 +143,7 @@ def _write(
 
 
 def _with_pointers(
-    order: Order, ranges: Sequence[Range], lowest: Mapping[TopicPartition, int]
+    order: BatchTask, ranges: Sequence[Range], lowest: Mapping[TopicPartition, int]
 ) -> list[Range]:
     """Return ranges with the pointers before and after them; `lowest` is what is kept back."""
     return [
@@ -197,7 +197,7 @@ def _place(partition: TopicPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 
 
-def _pinned(order: Order, newest: WriteTimes) -> list[Range]:
+def _pinned(order: BatchTask, newest: WriteTimes) -> list[Range]:
     """Return the ranges of a batch, each with write times behind all that is written.
 
     A key may have been written from another partition of its topic.

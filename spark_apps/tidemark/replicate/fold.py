@@ -36,7 +36,7 @@ _FIELDS = (
 
 
 @dataclass(frozen=True)
-class Batch:
+class ActionBatch:
     """What all actions of a run have in common.
 
     Attributes:
@@ -52,7 +52,7 @@ class Batch:
 
 @shaped(actions=ACTIONS, heads=HEADS, returns=FOLDED)
 def folded(
-    actions: DataFrame, heads: DataFrame, batch: Batch, *, appends_only: bool = False
+    actions: DataFrame, heads: DataFrame, batch: ActionBatch, *, appends_only: bool = False
 ) -> DataFrame:
     """Fold the actions on each journal into its head.
 
@@ -110,7 +110,7 @@ def folded(
     return told.withColumns(parts).select(*FOLDED)
 
 
-def _changes(actions: DataFrame, batch: Batch, *, appends_only: bool) -> DataFrame:
+def _changes(actions: DataFrame, batch: ActionBatch, *, appends_only: bool) -> DataFrame:
     """Return the actions with the appends between two others as one."""
     in_order = Window.partitionBy(*_JOURNAL).orderBy("offset")
     is_append = F.col("action") == ActionType.APPEND.value
@@ -138,7 +138,7 @@ def _changes(actions: DataFrame, batch: Batch, *, appends_only: bool) -> DataFra
     )
 
 
-def _next(state: Column, change: Column, batch: Batch) -> Column:
+def _next(state: Column, change: Column, batch: ActionBatch) -> Column:
     """Return the state behind a change."""
     action = change["action"]
     return (
@@ -148,7 +148,7 @@ def _next(state: Column, change: Column, batch: Batch) -> Column:
     )
 
 
-def _appended(state: Column, change: Column, batch: Batch) -> Column:
+def _appended(state: Column, change: Column, batch: ActionBatch) -> Column:
     new = _new_head(
         change,
         batch,
@@ -166,7 +166,7 @@ def _appended(state: Column, change: Column, batch: Batch) -> Column:
     return _state(after, _lives(state, after, change), state["deletions"])
 
 
-def _deleted(state: Column, change: Column, batch: Batch) -> Column:
+def _deleted(state: Column, change: Column, batch: ActionBatch) -> Column:
     """Return the state behind a delete, which makes a head where there is none.
 
     Of a head that there is, `delete_to` may go down, and `seq_nr` up to an old `delete_to`.
@@ -235,7 +235,7 @@ def _life(offset: Column, head: Column) -> Column:
     ).cast(LIFE)
 
 
-def _new_head(change: Column, batch: Batch, **fields: Column) -> Column:
+def _new_head(change: Column, batch: ActionBatch, **fields: Column) -> Column:
     """Return the head that a change makes; fields that are not named are null."""
     fields = {
         **{name: change[name] for name in ("segment", "partition", "offset", "origin")},

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import TopicMoved
-from tidemark.replicate.fold import Batch
+from tidemark.replicate.fold import ActionBatch
 from tidemark.replicate.kafka.records import Spans
 from tidemark.replicate.kafka.topics import Offsets, TopicPartition, Topics
 from tidemark.replicate.ranges import NO_POINTER, Entry, Range, RangeState, newest
@@ -103,7 +103,7 @@ def reached(
 
 
 @dataclass(frozen=True)
-class Position:
+class PartitionPosition:
     """How far a topic partition is replicated, and what Kafka holds of it.
 
     Attributes:
@@ -160,7 +160,7 @@ Older = Mapping[TopicPartition, Mapping[TopicPartition, int]]
 
 
 def older_than(
-    kafka: Topics, positions: Sequence[Position], begins: Mapping[TopicPartition, datetime]
+    kafka: Topics, positions: Sequence[PartitionPosition], begins: Mapping[TopicPartition, datetime]
 ) -> Older:
     """Return what must not be read after the first record of each partition.
 
@@ -176,7 +176,7 @@ def older_than(
     Raises:
         KafkaUnavailable: Kafka does not answer.
     """
-    by_topic: dict[str, list[Position]] = defaultdict(list)
+    by_topic: dict[str, list[PartitionPosition]] = defaultdict(list)
     for position in positions:
         by_topic[position.partition.topic].append(position)
     older: dict[TopicPartition, Mapping[TopicPartition, int]] = {}
@@ -239,12 +239,12 @@ def _shares(
     return spans
 
 
-def batch_now(settings: Settings) -> Batch:
+def batch_now(settings: Settings) -> ActionBatch:
     """Return how actions are folded by a batch that begins now."""
     now = clock.now()
     # Cassandra keeps milliseconds.
     at = now.replace(microsecond=now.microsecond // 1000 * 1000)
-    return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
+    return ActionBatch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
 
 
 def write_time_base(first: int, *write_times: int) -> int:
@@ -260,7 +260,7 @@ def write_time_base(first: int, *write_times: int) -> int:
 
 def alike(ranges: Iterable[Range]) -> list[Sequence[Range]]:
     """Return ranges in groups that are folded in the same way."""
-    groups: dict[Batch, list[Range]] = {}
+    groups: dict[ActionBatch, list[Range]] = {}
     for one in ranges:
         groups.setdefault(one.batch, []).append(one)
     return list(groups.values())

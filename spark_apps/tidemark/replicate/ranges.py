@@ -19,7 +19,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import LockLost, TidemarkError
-from tidemark.replicate.fold import Batch
+from tidemark.replicate.fold import ActionBatch
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.settings import Settings
 
@@ -57,7 +57,7 @@ class Range:
     number: int
     first: int
     end: int
-    batch: Batch
+    batch: ActionBatch
     write_time_base: int
     pointer_before: int
     pointer_after: int
@@ -230,7 +230,7 @@ def _range(partition: TopicPartition, row: Row) -> Range:
         row["number"],
         first,
         end,
-        Batch(row["at"].replace(tzinfo=UTC), row["zone"], row["segment_size"]),
+        ActionBatch(row["at"].replace(tzinfo=UTC), row["zone"], row["segment_size"]),
         row["write_time_base"],
         # Rows of earlier releases lack them: there, pointers lay at the ends of their ranges.
         first - 1 if before is None else before,

@@ -17,10 +17,18 @@ from tidemark.journals.kafka.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
 from tidemark.replicate import quarantine
-from tidemark.replicate.batch import Order, Replicated, replicate
+from tidemark.replicate.batch import BatchTask, Replicated, replicate
 from tidemark.replicate.held.release import release_waiting
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
-from tidemark.replicate.plan import Position, Reached, alike, batch_now, cut, older_than, reached
+from tidemark.replicate.plan import (
+    PartitionPosition,
+    Reached,
+    alike,
+    batch_now,
+    cut,
+    older_than,
+    reached,
+)
 from tidemark.replicate.progress import replicated_to
 from tidemark.replicate.progress.kept_back import KeptBack
 from tidemark.replicate.progress.pointers import raise_to_kept_back
@@ -111,16 +119,16 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
 
 def _positions(
     run: RunContext, kafka: Topics, partitions: Sequence[TopicPartition]
-) -> list[Position]:
+) -> list[PartitionPosition]:
     offsets = kafka.offsets(partitions)
     known = reached(run.control, run.settings, partitions)
-    return [Position(one, known[one], offsets[one]) for one in partitions]
+    return [PartitionPosition(one, known[one], offsets[one]) for one in partitions]
 
 
 def _replicate(
     run: RunContext,
     kafka: Topics,
-    positions: Sequence[Position],
+    positions: Sequence[PartitionPosition],
     begins: Mapping[TopicPartition, datetime],
     ensure_locked: EnsureLocked,
 ) -> _Progress:
@@ -134,7 +142,7 @@ def _replicate(
     locked = [one.partition for one in positions]
     _close(run, [one.reached for one in able])
 
-    def replicate_these(order: Order) -> None:
+    def replicate_these(order: BatchTask) -> None:
         done = replicate(run, order, ensure_locked)
         progress.add(done)
         for ended in done.ranges:
@@ -149,14 +157,14 @@ def _replicate(
     for ranges in alike(begun for one in able if (begun := one.reached.begun)):
         begun_spans = {one.partition: (one.first, one.end) for one in ranges}
         run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
-        replicate_these(Order(begun_spans, ranges, ranges[0].batch, known, last, locked))
+        replicate_these(BatchTask(begun_spans, ranges, ranges[0].batch, known, last, locked))
     most = run.settings.replicate_max_records
     is_one_batch = sum(end - starts[one] for one, end in ends.items()) <= most
     older = {} if is_one_batch else older_than(kafka, able, begins)
     while spans := cut(starts, ends, most, older):
         left = sum(end - starts[one] for one, end in ends.items())
         run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
-        replicate_these(Order(spans, (), batch_now(run.settings), known, last, locked))
+        replicate_these(BatchTask(spans, (), batch_now(run.settings), known, last, locked))
     progress.reached = [one for one, end in ends.items() if starts[one] >= end]
     return progress
 
@@ -171,7 +179,7 @@ def _close(run: RunContext, known: Sequence[Reached]) -> None:
 
 def _outcome(
     progress: _Progress,
-    positions: Sequence[Position],
+    positions: Sequence[PartitionPosition],
     kept_back: Mapping[TopicPartition, KeptBack],
 ) -> Outcome:
     done = progress.ranges
@@ -220,7 +228,7 @@ def _with_complete(outcome: Outcome, complete: Mapping[str, Window]) -> Outcome:
     return replace(outcome, details={"topics": topics}, done=hull)
 
 
-def _open_line(open_ones: Sequence[Position]) -> str:
+def _open_line(open_ones: Sequence[PartitionPosition]) -> str:
     first = open_ones[0]
     return (
         f"{counted(len(open_ones), 'topic partition')} with an open transaction, whose end is"
@@ -237,7 +245,7 @@ def _kept_back_line(every: KeptBack) -> str:
     return f"{of_keys} held in quarantine since {iso(every.since)}{waiting}; {remedy}"
 
 
-def _shown(positions: Sequence[Position]) -> Outcome:
+def _shown(positions: Sequence[PartitionPosition]) -> Outcome:
     behind = [one for one in positions if one.behind or one.problem()]
     lines = [
         str(one.problem() or f"{one.partition}: {one.behind:,} offsets from {one.next} on")

@@ -30,7 +30,7 @@ from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.shapes import ddl, shaped
 from tidemark.tag_write import shapes
 from tidemark.user_files.directory import require_directory
-from tidemark.user_files.form import Form, Text
+from tidemark.user_files.form import HeaderModel, Text
 from tidemark.user_files.header import error_in
 from tidemark.user_files.sql_file import read_sql_file
 from tidemark.user_sql import allowed
@@ -48,7 +48,7 @@ _EVENT, _FIELDS, _UNREADABLE = "_event", "_fields", "_unreadable"
 FAILED_RULE = "failed_rule"
 
 
-class RuleHeader(Form):
+class RuleHeader(HeaderModel):
     """The header of a tag rule."""
 
     tag: Text = Field(description="the tag that it gives", examples=["long-delay"])

@@ -77,7 +77,7 @@ DIFFERENT = (
 Texts = Annotated[tuple[Text, ...], *DIFFERENT]
 
 
-class Form(BaseModel):
+class HeaderModel(BaseModel):
     """A mapping with known keys; a key has `-` where its attribute has `_`."""
 
     model_config = ConfigDict(
@@ -117,7 +117,7 @@ class Form(BaseModel):
         return value
 
 
-class OneKey(Form):
+class OneKey(HeaderModel):
     """A mapping with exactly one of its keys, which names the kind of the value."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
@@ -130,7 +130,7 @@ class OneKey(Form):
 
 
 def describe(
-    form: type[Form], error: ErrorDetails, name: str, *, is_python: bool
+    form: type[HeaderModel], error: ErrorDetails, name: str, *, is_python: bool
 ) -> tuple[str, str]:
     """Return the description and the remedy of an error.
 

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tidemark.errors import DefinitionError
-from tidemark.user_files.form import Form, describe
+from tidemark.user_files.form import HeaderModel, describe
 
 Place = tuple[int, int]
 """Line and column, both from 1."""
-Checked = TypeVar("Checked", bound=Form)
+Checked = TypeVar("Checked", bound=HeaderModel)
 
 
 @dataclass(frozen=True)

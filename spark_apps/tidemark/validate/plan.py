@@ -28,12 +28,12 @@ class ValidationScope(StrEnum):
     """Everything, also for the time buckets that have passed."""
 
 
-def passed(pieces_ledger: Pieces, planned: Sequence[Piece], owed: Set[int]) -> TimeBuckets:
+def passed(pieces_ledger: Pieces, planned: Sequence[Piece], pending: Set[int]) -> TimeBuckets:
     """Return the time buckets (epoch ms) that have passed.
 
     Planned time buckets, and those in which tag-write owes rows, are left out.
     """
-    return pieces_ledger.standing().done - [piece.time_bucket for piece in planned] - owed
+    return pieces_ledger.standing().done - [piece.time_bucket for piece in planned] - pending
 
 
 def begun_again(pieces_ledger: Pieces, time_buckets: Collection[int]) -> list[Piece]:
@@ -51,37 +51,37 @@ def ledger(run: RunContext) -> Pieces:
 
 
 @dataclass(frozen=True)
-class Owed:
+class PendingTagWrites:
     """The time buckets (epoch ms) whose rows tag-write has yet to write.
 
     Attributes:
         buckets: those that tag-write has taken up or missed, and is not done with.
-        since: the first one that tag-write has not reached; it owes all from there on. None if it
-            never ran.
+        since: the first one that tag-write has not reached; all from there on are pending. None if
+            it never ran.
     """
 
     buckets: Set[int] = frozenset()
     since: int | None = None
 
-    def without(self, time_buckets: Collection[int]) -> Owed:
-        """Return what is owed outside the time buckets."""
+    def without(self, time_buckets: Collection[int]) -> PendingTagWrites:
+        """Return what is pending outside the time buckets."""
         return replace(self, buckets=self.buckets - frozenset(time_buckets))
 
 
-def owed_by_tag_write(run: RunContext) -> Owed:
-    """Return what tag-write owes: tagged events there may lack rows until its next runs.
+def pending_tag_writes(run: RunContext) -> PendingTagWrites:
+    """Return where tagged events may lack rows until the next runs of tag-write.
 
-    Where tag-write never ran, since Pekko writes the tags, it owes nothing.
+    Where tag-write never ran, since Pekko writes the tags, nothing is pending.
     """
     settings = run.settings
     standing = Pieces.of(run.control, settings, applications.TAG_WRITE).standing()
     known = standing.known
     if known.last is None:
-        return Owed()
+        return PendingTagWrites()
     bucket_ms = settings.bucket_size.milliseconds
     still_open = {entry.time_bucket for entry in standing.open_rows}
     missed = unknown(known, known.last, bucket_ms)
-    return Owed(missed | still_open, known.last + bucket_ms)
+    return PendingTagWrites(missed | still_open, known.last + bucket_ms)
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:

@@ -88,14 +88,14 @@ def run_window(
         return Outcome(
             RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
         )
-    owed = plan.owed_by_tag_write(run)
+    pending = plan.pending_tag_writes(run)
     if force:
-        owed = owed.without(set(window.buckets(settings.bucket_size)))
-    pieces = [piece for piece in scheduled.pieces if piece.time_bucket not in owed.buckets]
-    later = [piece for piece in scheduled.pieces if piece.time_bucket in owed.buckets]
+        pending = pending.without(set(window.buckets(settings.bucket_size)))
+    pieces = [piece for piece in scheduled.pieces if piece.time_bucket not in pending.buckets]
+    later = [piece for piece in scheduled.pieces if piece.time_bucket in pending.buckets]
     lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
     details = scheduled.details(later)
-    passed = plan.passed(ledger, pieces, owed.buckets)
+    passed = plan.passed(ledger, pieces, pending.buckets)
     again = passed
     if not looks_back:
         in_window = () if skip_passed else window.buckets(settings.bucket_size)
@@ -125,7 +125,7 @@ def run_window(
         planned = {piece.time_bucket for piece in pieces}
         looked_at = planned | set(again)
         buckets = Examined(scope, claimed.pieces, passed, again)
-        findings = _check(run, claimed, buckets, owed, user_checks, readers, chosen)
+        findings = _check(run, claimed, buckets, pending, user_checks, readers, chosen)
         run.say("judging the findings")
         counts = {**findings.by_check, **findings.warned}
         blocked = gate.blocked(counts, findings.known, looked_at)
@@ -158,7 +158,7 @@ def _check(
     run: RunContext,
     claimed: Claim,
     buckets: Examined,
-    owed: plan.Owed,
+    pending: plan.PendingTagWrites,
     user_checks: Sequence[UserCheck],
     readers: Readers,
     layers: Sequence[FurtherLayer],
@@ -168,7 +168,7 @@ def _check(
         if buckets.pieces or buckets.again:
             of_keys = [check for check in user_checks if check.source == KEYS]
             named = [check for check in user_checks if check.source != KEYS]
-            inspection = inspect(run, buckets, owed, of_keys, keep)
+            inspection = inspect(run, buckets, pending, of_keys, keep)
             inspection = with_named(run, inspection, named, buckets, readers, keep)
             former = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
         else:

@@ -17,7 +17,7 @@ from tidemark.ledger import applications
 from tidemark.spark.shapes import shaped
 from tidemark.text import counted
 from tidemark.validate import shapes, store
-from tidemark.validate.data_docs.facts import CheckFacts, RunFacts, SettledFacts, Way
+from tidemark.validate.data_docs.facts import CheckFacts, SettledFacts, ValidationFacts, Way
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
 from tidemark.validate.findings.checks import REPAIRABLE
@@ -147,10 +147,10 @@ def read(numbers: RunFindings) -> RunFindings:
     return replace(numbers, checks=checks, ids=_first_ids(findings), settled_facts=settled_facts)
 
 
-def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> RunFacts:
+def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> ValidationFacts:
     """Return what the page of the run shows, over the time buckets (epoch ms) it looked at."""
     events, tag_rows = (sum(findings.inspection.read_counts[name].values()) for name in READ_COUNTS)
-    return RunFacts(
+    return ValidationFacts(
         run.run_id,
         place_of(min(looked_at, default=NO_TIME_BUCKET)),
         place_of(max(looked_at, default=NO_TIME_BUCKET)),

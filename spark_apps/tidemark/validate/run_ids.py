@@ -8,7 +8,7 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.validate import plan, run_findings, store
 from tidemark.validate.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
-from tidemark.validate.reading.of_ids import Judged, inspect
+from tidemark.validate.reading.of_ids import JudgeableBuckets, inspect
 from tidemark.validate.reading.source import of_ids
 from tidemark.validate.scope import Scope, require_known
 
@@ -30,7 +30,7 @@ def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
     lines = [f"looks at {scope}, in every time bucket; none is marked as passed"]
     if dry_run:
         return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
-    judged = Judged.of(run.settings, plan.owed_by_tag_write(run))
+    judged = JudgeableBuckets.of(run.settings, plan.pending_tag_writes(run))
     inspection = inspect(run, scope, judged)
     made = [check.name for check in CHECKS]
     store.replace(

@@ -33,9 +33,9 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check
 from tidemark.validate.layers.kafka_topic import checks
-from tidemark.validate.layers.kafka_topic.asked import Asked, within
+from tidemark.validate.layers.kafka_topic.asked import TopicScope, within
 from tidemark.validate.layers.kafka_topic.events import Verdict
-from tidemark.validate.layers.kafka_topic.find import Compared, first_look, second_look
+from tidemark.validate.layers.kafka_topic.find import TopicComparison, first_look, second_look
 from tidemark.validate.layers.kafka_topic.heads import differing_fields
 from tidemark.validate.layers.kafka_topic.shapes import EVENT_KEY, VERDICTS
 from tidemark.validate.reading.inspection import Keep, kept_frames
@@ -57,7 +57,7 @@ class Mending:
         lost: the journals without a head whose first records Kafka does not hold any more.
     """
 
-    compared: Compared
+    compared: TopicComparison
     found: DataFrame
     heads: DataFrame
     lost: DataFrame
@@ -89,7 +89,7 @@ def run_repair(
     """
     settings = run.settings
     create_own_tables(run.control, settings)
-    asked = Asked(topics, keys=keys)
+    asked = TopicScope(topics, keys=keys)
     scope = within(run, asked)
     partitions = list(scope.bounds)
     spans = {one: found.span for one, found in scope.bounds.items()}
@@ -117,9 +117,9 @@ def run_repair(
 def _plan(
     run: RunContext,
     keep: Keep,
-    asked: Asked,
+    asked: TopicScope,
     partitions: Sequence[TopicPartition],
-    first: Compared,
+    first: TopicComparison,
 ) -> Plan:
     require_ended(run, partitions)
     if not _repaired(first.findings).isEmpty():
@@ -173,7 +173,7 @@ def _repaired(findings: DataFrame) -> DataFrame:
     return findings.where(F.col("check_name").isin(*REPAIRED))
 
 
-def _mending(compared: Compared, found: DataFrame, keep: Keep) -> Mending:
+def _mending(compared: TopicComparison, found: DataFrame, keep: Keep) -> Mending:
     is_head = F.col("check_name") == checks.DIFFERENT_HEAD.name
     in_question = found.groupBy(*_JOURNAL).agg(F.max(is_head).alias("is_different"))
     journals = compared.journals.join(in_question, list(_JOURNAL)).join(

@@ -18,7 +18,7 @@ from tidemark.validate.findings.check import Layer
 from tidemark.validate.layers.kafka_journal import checks as of_tables
 from tidemark.validate.layers.kafka_journal import find as in_tables
 from tidemark.validate.layers.kafka_topic import checks
-from tidemark.validate.layers.kafka_topic.asked import Asked, within
+from tidemark.validate.layers.kafka_topic.asked import TopicScope, within
 from tidemark.validate.layers.kafka_topic.find import looked_twice
 from tidemark.validate.layers.layer import FurtherLayer, with_layers
 from tidemark.validate.reading.inspection import Keep, kept_frames, of_nothing
@@ -31,7 +31,7 @@ REPAIRED = tuple(check.name for check in CHECKS if check.remedy == checks.BY_REP
 _NAMED = 20
 
 
-def run_verify(run: RunContext, asked: Asked) -> Outcome:
+def run_verify(run: RunContext, asked: TopicScope) -> Outcome:
     """Compare topics with tables, and end as FAILED with a `ValidationFailed` if they differ.
 
     No lock is taken: the replicator may run meanwhile. The findings replace the earlier ones of the

@@ -16,9 +16,9 @@ from tests.integration.event_groups.test_event_groups import cql, executed, shop
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.context import RunContext
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Event
-from tidemark.event_groups.driver_engine.few_rows import FewRows
+from tidemark.event_groups.driver_engine.few_rows import DriverEngine
 from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken, Users
 from tidemark.event_groups.stream.store import Stream
 
@@ -82,9 +82,9 @@ def test_a_group_does_not_read_what_another_may_take_back(
     *,
     names_its_row: bool,
 ) -> None:
-    has_written, send = threading.Event(), FewRows.send
+    has_written, send = threading.Event(), DriverEngine.send
 
-    def sent(self: FewRows, event: Event, *rest: Any) -> list[str]:
+    def sent(self: DriverEngine, event: Event, *rest: Any) -> list[str]:
         # A reader that did not wait would read while the other group has not failed yet.
         assert event.name != "read" or has_written.wait(60)
         rows = send(self, event, *rest)
@@ -92,7 +92,7 @@ def test_a_group_does_not_read_what_another_may_take_back(
             has_written.set()
         return rows
 
-    monkeypatch.setattr(FewRows, "send", sent)
+    monkeypatch.setattr(DriverEngine, "send", sent)
     writes, reads = WRITES.replace("SLEEPS", sleeps), of_all_rows(READS)
     if names_its_row:
         reads = READS.replace("DECLARED", "reads: [{table: <account>, key: {id: ann}}]")
@@ -381,7 +381,7 @@ def test_a_group_whose_table_was_released_while_it_was_submitted_is_not_executed
     assert shop.run("run_event_groups", "--stream", "one").status == 0
     submit_it = Stream.submit
 
-    def released_first(self: Stream, definition: Definition) -> tuple[int, bool]:
+    def released_first(self: Stream, definition: GroupDefinition) -> tuple[int, bool]:
         monkeypatch.setattr(Stream, "submit", submit_it)
         name = f"{shop.keyspace}.account"
         assert shop.run("run_event_groups", "release", name, "--apply").status == 0
@@ -454,10 +454,10 @@ def test_no_table_is_released_and_no_group_settled_while_a_run_works_on_the_stre
 ) -> None:
     assert submitted(shop, tmp_path, WRITING.format(name="before"), "one").status == 0
     assert shop.run("run_event_groups", "--stream", "one").status == 0
-    prepare = FewRows.prepare
+    prepare = DriverEngine.prepare
     refused: list[Result] = []
 
-    def and_ask(self: FewRows, event: Event) -> Any:
+    def and_ask(self: DriverEngine, event: Event) -> Any:
         if not refused:
             cancel = ("cancel", "g", "--stream", "one", "--apply")
             assert shop.run_alone("run_event_groups", *cancel).status == 0
@@ -468,7 +468,7 @@ def test_no_table_is_released_and_no_group_settled_while_a_run_works_on_the_stre
                 refused.append(shop.run_alone("run_event_groups", *words, "--apply"))
         return prepare(self, event)
 
-    monkeypatch.setattr(FewRows, "prepare", and_ask)
+    monkeypatch.setattr(DriverEngine, "prepare", and_ask)
     assert submitted(shop, tmp_path, WRITING.format(name="g"), "one").status == 0
     shop.run("run_event_groups", "--stream", "one")
     assert [one.status for one in refused] == [1, 1]

@@ -15,7 +15,7 @@ from tests.faults.seams import Seam
 from tests.integration.contexts import context
 from tests.integration.event_groups.test_event_groups import cql, shop, submit
 from tests.integration.support import Journal
-from tidemark.event_groups.external.libraries import Library
+from tidemark.event_groups.external.libraries import LoadedLibrary
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
 
 __all__ = ["shop"]
@@ -115,7 +115,7 @@ def test_groups_use_the_version_that_was_loaded_before_them(
 def test_a_group_that_is_executed_late_uses_what_was_loaded_before_it(journal: Journal) -> None:
     run = context(journal)
     loaded = LoadedLibraries(run, "default")
-    versions = {number: Library("shop-rules", str(number), {}) for number in (4, 2)}
+    versions = {number: LoadedLibrary("shop-rules", str(number), {}) for number in (4, 2)}
     for number, library in versions.items():
         loaded.load(number, library)
     assert loaded.at(1) == []

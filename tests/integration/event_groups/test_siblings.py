@@ -16,7 +16,7 @@ from tests.integration.event_groups import test_many as many
 from tests.integration.support import Journal
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.model import Event
-from tidemark.event_groups.driver_engine.few_rows import FewRows
+from tidemark.event_groups.driver_engine.few_rows import DriverEngine
 from tidemark.event_groups.driver_engine.statements import Prepared
 from tidemark.event_groups.execution.group import GroupExecution
 from tidemark.event_groups.execution.hooks import HookTeller
@@ -58,19 +58,19 @@ EVENTS = 5
 def first_and_last_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two events fail after they have written, and another write between them."""
     has_ended = threading.Event()
-    send = FewRows.send
+    send = DriverEngine.send
 
     def failing(self: HookTeller, event: Event, *rest: Any) -> str:
         if event.name == "first":
             has_ended.set()
         return "nobody has acknowledged it" if event.name in ("first", "last") else ""
 
-    def sent(self: FewRows, event: Event, *rest: Any) -> list[str]:
+    def sent(self: DriverEngine, event: Event, *rest: Any) -> list[str]:
         assert event.name != "pause" or has_ended.wait(60)
         return send(self, event, *rest)
 
     monkeypatch.setattr(HookTeller, "ended", failing)
-    monkeypatch.setattr(FewRows, "send", sent)
+    monkeypatch.setattr(DriverEngine, "send", sent)
 
 
 @pytest.mark.usefixtures("first_and_last_fail")
@@ -197,7 +197,7 @@ def test_no_event_writes_after_one_that_has_begun_and_whose_end_is_not_known(
     shop = few.stocked(make_journal)
     assert few.submit(shop, tmp_path, BESIDE).status == 0
     good_begins, last_begins = threading.Event(), threading.Event()
-    execute, prepare = GroupExecution._execute, FewRows.prepare
+    execute, prepare = GroupExecution._execute, DriverEngine.prepare
 
     def executed(self: GroupExecution, name: str) -> None:
         if name == "last":
@@ -206,7 +206,7 @@ def test_no_event_writes_after_one_that_has_begun_and_whose_end_is_not_known(
             last_begins.set()
         execute(self, name)
 
-    def prepared(self: FewRows, event: Event) -> Prepared:
+    def prepared(self: DriverEngine, event: Event) -> Prepared:
         if event.name == "good":
             good_begins.set()
             assert last_begins.wait(60)
@@ -214,7 +214,7 @@ def test_no_event_writes_after_one_that_has_begun_and_whose_end_is_not_known(
 
     with monkeypatch.context() as patched:
         patched.setattr(GroupExecution, "_execute", executed)
-        patched.setattr(FewRows, "prepare", prepared)
+        patched.setattr(DriverEngine, "prepare", prepared)
         with dying_after(Seam.EVENT_BEGUN, 1):
             shop.run("run_event_groups")
     assert {row["event"] for row in shop.own_rows("group_event")} == {"good"}

@@ -12,7 +12,7 @@ from tests.integration.support import Journal, pekko_sample
 from tests.integration.tag_write.test_tag_write import START, message, window
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.reconcile.findings.find import Comparison, find
+from tidemark.reconcile.findings.find import ComparisonResult, find
 from tidemark.validate.scope import Scope
 
 pytestmark = pytest.mark.usefixtures("production")
@@ -283,7 +283,7 @@ def test_repair_locks_the_journal_only_for_the_change_and_compares_again_before_
     lose(journal, "bb")
     compared: list[tuple[frozenset[str] | None, bool]] = []
 
-    def find_and_write(run: RunContext, scope: Scope) -> Comparison:
+    def find_and_write(run: RunContext, scope: Scope) -> ComparisonResult:
         compared.append((scope.persistence_ids, bool(journal.own_rows("lock"))))
         found = find(run, scope)
         # Its actor writes the row between the plan and the change.

@@ -55,4 +55,4 @@ def test_a_record_says_which_module_it_came_from(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, log.LIBRARY):
         a_run().say("reading")
     [record] = caplog.records
-    assert (record.name, record.module) == ("tidemark.tag-write", "test_application_log")
+    assert (record.name, record.module) == ("tidemark.tag-write", "test_log")

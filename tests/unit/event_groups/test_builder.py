@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.docs_commands import ROOT, blocks
 from tidemark.errors import DefinitionError
-from tidemark.event_groups.builder import Event, EventGroup, Jar, asked, called, row
+from tidemark.event_groups.builder import EventGroup, EventHandle, Jar, asked, called, row
 from tidemark.event_groups.definition.file import load
 from tidemark.event_groups.definition.model import Group, JarLibrary
 
@@ -86,7 +86,7 @@ def groups(draw: st.DrawFn) -> dict[str, Any]:
 def built(form: dict[str, Any]) -> EventGroup:
     """Build the group of a file."""
     group = EventGroup(form["group"], rows=form.get("rows", []), policy=form.get("policy"))
-    handles: dict[str, Event] = {}
+    handles: dict[str, EventHandle] = {}
     for one in form["events"]:
         rollback = one.get("rollback")
         if isinstance(rollback, dict):

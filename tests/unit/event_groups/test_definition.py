@@ -10,7 +10,7 @@ import pytest
 from tidemark.errors import DefinitionError
 from tidemark.event_groups.definition import statement
 from tidemark.event_groups.definition.file import load
-from tidemark.event_groups.definition.statement import Elsewhere, Kind
+from tidemark.event_groups.definition.statement import Elsewhere, StatementKind
 from tidemark.event_groups.definition.tokens import Refused
 
 READ = "{name: read, statement: 'SELECT n FROM k.t WHERE id = 1'}"
@@ -242,7 +242,7 @@ def test_a_statement_is_sent_with_its_write_time_and_its_parameters_as_json() ->
         "update k.\"T\" USING TTL 60 SET n = :n, note = 'it''s; :x', m = {'a': 1}"
         " where id = :id AND c = 5;"
     )
-    assert found.kind is Kind.UPDATE
+    assert found.kind is StatementKind.UPDATE
     assert (found.name, found.columns, set(found.key)) == ("k.T", ("n", "note", "m"), {"id", "c"})
     assert found.parameters == {"n", "id"}
     assert found.cql == (

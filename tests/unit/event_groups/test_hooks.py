@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Group
 from tidemark.event_groups.execution import hooks
@@ -89,13 +89,13 @@ def hook(name: str, **more: object) -> dict[str, object]:
     return {"call": f"f:{name}", **more}
 
 
-def group(before: Any = (), after: Any = ()) -> Definition:
+def group(before: Any = (), after: Any = ()) -> GroupDefinition:
     """Return a group with one event, `write`, and its hooks."""
     event = {"name": "write", "hooks": {"before": list(before), "after": list(after)}}
-    return Definition(Group.model_validate({"group": "g", "events": [event]}))
+    return GroupDefinition(Group.model_validate({"group": "g", "events": [event]}))
 
 
-def teller(definition: Definition, functions: Any) -> HookTeller:
+def teller(definition: GroupDefinition, functions: Any) -> HookTeller:
     """Return what tells the hooks of the group in one run."""
     run: Any = SimpleNamespace(settings=Settings(), control=None)
     stream: Any = SimpleNamespace(name="s")
@@ -103,7 +103,7 @@ def teller(definition: Definition, functions: Any) -> HookTeller:
     return HookTeller(run, stream, one, functions)
 
 
-def write(definition: Definition) -> Event:
+def write(definition: GroupDefinition) -> Event:
     """Return the event of the group."""
     return definition.events["write"]
 
@@ -211,7 +211,7 @@ def test_a_failed_end_of_the_group_is_told_once_with_the_state_of_the_group(
 ) -> None:
     of_group = {"after": [hook("refuses", ack=True), hook("told")]}
     made = {"group": "g", "events": [{"name": "write"}], "hooks": of_group}
-    definition = Definition(Group.model_validate(made))
+    definition = GroupDefinition(Group.model_validate(made))
     telling = teller(definition, functions)
     why = ended(telling, definition.events[ENDS], DONE)
     assert why

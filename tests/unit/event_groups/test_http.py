@@ -15,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from tidemark.event_groups.external import http, topics
-from tidemark.event_groups.external.airflow import Airflow
+from tidemark.event_groups.external.airflow import AirflowApi
 from tidemark.event_groups.failure import EventFailed
 from tidemark.settings import Settings
 
@@ -145,10 +145,10 @@ def test_an_address_on_a_host_of_the_settings_is_allowed() -> None:
         assert http.refusal(url, {"a.example", "::1:80", "ä.de"}) == ""
 
 
-def airflow(url: str, timeout: float = 10) -> Airflow:
+def airflow(url: str, timeout: float = 10) -> AirflowApi:
     """Return an Airflow that asks for a token first."""
     known = {"airflow_url": url, "airflow_username": "me", "airflow_password": SecretStr("secret")}
-    return Airflow(Settings().model_copy(update=known), timeout)
+    return AirflowApi(Settings().model_copy(update=known), timeout)
 
 
 class Shapes(Listening):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tidemark.cassandra.control import Control
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Group
-from tidemark.event_groups.driver_engine.few_rows import MAX_BYTES, FewRows
+from tidemark.event_groups.driver_engine.few_rows import MAX_BYTES, DriverEngine
 from tidemark.event_groups.driver_engine.parameters import Needs
 from tidemark.event_groups.external import http
 from tidemark.event_groups.failure import EventFailed
@@ -66,10 +66,10 @@ class Found:
 def sent(found: Found) -> list[str]:
     """Return the rows of the select of an event."""
     events = [{"name": "read", "statement": "SELECT n FROM shop.posting WHERE account = 'a'"}]
-    definition = Definition(Group.model_validate({"group": "g", "events": events}))
+    definition = GroupDefinition(Group.model_validate({"group": "g", "events": events}))
     group = StoredGroup("g", 1, GroupState.RUNNING, definition, "")
     unused: Any = None
-    few = FewRows(found, unused, group, unused, unused, lambda: None)  # type: ignore[arg-type]
+    few = DriverEngine(found, unused, group, unused, unused, lambda: None)  # type: ignore[arg-type]
     return few.send(definition.events["read"], StoredEvent(parameters=[{}]))
 
 

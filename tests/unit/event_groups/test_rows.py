@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.definition.row_keys import GroupFootprint, RowKey, canonical
 from tidemark.event_groups.driver_engine import undo
@@ -199,7 +199,7 @@ def test_what_was_written_last_is_taken_back_first(
 
 INSERT = "INSERT INTO shop.t (id, n) VALUES ('1', 1)"
 BACKS = [{"statement": "DELETE FROM shop.t WHERE id = '1'"}] * 2
-WAYS_BACK = Definition(
+WAYS_BACK = GroupDefinition(
     Group.model_validate(
         {
             "group": "g",

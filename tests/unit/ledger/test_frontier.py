@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tidemark.ledger.frontier import rewritten
 from tidemark.ledger.frontier import spans as of_spans
 from tidemark.ledger.frontier.spans import Span
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.piece import PieceRow, State
 from tidemark.ledger.schedule import scheduled
 from tidemark.partitioning.time_buckets import TimeBuckets
@@ -44,12 +44,12 @@ def rows(draw: st.DrawFn) -> list[PieceRow]:
     return made
 
 
-def without_rows(whole: list[PieceRow], taken_up: set[int]) -> Standing:
+def without_rows(whole: list[PieceRow], taken_up: set[int]) -> LedgerState:
     """Return the ledger as it stands when some of its time buckets have come into spans."""
     chosen = [row for row in whole if row.time_bucket in taken_up]
     spans = of_spans.extended((), chosen, SIZE)
     inside = of_spans.buckets_of(spans, SIZE)
-    return Standing(spans, [row for row in whole if row.time_bucket not in inside], SIZE)
+    return LedgerState(spans, [row for row in whole if row.time_bucket not in inside], SIZE)
 
 
 TAKEN_UP = st.sets(st.integers(0, 30).map(lambda number: number * SIZE)).flatmap(
@@ -193,10 +193,10 @@ def test_a_span_has_the_highest_attempt_and_the_first_and_the_last_end() -> None
 
 
 def test_where_ends_overlap_only_the_rows_can_say_what_came_last() -> None:
-    def standing(first: int, last: int) -> Standing:
-        return Standing([Span(0, SIZE, "", 1, first, last)], [], SIZE)
+    def standing(first: int, last: int) -> LedgerState:
+        return LedgerState([Span(0, SIZE, "", 1, first, last)], [], SIZE)
 
-    def said(purged: Standing, written: Standing) -> tuple[bool, bool]:
+    def said(purged: LedgerState, written: LedgerState) -> tuple[bool, bool]:
         found = rewritten.since(purged, written)
         return bool(found.again), bool(found.unsure)
 
@@ -216,9 +216,9 @@ def test_what_a_second_purge_has_begun_to_delete_does_not_count_as_written_again
         # The second attempt keeps the end of the first one until it ends itself.
         purged = row(state, 1)
         assert rewritten.is_again(purged, written) == is_again
-        found = rewritten.since(Standing((), [purged], SIZE), Standing((), [written], SIZE))
+        found = rewritten.since(LedgerState((), [purged], SIZE), LedgerState((), [written], SIZE))
         assert (bool(found.again), bool(found.unsure)) == (is_again, False)
-        assert set(rewritten.begun(Standing((), [purged], SIZE))) == {0}
+        assert set(rewritten.begun(LedgerState((), [purged], SIZE))) == {0}
 
 
 @given(rows(), rows(), TAKEN_UP, TAKEN_UP)

@@ -17,7 +17,7 @@ from tidemark.application.cli import Command
 from tidemark.project.management import commands as management
 from tidemark.project.quarantine import commands as quarantine
 from tidemark.project.versions import commands as versions
-from tidemark.reconcile import commands as reconciliation
+from tidemark.reconcile import commands as reconcile
 from tidemark.reconcile.cleanup import commands as cleanup
 from tidemark_airflow.operations import (
     CLEANUP,
@@ -58,9 +58,9 @@ def fields_of(command: Command, *, series: bool) -> set[str]:
     return {"dry_run" if name == "apply" and not series else name for name in named}
 
 
-@pytest.mark.parametrize("name", reconciliation.COMMANDS)
+@pytest.mark.parametrize("name", reconcile.COMMANDS)
 def test_form_of_reconcile_has_every_option_of_the_command(name: str) -> None:
-    assert {*RECONCILE[name].takes} == fields_of(reconciliation.COMMANDS[name], series=False)
+    assert {*RECONCILE[name].takes} == fields_of(reconcile.COMMANDS[name], series=False)
 
 
 @pytest.mark.parametrize("name", MANAGE_REPLICATION)
@@ -90,7 +90,7 @@ def test_form_of_manage_projections_has_every_option_of_the_command(name: str) -
 
 
 def test_each_command_is_an_operation_of_its_form_and_new_needs_no_server() -> None:
-    assert set(RECONCILE) == set(reconciliation.COMMANDS)
+    assert set(RECONCILE) == set(reconcile.COMMANDS)
     assert set(CLEANUP) == set(cleanup.COMMANDS)
     assert set(MANAGE_PROJECTIONS) == set(PROJECTIONS)
 

@@ -17,7 +17,7 @@ from tidemark.validate.tag_views.bounds import Bounds
 from tidemark.validate.tag_views.compare import compare
 from tidemark.validate.tag_views.expected import REMOVED
 from tidemark.validate.tag_views.keys import Keys, once
-from tidemark.validate.tag_views.prefilter import Doubts
+from tidemark.validate.tag_views.prefilter import SuspectIds
 
 BOUNDS = Bounds(
     keys.epoch_ms_ticks(NOW_MS),
@@ -96,7 +96,7 @@ def keys_of(spark: SparkSession, journal: Journal) -> Keys:
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
     """Return the findings of a comparison: of `check` unless the bounds have buckets."""
     read = keys_of(spark, journal)
-    doubts = Doubts.of(read, bounds.target_partition_size, once)
+    doubts = SuspectIds.of(read, bounds.target_partition_size, once)
     compared = compare(read, doubts, bounds, once)
     rows = [row.asDict() for row in compared.findings.collect()]
     return rows

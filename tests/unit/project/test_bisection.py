@@ -26,7 +26,7 @@ from tidemark.errors import (
 )
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import BucketSize
-from tidemark.project.acceptance.accept import Policy
+from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.planning.batch import Batch
 from tidemark.project.running import bisection
 from tidemark.project.running.bisection import MOST_FAILED, Bisection, is_of_events
@@ -62,7 +62,9 @@ class World:
         size = SimpleNamespace(bucket_size=BucketSize.HOUR)
         run = cast("Any", SimpleNamespace(settings=size, say=lambda text: None))
         claimed, definition = cast("Any", self), cast("Any", SimpleNamespace(name="totals"))
-        return Bisection(run, claimed, definition, Policy(strict=strict), outcome, self.run_batch)
+        return Bisection(
+            run, claimed, definition, MissingEventPolicy(strict=strict), outcome, self.run_batch
+        )
 
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
         """Run a batch over the series, like `Pipeline.run_batch`."""

@@ -8,7 +8,7 @@ import pytest
 
 from tidemark.errors import DefinitionError
 from tidemark.project.definition import decoder as rules
-from tidemark.project.definition.decoder import Kind
+from tidemark.project.definition.decoder import DecoderKind
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition
 
@@ -190,7 +190,7 @@ def test_modules_are_also_found_in_their_own_directory(
     (shared / "acme" / "__init__.py").write_text("")
     monkeypatch.setattr(rules, "MODULES_DIR", shared)
     (rule,) = definition(tmp_path, "[{kind: python, function: acme:decode}]").decoders
-    assert (rule.kind, rule.path) == (Kind.PYTHON, shared / "acme" / "__init__.py")
+    assert (rule.kind, rule.path) == (DecoderKind.PYTHON, shared / "acme" / "__init__.py")
 
 
 def test_the_fingerprint_changes_with_the_files_that_a_decoder_names(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Portion
 from tidemark.project.acceptance import rule
 from tidemark.project.offset_store import slice_records
-from tidemark.project.offset_store.slice_records import Part
+from tidemark.project.offset_store.slice_records import SlicePart
 from tidemark.spark.local_rows import local_rows
 
 VERSION = "1-hash"
@@ -89,7 +89,7 @@ def assert_same_portions(world: World) -> None:
     assert portions == [Portion(_slices(job.slices), job.planned) for job in world.jobs], world
 
 
-def counting(world: World) -> dict[int, list[Part]]:
+def counting(world: World) -> dict[int, list[SlicePart]]:
     """Return the parts that Tidemark counts of the model's records, by time bucket."""
     entries = {
         bucket: PieceRow(bucket, State(entry.state), entry.attempt, definition_version=VERSION)
@@ -97,7 +97,9 @@ def counting(world: World) -> dict[int, list[Part]]:
     }
     now = slice_records.now()
     parts = [
-        Part(bucket, _slices(slices), record.attempt, VERSION, State(record.state), {}, None, now)
+        SlicePart(
+            bucket, _slices(slices), record.attempt, VERSION, State(record.state), {}, None, now
+        )
         for (bucket, slices), record in world.records.items()
     ]
     return slice_records.counting(parts, entries, VERSION)

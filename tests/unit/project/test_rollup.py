@@ -21,7 +21,7 @@ from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Mode
 from tidemark.project.definition.source import ReadModel
 from tidemark.project.offset_store.rolled_up import RolledUp
-from tidemark.project.rollups.standing import Standing
+from tidemark.project.rollups.standing import RollupState
 from tidemark.project.transformation import transform
 from tidemark.project.writing import rollup
 from tidemark.projection.testing import failed_checks, run_projection, unreadable_events
@@ -339,8 +339,8 @@ class _Model:
         self.writes = 0
 
     @property
-    def standing(self) -> Standing:
-        return Standing(self.made, RolledUp("flights.daily", self.write_time, "1-a"))
+    def standing(self) -> RollupState:
+        return RollupState(self.made, RolledUp("flights.daily", self.write_time, "1-a"))
 
     def select(self) -> Counter[str]:
         totals: Counter[str] = Counter()
@@ -439,10 +439,10 @@ def test_however_runs_interleave_and_die_the_rollup_ends_as_its_select_says(
 
 def test_a_run_says_why_it_makes_a_rollup() -> None:
     now = RolledUp("flights.daily", 5, "1-a")
-    assert Standing(None, None).reason == ""
-    assert Standing(None, now).reason == "new"
-    assert Standing(now, now).reason == ""
-    assert Standing(RolledUp("flights.daily", 4, "1-a"), now).reason == "its source has changed"
-    assert Standing(RolledUp("flights.daily", 5, "1-b"), now).reason == "changed definition"
+    assert RollupState(None, None).reason == ""
+    assert RollupState(None, now).reason == "new"
+    assert RollupState(now, now).reason == ""
+    assert RollupState(RolledUp("flights.daily", 4, "1-a"), now).reason == "its source has changed"
+    assert RollupState(RolledUp("flights.daily", 5, "1-b"), now).reason == "changed definition"
     before = RolledUp("flights.daily_v1", 5, "1-a")
-    assert Standing(before, now).reason == "another version of its source is live"
+    assert RollupState(before, now).reason == "another version of its source is live"

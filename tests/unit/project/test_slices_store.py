@@ -8,7 +8,7 @@ from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.ledger.rollup import PieceRollup
 from tidemark.partitioning.keys import SliceRange
 from tidemark.project.offset_store import slice_records
-from tidemark.project.offset_store.slice_records import Part
+from tidemark.project.offset_store.slice_records import SlicePart
 
 VERSION = "2-abc"
 PIECE = Piece(7, Reason.NEW, 3)
@@ -23,13 +23,13 @@ def part(
     attempt: int = 3,
     version: str = VERSION,
     minutes: int = 0,
-) -> Part:
+) -> SlicePart:
     error = None if state is State.DONE else f"{state} then"
     finished = NOON + timedelta(minutes=minutes)
-    return Part(7, slices, attempt, version, state, {"accepted": 2}, error, finished)
+    return SlicePart(7, slices, attempt, version, state, {"accepted": 2}, error, finished)
 
 
-def standing(*parts: Part) -> PieceRollup:
+def standing(*parts: SlicePart) -> PieceRollup:
     return slice_records.standing(PIECE, parts)
 
 

@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger import schedule
 from tidemark.ledger.frontier.spans import covering, extended
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import entity_type
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.definition.source import Messages
 from tidemark.project.planning import history
-from tidemark.purge.needs.consumers import Consumer, Progress, progress
+from tidemark.purge.needs.consumers import Consumer, ConsumerProgress, progress
 from tidemark.purge.needs.events import untagged
 from tidemark.purge.needs.numbered import first_numbers, lowest, needs_of
 from tidemark.spark.local_rows import local_rows
@@ -146,7 +146,7 @@ def test_no_event_that_any_reader_needs_is_below_the_need(
             f"r{place}",
             replace(definition, mode=mode, source=Messages(entity_types)),
             history.ALL if begin is None else begin * SIZE,
-            Progress(None, is_anew and mode is Mode.FOLD),
+            ConsumerProgress(None, is_anew and mode is Mode.FOLD),
         )
         moment = None if again_from is None else again_from * SIZE
         asked = {at for at in (consumer.begin, moment) if at not in (None, history.ALL)}
@@ -171,11 +171,11 @@ def test_no_event_that_any_reader_needs_is_below_the_need(
             assert row.needed_from <= life.first + len(life.buckets) or life.stored is not None
 
 
-def with_spans(rows: list[PieceRow]) -> Standing:
+def with_spans(rows: list[PieceRow]) -> LedgerState:
     """Return the pieces as the ledger's frontier has them once it has taken up all that it can."""
     spans = extended([], rows, SIZE)
     outside = [row for row in rows if covering(spans, row.time_bucket) is None]
-    return Standing(spans, outside, SIZE)
+    return LedgerState(spans, outside, SIZE)
 
 
 entries = st.dictionaries(
@@ -215,7 +215,7 @@ def test_whatever_the_schedule_takes_up_again_is_needed_as_a_whole(
             look_back=look_back,
             inherited=[bucket * SIZE for bucket in inherited],
         )
-        for standing in (Standing((), rows, SIZE), with_spans(rows))
+        for standing in (LedgerState((), rows, SIZE), with_spans(rows))
     )
     assert of_spans == found
     wanted = {row.time_bucket for row in rows} | {bucket * SIZE for bucket in inherited}
@@ -252,6 +252,10 @@ def test_a_fold_whose_pieces_are_held_by_a_gap_goes_on_from_its_states(
 ) -> None:
     fold = replace(definition, mode=Mode.FOLD)
     held = PieceRow(SIZE, State.HELD, 1, definition_version=fold.fingerprint)
-    assert progress(fold, Standing((), [held], SIZE), look_back=1) == Progress(SIZE, False)
+    assert progress(fold, LedgerState((), [held], SIZE), look_back=1) == ConsumerProgress(
+        SIZE, False
+    )
     former = replace(held, definition_version="1-other")
-    assert progress(fold, Standing((), [former], SIZE), look_back=1) == Progress(SIZE, True)
+    assert progress(fold, LedgerState((), [former], SIZE), look_back=1) == ConsumerProgress(
+        SIZE, True
+    )

@@ -15,7 +15,7 @@ from tidemark.project.acceptance.snapshots import newest
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition, Mode, Start
 from tidemark.project.planning import history
-from tidemark.purge.needs.consumers import Consumer, Progress
+from tidemark.purge.needs.consumers import Consumer, ConsumerProgress
 from tidemark.purge.needs.snapshots import needed_by
 from tidemark.spark.local_rows import local_rows
 
@@ -64,7 +64,7 @@ def test_without_the_other_snapshots_it_begins_with_the_same_one(
         for place, (known, _) in enumerate(ids)
         if known is not None
     ]
-    consumer = Consumer("r", definition, history.ALL, Progress(None, is_anew))
+    consumer = Consumer("r", definition, history.ALL, ConsumerProgress(None, is_anew))
     rows = needed_by(
         consumer, local_rows(spark, index, INDEX), local_rows(spark, stored, OFFSETS), earliest_end
     ).collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.purge.plan import Need, describe, plan_purge
+from tidemark.purge.plan import ReaderNeed, describe, plan_purge
 from tidemark.window import Window, from_millis
 
 DAY = 86_400_000
@@ -17,7 +17,11 @@ def window(first_day: int, end_day: int) -> Window:
 
 
 def kept(
-    partitions: list[tuple[str, int]], needs: list[Need], *, oldest_kept: int = NOW, end: int = 40
+    partitions: list[tuple[str, int]],
+    needs: list[ReaderNeed],
+    *,
+    oldest_kept: int = NOW,
+    end: int = 40,
 ) -> dict[int, str]:
     """Return by day the reason why it stays; an empty text if it may go."""
     plan = plan_purge(
@@ -30,8 +34,8 @@ def kept(
     return {bucket.time_bucket // DAY: bucket.kept_because for bucket in plan}
 
 
-def need(name: str, tags: set[str], done_days: set[int]) -> Need:
-    return Need(name, frozenset(tags), frozenset(day * DAY for day in done_days))
+def need(name: str, tags: set[str], done_days: set[int]) -> ReaderNeed:
+    return ReaderNeed(name, frozenset(tags), frozenset(day * DAY for day in done_days))
 
 
 def test_bucket_goes_once_it_ended_before_the_retention() -> None:
@@ -90,7 +94,7 @@ def test_the_window_has_its_first_bucket_and_ends_before_its_end() -> None:
 
 
 def test_projection_needs_nothing_before_the_bucket_that_it_begins_with() -> None:
-    late = Need("late", frozenset("t"), frozenset(), begin=3 * DAY)
+    late = ReaderNeed("late", frozenset("t"), frozenset(), begin=3 * DAY)
     assert kept([("t", day) for day in (2, 3)], [late]) == {2: "", 3: "needed by late"}
     assert kept([("t", day) for day in (2, 4)], [late]) == {2: "", 4: "needed by late"}
 
@@ -127,7 +131,7 @@ def test_without_a_window_a_bucket_is_planned_once_it_has_ended_and_whatever_its
     for oldest_kept, days in ((6 * DAY - 1, [-1, 4]), (6 * DAY, [-1, 4, 5])):
         plan = plan_purge(partitions, None, bucket_ms=DAY, oldest_kept=oldest_kept, needs=[])
         assert [bucket.time_bucket // DAY for bucket in plan] == days
-    unread = Need("new", frozenset("t"), frozenset())
+    unread = ReaderNeed("new", frozenset("t"), frozenset())
     plan = plan_purge(partitions, None, bucket_ms=DAY, oldest_kept=NOW, needs=[unread])
     assert [bucket.kept_because for bucket in plan] == ["needed by new"] * 3
 
@@ -138,7 +142,7 @@ def test_what_nobody_knows_the_needs_of_keeps_all_it_is_not_done_with() -> None:
         None,
         bucket_ms=DAY,
         oldest_kept=NOW,
-        needs=[need("slow", {"t"}, {1}), Need("absent", None, frozenset([DAY, 2 * DAY]))],
+        needs=[need("slow", {"t"}, {1}), ReaderNeed("absent", None, frozenset([DAY, 2 * DAY]))],
     )
     assert [bucket.kept_because for bucket in plan] == [
         "",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.purge.approval import Approval, Choice, SavedPurge
+from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
 from tidemark.purge.policies.effective import effective
 from tidemark.purge.policies.file import PolicyFile, load
 from tidemark.purge.policies.model import OwnTable, Snapshots, TagViews
@@ -190,7 +190,7 @@ APPROVAL = f"{'a' * 64}@2024-03-01T00:00:00Z"
 
 
 def test_saved_plan_comes_back_and_is_its_own_approval(tmp_path: Path) -> None:
-    saved = SavedPurge("pekko", APPROVAL, Choice(("red",), give_up=("gone",)), {"red": "b"})
+    saved = SavedPurge("pekko", APPROVAL, ApprovedPlan(("red",), give_up=("gone",)), {"red": "b"})
     saved.save(tmp_path / "plan.json")
     again = SavedPurge.load(tmp_path / "plan.json")
     assert again == saved
@@ -201,7 +201,7 @@ def test_saved_plan_comes_back_and_is_its_own_approval(tmp_path: Path) -> None:
         "approved": None,
         "settings": Settings(journal_keyspace="pekko"),
     }
-    request = request_of(Choice(), apply=True, saved=again, **given)  # type: ignore[arg-type]
+    request = request_of(ApprovedPlan(), apply=True, saved=again, **given)  # type: ignore[arg-type]
     assert (request.choice, request.approved) == (saved.choice, Approval.parse(APPROVAL))
 
 
@@ -217,17 +217,17 @@ def test_what_is_no_approval_is_refused(text: str) -> None:
         ({"apply": True, "explain": True}, "--explain only plans"),
         ({"apply": True, "save": Path("x")}, "--save only plans"),
         ({"approved": Approval.parse(APPROVAL)}, "an approval is for a purge that is applied"),
-        ({"saved": SavedPurge("pekko", APPROVAL, Choice(), {})}, "a saved plan is its own"),
+        ({"saved": SavedPurge("pekko", APPROVAL, ApprovedPlan(), {})}, "a saved plan is its own"),
         (
             {
-                "saved": SavedPurge("pekko", APPROVAL, Choice(), {}),
+                "saved": SavedPurge("pekko", APPROVAL, ApprovedPlan(), {}),
                 "apply": True,
-                "choice": Choice(retention_days=3),
+                "choice": ApprovedPlan(retention_days=3),
             },
             "a saved plan has the options",
         ),
         (
-            {"saved": SavedPurge("other", APPROVAL, Choice(), {}), "apply": True},
+            {"saved": SavedPurge("other", APPROVAL, ApprovedPlan(), {}), "apply": True},
             "the plan is for the journal other, not pekko",
         ),
     ],
@@ -235,7 +235,13 @@ def test_what_is_no_approval_is_refused(text: str) -> None:
 def test_options_that_contradict_each_other_are_refused(
     options: dict[str, object], what: str
 ) -> None:
-    given = {"choice": Choice(), "apply": False, "explain": False, "save": None, "saved": None}
+    given = {
+        "choice": ApprovedPlan(),
+        "apply": False,
+        "explain": False,
+        "save": None,
+        "saved": None,
+    }
     given |= {"approved": None, "settings": Settings(journal_keyspace="pekko")}
     with pytest.raises(InvalidInput, match=what):
         request_of(**{**given, **options})  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.errors import InvalidInput
-from tidemark.purge.approval import Choice
+from tidemark.purge.approval import ApprovedPlan
 from tidemark.purge.request import request_of
 from tidemark.purge.saved.places import directory_of, is_plain
 from tidemark.settings import REPOSITORY, Settings
@@ -203,7 +203,7 @@ def test_a_purge_without_an_option_saves_to_the_directory_of_the_setting(saves: 
     def save_to(option: str | None, setting: str) -> str | None:
         settings = Settings(save_dirs=str(saves), purge_save_to=setting)
         request = request_of(
-            Choice(),
+            ApprovedPlan(),
             apply=True,
             explain=False,
             save=None,

@@ -23,7 +23,7 @@ from tidemark.journals.pekko.shapes import EVENT_PAYLOAD, TAG_ROW_KEYS, WHOLE_ME
 from tidemark.journals.pekko.tag_view_rows import TAG_VIEW_KEY
 from tidemark.ledger import quarantine
 from tidemark.reconcile.findings import store as store_of_findings
-from tidemark.reconcile.findings.find import Comparison
+from tidemark.reconcile.findings.find import ComparisonResult
 from tidemark.reconcile.repair import run as repair
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
@@ -53,7 +53,7 @@ def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> 
     rows = [tuple(finding.get(name) for name in shape) for finding in findings]
     found = local_rows(spark, rows, ddl(shape)).localCheckpoint()
     read = SimpleNamespace(keys=keys_of(spark, journal))
-    comparison = Comparison(
+    comparison = ComparisonResult(
         cast(Any, SimpleNamespace(found=found, findings=found, read=read)),
         {},
         read_at=1,

@@ -213,7 +213,7 @@ def test_events_whose_tag_rows_are_owed(
         ("behind", "blue", 2, 1),
     ]
     scanning = [("done", 3), ("behind", 3), ("without progress", 2), ("unseen", 3)]
-    found = rules.owed(
+    found = rules.without_rows(
         local_rows(spark, events, EVENT).withColumn(
             "tags", F.when(F.col("tags") != "", F.split("tags", ","))
         ),

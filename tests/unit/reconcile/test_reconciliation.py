@@ -38,7 +38,7 @@ from tidemark.validate.findings.check import Repair
 from tidemark.validate.tag_views.compare import compare, count_exempt
 from tidemark.validate.tag_views.finding_kinds import OF_CONTINUITY
 from tidemark.validate.tag_views.keys import once
-from tidemark.validate.tag_views.prefilter import Doubts
+from tidemark.validate.tag_views.prefilter import SuspectIds
 from tidemark.window import Window, from_millis
 
 Found = tuple[str, str, int | None, int | None, int | None]
@@ -427,8 +427,8 @@ def test_what_a_killed_repair_left_of_a_lost_event_is_put_right(spark: SparkSess
 def test_rows_that_need_not_be_there_are_told_apart_from_the_findings(spark: SparkSession) -> None:
     keys = keys_of(spark, {"p": replace(WHOLE, rows=frozenset())})
     expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
-    doubts = Doubts.of(keys, expired.target_partition_size, once)
-    compared = compare(keys, doubts, expired, once)
+    suspects = SuspectIds.of(keys, expired.target_partition_size, once)
+    compared = compare(keys, suspects, expired, once)
     findings = [row.asDict() for row in compared.findings.collect()]
     assert seen(findings, "p") == {
         ("untagged_event", "a", 4, None, 3),

@@ -14,7 +14,7 @@ from tests.unit.conftest import Examples
 from tests.unit.replicate.replication_model import Action, Stored, histories, record_id
 from tidemark.journals.kafka.wire.shapes import DECODED
 from tidemark.replicate.events import actions_of, journal_rows
-from tidemark.replicate.fold import Batch, folded
+from tidemark.replicate.fold import ActionBatch, folded
 from tidemark.replicate.shapes import HEADS
 from tidemark.spark.local_rows import local_rows
 
@@ -81,7 +81,7 @@ def test_rows_are_those_that_are_left_behind_all_actions(
     frame = decoded(spark, records)
     heads = ", ".join(f"{name} {kind}" for name, kind in HEADS.items())
     none = spark.createDataFrame([], heads)
-    batch = Batch(AT, "UTC", size)
+    batch = ActionBatch(AT, "UTC", size)
     after = folded(actions_of(frame), none, batch, appends_only=appends_only)
     rows = journal_rows(frame, after, appends_only=appends_only).collect()
     found: dict[str, dict[tuple[int, int, int], str | None]] = {name: {} for name in drawn}

@@ -15,7 +15,7 @@ from tests.unit.conftest import Examples
 from tests.unit.replicate.replication_model import Action, Head, Stored, histories, record_id
 from tidemark.journals.kafka.tables import SEGMENTS
 from tidemark.partitioning.keys import head_segment
-from tidemark.replicate.fold import Batch, folded
+from tidemark.replicate.fold import ActionBatch, folded
 from tidemark.spark.local_rows import local_rows
 
 DAY = 86_400 * 10**9
@@ -75,7 +75,7 @@ def fold(
     found = folded(
         local_rows(spark, records, ACTIONS),
         frame,
-        Batch(AT, ZONE, size),
+        ActionBatch(AT, ZONE, size),
         appends_only=all(a.kind == "append" for of_id in actions.values() for a in of_id),
     ).collect()
     result = {row["id"]: row for row in found}

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark import clock
-from tidemark.replicate.fold import Batch
+from tidemark.replicate.fold import ActionBatch
 from tidemark.replicate.kafka.topics import Offsets, TopicPartition
-from tidemark.replicate.plan import Position, Reached, cut, write_time_base
+from tidemark.replicate.plan import PartitionPosition, Reached, cut, write_time_base
 from tidemark.replicate.progress.pointers import after
 from tidemark.replicate.ranges import NO_POINTER, Entry, Range, RangeState
 
 ONE = TopicPartition("journal", 3)
-BATCH = Batch(datetime(2024, 3, 1, tzinfo=UTC), "UTC", 10)
+BATCH = ActionBatch(datetime(2024, 3, 1, tzinfo=UTC), "UTC", 10)
 
 
 def ranged(first: int, end: int, before: int | None = None, after: int | None = None) -> Range:
@@ -27,10 +27,10 @@ def ranged(first: int, end: int, before: int | None = None, after: int | None = 
 
 def position(
     pointer: int | None, first: int, end: int, begun: tuple[int, int] | None = None
-) -> Position:
+) -> PartitionPosition:
     newest = None if begun is None else Entry(ranged(*begun), RangeState.RUNNING)
     known = NO_POINTER if pointer is None else pointer
-    return Position(ONE, Reached(known, newest), Offsets(first, end, end))
+    return PartitionPosition(ONE, Reached(known, newest), Offsets(first, end, end))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,9 @@ def test_a_partition_goes_on_behind_its_pointer_or_where_kafka_begins(
         (position(4, 6, 9, (5, 9)), "offsets 5 to 5 were not replicated"),
     ],
 )
-def test_what_does_not_go_on_is_refused_with_the_offsets(found: Position, text: str) -> None:
+def test_what_does_not_go_on_is_refused_with_the_offsets(
+    found: PartitionPosition, text: str
+) -> None:
     problem = found.problem()
     assert problem is not None
     assert text in str(problem)
@@ -125,11 +127,11 @@ def test_a_pointer_that_a_dead_run_has_not_raised_yet_is_its_own() -> None:
 
 
 def test_what_open_transactions_keep_back_is_no_other_topic() -> None:
-    found = Position(ONE, Reached(19, None), Offsets(0, 15, 20))
+    found = PartitionPosition(ONE, Reached(19, None), Offsets(0, 15, 20))
     assert (found.problem(), found.behind, found.is_open) == (None, 0, True)
     begun = Reached(4, Entry(ranged(5, 9), RangeState.RUNNING))
-    assert Position(ONE, begun, Offsets(0, 7, 9)).problem() is None
-    assert Position(ONE, begun, Offsets(0, 7, 7)).problem() is not None
+    assert PartitionPosition(ONE, begun, Offsets(0, 7, 9)).problem() is None
+    assert PartitionPosition(ONE, begun, Offsets(0, 7, 7)).problem() is not None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.all_findings import JournalKeys, number_findings
 from tidemark.validate.findings.tag_sequence import absent_events
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 
 TIMESTAMP = "t"
 TARGET_PARTITION_SIZE = 2
@@ -22,12 +22,12 @@ def found_by_spark(
     spark: SparkSession,
     histories: Mapping[str, History],
     removed: Removed,
-    owed: Owed,
+    pending: PendingTagWrites,
     buckets: Sequence[int],
 ) -> dict[str, set[Found]]:
     """Return the findings of `number_findings` by persistence id, all from one Spark job."""
     keys = keys_of(spark, histories)
-    absent = absent_events(keys.index, keys.rows, removed, owed)
+    absent = absent_events(keys.index, keys.rows, removed, pending)
     findings: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
     found = number_findings(keys, absent, removed, max(buckets), TARGET_PARTITION_SIZE)
     for row in finding.of_buckets([found], buckets).collect():

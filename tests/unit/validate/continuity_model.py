@@ -78,7 +78,7 @@ class History:
 
 
 def expected_findings(
-    history: History, removed: frozenset[int], owed: frozenset[int], last: int
+    history: History, removed: frozenset[int], pending: frozenset[int], last: int
 ) -> set[Found]:
     """Return what the numbers of a history show, in any bucket; `last` is the run's newest bucket.
 
@@ -92,7 +92,7 @@ def expected_findings(
         *(
             finding
             for tag in _tags(history)
-            for finding in _tag_sequence(history, tag, removed, owed)
+            for finding in _tag_sequence(history, tag, removed, pending)
         ),
     ]
     # Two rules of a check can meet in the same number of a bucket; they make one finding.
@@ -159,10 +159,10 @@ def _absent(history: History) -> list[tuple[str, Event]]:
 
 
 def _tag_sequence(
-    history: History, tag: str, removed: frozenset[int], owed: frozenset[int]
+    history: History, tag: str, removed: frozenset[int], pending: frozenset[int]
 ) -> Iterable[Found]:
     rows = [row for row in history.rows if row.tag == tag]
-    gone = [e for t, e in _absent(history) if t == tag and e.bucket in removed | owed]
+    gone = [e for t, e in _absent(history) if t == tag and e.bucket in removed | pending]
     before: Row | None = None
     for row in sorted(rows, key=lambda row: (row.number, row.bucket, row.copy)):
         lowest = before.number + 1 if before else 1

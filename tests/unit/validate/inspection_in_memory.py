@@ -18,7 +18,7 @@ from tidemark.journals.pekko.shapes import MESSAGES
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
 from tidemark.validate import store
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 from tidemark.validate.reading import incremental, journal_keys, tails
 from tidemark.validate.tag_views import bounds
 from tidemark.validate.tag_views.expected import REMOVED
@@ -85,5 +85,5 @@ def inspected(
             (incremental, "_doubt", doubt),
         ):
             patches.enter_context(patch.object(place, name, stand_in))
-        _, warned, _ = incremental.inspect(run, new, Owed())
+        _, warned, _ = incremental.inspect(run, new, PendingTagWrites())
     return in_doubt, warned

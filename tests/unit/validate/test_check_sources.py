@@ -20,7 +20,7 @@ from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.validate.user_checks import definition, named
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.named import Reader
-from tidemark.validate.user_checks.source import KEYS, Source, SourceKind
+from tidemark.validate.user_checks.source import KEYS, CheckSource, SourceKind
 
 OF_MODEL = "SELECT persistence_id, n FROM read_model"
 MODEL = "persistence_id string, time_bucket bigint, n int"
@@ -59,14 +59,14 @@ def raising(error: TidemarkError) -> Reader:
     ("header", "source"),
     [
         ("keys", KEYS),
-        ("journal", Source(SourceKind.JOURNAL)),
-        ("{events: flights}", Source(SourceKind.EVENTS, "flights")),
-        ("{read-model: flights}", Source(SourceKind.READ_MODEL, "flights")),
-        ("metajournal", Source(SourceKind.METAJOURNAL)),
-        ("quarantine", Source(SourceKind.QUARANTINE)),
+        ("journal", CheckSource(SourceKind.JOURNAL)),
+        ("{events: flights}", CheckSource(SourceKind.EVENTS, "flights")),
+        ("{read-model: flights}", CheckSource(SourceKind.READ_MODEL, "flights")),
+        ("metajournal", CheckSource(SourceKind.METAJOURNAL)),
+        ("quarantine", CheckSource(SourceKind.QUARANTINE)),
     ],
 )
-def test_a_header_names_the_source(tmp_path: Path, header: str, source: Source) -> None:
+def test_a_header_names_the_source(tmp_path: Path, header: str, source: CheckSource) -> None:
     assert loaded(tmp_path, header, "SELECT 1").source == source
 
 
@@ -151,7 +151,7 @@ def test_an_outage_is_no_finding(spark: SparkSession, tmp_path: Path) -> None:
         found(spark, check, metajournal=raising(CassandraUnavailable("no answer")))
 
 
-def refusal_of(directory: Path, files: Mapping[str, str], source: Source) -> InvalidInput:
+def refusal_of(directory: Path, files: Mapping[str, str], source: CheckSource) -> InvalidInput:
     """Return the error of a reader over a directory of projections."""
     for name, text in files.items():
         (directory / name).write_text(text)
@@ -162,7 +162,7 @@ def refusal_of(directory: Path, files: Mapping[str, str], source: Source) -> Inv
 
 
 def test_files_are_no_read_model(tmp_path: Path) -> None:
-    source = Source(SourceKind.READ_MODEL, "files")
+    source = CheckSource(SourceKind.READ_MODEL, "files")
     refused = refusal_of(tmp_path, {"files.sql": FILES}, source)
 
     assert refused.what == "projection files writes files and no table"
@@ -182,17 +182,17 @@ target: models.totals
 SELECT persistence_id, count(*) AS rows FROM files GROUP BY persistence_id
 """
     files = {"files.sql": daily, "totals.sql": totals}
-    refused = refusal_of(tmp_path, files, Source(SourceKind.EVENTS, "totals"))
+    refused = refusal_of(tmp_path, files, CheckSource(SourceKind.EVENTS, "totals"))
     assert refused.what == "projection totals reads a read model and no events"
 
 
 @pytest.mark.parametrize("kind", [SourceKind.EVENTS, SourceKind.READ_MODEL])
 def test_a_projection_that_cannot_be_used_is_no_source(tmp_path: Path, kind: SourceKind) -> None:
     broken = FILES.replace("mode: export", "mode: exports")
-    unusable = refusal_of(tmp_path, {"files.sql": broken}, Source(kind, "files"))
+    unusable = refusal_of(tmp_path, {"files.sql": broken}, CheckSource(kind, "files"))
     assert unusable.what.startswith("mode cannot be 'exports'")
 
-    unknown = refusal_of(tmp_path, {"files.sql": FILES}, Source(kind, "nobody"))
+    unknown = refusal_of(tmp_path, {"files.sql": FILES}, CheckSource(kind, "nobody"))
     assert unknown.what == "no projection is named nobody"
     assert unknown.do == "there are: files"
 

@@ -49,7 +49,7 @@ def numbers_as_they_are(keys: Keys, bounds: Bounds) -> DataFrame:
         keys.listed,
         unwritable=keys.index.where(F.col("cause").isNotNull()),
     )
-    absent = absent_events(keys.index, keys.rows, bounds.removed, bounds.owed)
+    absent = absent_events(keys.index, keys.rows, bounds.removed, bounds.pending)
     return number_findings(
         stored, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
     )

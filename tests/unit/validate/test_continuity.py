@@ -13,7 +13,7 @@ from tests.unit.validate.continuity_frames import found_by_spark
 from tests.unit.validate.continuity_model import Event, Found, History, Row, expected_findings
 from tidemark.ledger.purged import Removed
 from tidemark.validate.findings.checks import DELETED_TO_AHEAD
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 from tidemark.validate.tag_views.finding_kinds import OF_CONTINUITY
 
 DAYS = range(1, 7)
@@ -209,13 +209,13 @@ AFTER_A_PURGE: dict[str, tuple[History, set[Found]]] = {
 @pytest.fixture(scope="module")
 def untouched(spark: SparkSession) -> dict[str, set[Found]]:
     histories = {name: history for name, (history, _) in UNTOUCHED.items()}
-    return found_by_spark(spark, histories, Removed(), Owed(), DAYS)
+    return found_by_spark(spark, histories, Removed(), PendingTagWrites(), DAYS)
 
 
 @pytest.fixture(scope="module")
 def after_a_purge(spark: SparkSession) -> dict[str, set[Found]]:
     histories = {name: history for name, (history, _) in AFTER_A_PURGE.items()}
-    return found_by_spark(spark, histories, Removed(PURGED), Owed(), DAYS)
+    return found_by_spark(spark, histories, Removed(PURGED), PendingTagWrites(), DAYS)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
@@ -244,7 +244,7 @@ def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
         "scanned": replace(WHOLE, scanned_to=7),
     }
 
-    findings = found_by_spark(spark, histories, Removed(), Owed(), [3, 4])
+    findings = found_by_spark(spark, histories, Removed(), PendingTagWrites(), [3, 4])
 
     assert findings["whole"] == set()
     assert findings["gaps"] == {("sequence_nr_gap", "", 3, 2, 3)}
@@ -255,7 +255,7 @@ def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
 def test_rows_older_than_the_time_to_live_are_no_findings(spark: SparkSession) -> None:
     histories = {"expired": WHOLE.purged(1, 2), "lost": WHOLE.purged(1, 2, 4)}
 
-    findings = found_by_spark(spark, histories, Removed(expired_before=3), Owed(), DAYS)
+    findings = found_by_spark(spark, histories, Removed(expired_before=3), PendingTagWrites(), DAYS)
 
     assert findings["expired"] == set()
     assert findings["lost"] == {
@@ -271,9 +271,13 @@ def test_a_row_that_is_yet_to_come_is_no_gap_before_its_successors(spark: SparkS
         "and another is lost": without_two.without_rows(3),
     }
 
-    open_bucket = found_by_spark(spark, histories, Removed(), Owed(frozenset({6})), range(1, 6))
-    not_reached = found_by_spark(spark, histories, Removed(), Owed(since=6), range(1, 6))
-    done = found_by_spark(spark, histories, Removed(), Owed(since=7), range(1, 6))
+    open_bucket = found_by_spark(
+        spark, histories, Removed(), PendingTagWrites(frozenset({6})), range(1, 6)
+    )
+    not_reached = found_by_spark(
+        spark, histories, Removed(), PendingTagWrites(since=6), range(1, 6)
+    )
+    done = found_by_spark(spark, histories, Removed(), PendingTagWrites(since=7), range(1, 6))
 
     assert open_bucket["one is to come"] == not_reached["one is to come"] == set()
     lost = {("tag_pid_sequence_nr_gap", "a", 4, 2, 4)}
@@ -322,14 +326,14 @@ def damaged(draw: st.DrawFn, history: History) -> History:
     ],
 )
 def test_agrees_with_the_model_by_loops(
-    spark: SparkSession, examples: Examples, removed: frozenset[int], owed: frozenset[int]
+    spark: SparkSession, examples: Examples, removed: frozenset[int], pending: frozenset[int]
 ) -> None:
     drawn = examples(whole().flatmap(damaged), 150)
     by_id = {f"id-{place}": history for place, history in enumerate(drawn)}
 
-    findings = found_by_spark(spark, by_id, Removed(removed), Owed(owed), DAYS)
+    findings = found_by_spark(spark, by_id, Removed(removed), PendingTagWrites(pending), DAYS)
 
     for persistence_id, history in by_id.items():
-        assert findings[persistence_id] == expected_findings(history, removed, owed, max(DAYS)), (
-            history
-        )
+        assert findings[persistence_id] == expected_findings(
+            history, removed, pending, max(DAYS)
+        ), history

@@ -19,7 +19,7 @@ from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
 from tidemark.validate import plan
 from tidemark.validate.data_docs import build, gate, history
-from tidemark.validate.data_docs.facts import CheckFacts, RunFacts
+from tidemark.validate.data_docs.facts import CheckFacts, ValidationFacts
 from tidemark.validate.findings import checks
 from tidemark.validate.findings.check import Severity
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
@@ -41,8 +41,10 @@ def pieces(*days: int) -> Sequence[Piece]:
     return [Piece(day * DAY_MS, Reason.UNFINISHED) for day in days]
 
 
-def facts(run_id: str, **checks: CheckFacts) -> RunFacts:
-    return RunFacts(run_id, iso(from_millis(0)), iso(from_millis(0)), "Day", "all", 7, 9, checks)
+def facts(run_id: str, **checks: CheckFacts) -> ValidationFacts:
+    return ValidationFacts(
+        run_id, iso(from_millis(0)), iso(from_millis(0)), "Day", "all", 7, 9, checks
+    )
 
 
 def test_page_escapes_what_comes_from_the_journal(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.unit.replicate.test_fold import DAY, FIELDS, HEADS, TODAY
 from tidemark.journals.kafka.wire.json_text import normal
 from tidemark.replicate import shapes
 from tidemark.replicate.events import journal_rows
-from tidemark.replicate.fold import Batch, folded
+from tidemark.replicate.fold import ActionBatch, folded
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl
 from tidemark.validate.layers.kafka_topic import events, heads, records
@@ -65,7 +65,7 @@ def findings(
     read = records.read(found)
     actions = records.actions(read)
     nothing = local_rows(spark, [], ddl(shapes.HEADS))
-    after = folded(actions, nothing, Batch(AT, "UTC", SIZE))
+    after = folded(actions, nothing, ActionBatch(AT, "UTC", SIZE))
     journals = records.journals(after, actions, limits)
     stored_heads = head_rows(spark, stored, partition)
     rows = events.judged(events.briefly(journal_rows(found, after), by_value=False), limits)

@@ -18,14 +18,14 @@ from tests.unit.project.stored_history_model import (
 )
 from tidemark.validate.tag_views.compare import Compared, compare
 from tidemark.validate.tag_views.keys import once
-from tidemark.validate.tag_views.prefilter import Doubts, sums_of
+from tidemark.validate.tag_views.prefilter import SuspectIds, sums_of
 
 SIZE = BOUNDS.target_partition_size
 WHOLE = History.whole((0, "ab"), (1, "a"), (1, ""), (3, "b"))
 
 
-def doubts_of(spark: SparkSession, journal: Journal) -> Doubts:
-    return Doubts.of(keys_of(spark, journal), SIZE, once)
+def doubts_of(spark: SparkSession, journal: Journal) -> SuspectIds:
+    return SuspectIds.of(keys_of(spark, journal), SIZE, once)
 
 
 def test_ids_in_order_are_not_compared(spark: SparkSession, examples: Examples) -> None:
@@ -46,11 +46,11 @@ def test_comparing_the_others_as_well_finds_nothing_more(
     damaged = {f"damaged {place}": one for place, (_, one) in drawn}
     journal = broken | damaged
     keys = keys_of(spark, journal)
-    doubts = Doubts.of(keys, SIZE, once)
-    assert 0 < doubts.differing < len(journal)
+    suspects = SuspectIds.of(keys, SIZE, once)
+    assert 0 < suspects.differing < len(journal)
     everybody = sums_of(keys, SIZE).selectExpr("id", "true AS differs", "false AS is_disordered")
-    all_of_them = Doubts(everybody, len(journal), 0)
-    few, every = (told(compare(keys, which, BOUNDS, once)) for which in (doubts, all_of_them))
+    all_of_them = SuspectIds(everybody, len(journal), 0)
+    few, every = (told(compare(keys, which, BOUNDS, once)) for which in (suspects, all_of_them))
     assert few == every
     # Without a finding, no row is absent here: what counts as deleted needs none.
     assert all(few[:3])
@@ -68,9 +68,9 @@ def test_ids_with_an_event_that_is_not_as_others_are_compared(
     spark: SparkSession, column: str, value: str
 ) -> None:
     keys = keys_of(spark, {"p": WHOLE})
-    assert Doubts.of(keys, SIZE, once).differing == 0
+    assert SuspectIds.of(keys, SIZE, once).differing == 0
     odd = replace(keys, index=keys.index.withColumn(column, F.expr(value)))
-    assert Doubts.of(odd, SIZE, once).differing == 1
+    assert SuspectIds.of(odd, SIZE, once).differing == 1
 
 
 def told(compared: Compared) -> list[list[str]]:
@@ -98,9 +98,9 @@ def test_ids_with_an_event_older_than_the_one_before(
         "damaged": replace(WHOLE, rows=frozenset()),
     }
     keys = keys_of(spark, journal)
-    doubts = Doubts.of(keys, SIZE, once)
-    assert (doubts.differing, doubts.disordered) == (1, expected)
-    events = doubts.events_out_of_order(keys.index)
+    suspects = SuspectIds.of(keys, SIZE, once)
+    assert (suspects.differing, suspects.disordered) == (1, expected)
+    events = suspects.events_out_of_order(keys.index)
     assert {row["persistence_id"] for row in events.collect()} == ({"p"} if expected else set())
-    compared = doubts.keys_that_differ(keys, once)
+    compared = suspects.keys_that_differ(keys, once)
     assert {row["persistence_id"] for row in compared.index.collect()} == {"damaged"}

@@ -38,7 +38,7 @@ Fault = Callable[..., DefinitionError]
 
 
 @dataclass(frozen=True)
-class Definition:
+class GroupDefinition:
     """A group whose statements are parsed.
 
     Attributes:
@@ -50,7 +50,7 @@ class Definition:
     fault: str = ""
 
     @classmethod
-    def stored(cls, name: str, text: str) -> Definition:
+    def stored(cls, name: str, text: str) -> GroupDefinition:
         """Return a group of the stream; without events if this version cannot read it.
 
         Args:
@@ -230,7 +230,7 @@ def _row(one: DeclaredRow) -> RowKey:
     return one.table, tuple(sorted(one.key.items()))
 
 
-def load(file: Path) -> tuple[Definition, Fault]:
+def load(file: Path) -> tuple[GroupDefinition, Fault]:
     """Read a group and check all that its file can tell.
 
     Returns:
@@ -245,16 +245,16 @@ def load(file: Path) -> tuple[Definition, Fault]:
     return parse(utf8_text(file), file)
 
 
-def parse(text: str, source: Path) -> tuple[Definition, Fault]:
+def parse(text: str, source: Path) -> tuple[GroupDefinition, Fault]:
     """Read a group as `load` does; `source` is where the text is from, for errors."""
     return checked(Header(source, mapping_of(source, text, EMPTY)))
 
 
-def checked(header: Header) -> tuple[Definition, Fault]:
+def checked(header: Header) -> tuple[GroupDefinition, Fault]:
     """Check a group, as `load` does."""
     group = header.checked(Group)
     _check(group, header.error)
-    return Definition(group), header.error
+    return GroupDefinition(group), header.error
 
 
 def _check(group: Group, fault: Fault) -> None:

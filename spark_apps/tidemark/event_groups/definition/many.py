@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemark.event_groups.definition.model import Compensation, Event
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tokens import Refused, Token, split, split_words, tokenized
 
 _SIGNS = ("=", "<", "<=", ">", ">=")
@@ -96,7 +96,7 @@ def write(text: str, parsed: Statement) -> Write:
     values = {name: list(part) for name, part in parsed.key.items()}
     if parsed.is_range:
         raise Refused("it names ranges of rows for each of many", "write `column = value`")
-    if parsed.kind is Kind.UPDATE:
+    if parsed.kind is StatementKind.UPDATE:
         if any(one.is_word("TTL") for one in tokens):
             raise Refused("it updates many rows with a TTL", "insert them with it")
         places = [
@@ -105,7 +105,7 @@ def write(text: str, parsed: Statement) -> Write:
         ]
         for part in split(tokens[places[0] + 1 : places[1]], ","):
             values[part[0].name] = list(part[2:])
-    if parsed.kind is Kind.DELETE and parsed.columns:
+    if parsed.kind is StatementKind.DELETE and parsed.columns:
         raise Refused("it deletes columns of many rows", "write `UPDATE ... SET column = NULL`")
     for name, part in values.items():
         if len(part) != 1 or not is_value(part[0]):

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from tidemark.user_files.form import EACH_ONCE, Form, OneKey, Text, refusal
+from tidemark.user_files.form import EACH_ONCE, HeaderModel, OneKey, Text, refusal
 from tidemark.user_files.yaml_text import WrittenNull
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
@@ -49,14 +49,14 @@ def _require_json(value: Any) -> Any:
 Value = Annotated[Any, AfterValidator(_require_json)]
 
 
-class Policy(StrEnum):
+class FailurePolicy(StrEnum):
     """What the failure of an event does to the others of its group."""
 
     ALL_FOR_ONE = "all-for-one"
     ONE_FOR_ONE = "one-for-one"
 
 
-class Need(Form):
+class Need(HeaderModel):
     """A value out of the result of another event, or from outside."""
 
     event: Name | None = Field(None, description="the select whose result it is")
@@ -72,14 +72,14 @@ class Need(Form):
     timeout: Seconds = Field(10, description="seconds that it may take")
 
 
-class Compensating(Form):
+class Compensating(HeaderModel):
     """A statement that takes back what an event has done."""
 
     statement: Text = Field(examples=["DELETE FROM shop.orders WHERE id = :id"])
     values: dict[str, Value] = Field({}, description="further parameters")
 
 
-class Asked(Form):
+class AskedAddress(HeaderModel):
     """Somebody who takes back what an event has done, in their own time."""
 
     http: Text | None = Field(
@@ -110,7 +110,7 @@ class Compensation(OneKey):
         (), min_length=1, description="with the parameters of the event"
     )
     call: Function | None = Field(None, description="a Python function, which is told the event")
-    ask: Asked | None = Field(None, description="who answers now that it is done, or later")
+    ask: AskedAddress | None = Field(None, description="who answers now that it is done, or later")
 
 
 Rollback = Annotated[
@@ -119,7 +119,7 @@ Rollback = Annotated[
 ]
 
 
-class Library(Form):
+class Library(HeaderModel):
     """A Python library that is loaded, for this group and all behind it."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}\w)?$")] = (
@@ -135,7 +135,7 @@ class Library(Form):
         return canonicalize_name(self.name)
 
 
-class JarLibrary(Form):
+class JarLibrary(HeaderModel):
     """A JAR whose functions Spark calls, for this group and all behind it."""
 
     jar: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*:[A-Za-z0-9][\w.-]*$")] = (
@@ -175,7 +175,7 @@ AnyLibrary = Annotated[
 ]
 
 
-class Hook(Form):
+class Hook(HeaderModel):
     """Somebody who is told that an event begins or has ended; exactly one target."""
 
     http: Text | None = Field(None, description="an address, which gets a POST in JSON")
@@ -205,7 +205,7 @@ class Hook(Form):
 TARGETS = ("http", "kafka", "dag", "asset", "call", "submit")
 
 
-class Hooks(Form):
+class Hooks(HeaderModel):
     """Who is told of an event."""
 
     before: tuple[Hook, ...] = Field((), description="told that it begins")
@@ -220,7 +220,7 @@ class GroupHooks(Hooks):
     )
 
 
-class Event(Form):
+class Event(HeaderModel):
     """A statement that is executed once all events that it depends on were."""
 
     name: Name = Field(examples=["correct-total"])
@@ -247,7 +247,7 @@ class Event(Form):
     hooks: Hooks = Field(default_factory=lambda: Hooks(), description="who is told")
 
     @property
-    def asked(self) -> Asked | None:
+    def asked(self) -> AskedAddress | None:
         """Return who is asked to take it back."""
         return self.rollback.ask if isinstance(self.rollback, Compensation) else None
 
@@ -257,19 +257,20 @@ class Event(Form):
         return [need for need in self.needs if self.each is not None and need.event == self.each]
 
 
-class DeclaredRow(Form):
+class DeclaredRow(HeaderModel):
     """A row, or all rows of a partition, that the group may write."""
 
     table: Text = Field(examples=["shop.orders"])
     key: dict[str, Text] = Field(min_length=1, examples=[{"id": "17"}])
 
 
-class Group(Form):
+class Group(HeaderModel):
     """An event group."""
 
     group: Name = Field(description="its id, unique in the stream", examples=["correct-order-17"])
-    policy: Policy = Field(
-        Policy.ALL_FOR_ONE, description="roll all back if one fails, or only leave its dependents"
+    policy: FailurePolicy = Field(
+        FailurePolicy.ALL_FOR_ONE,
+        description="roll all back if one fails, or only leave its dependents",
     )
     rows: tuple[DeclaredRow, ...] = Field(
         (), description="all that it writes; groups without it run alone"

@@ -27,7 +27,7 @@ WRITE_TIME = "tidemark_write_time"
 """The parameter that a write gets: its timestamp in microseconds."""
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     """What a statement does."""
 
     SELECT = "select"
@@ -56,7 +56,7 @@ class Statement:
         cql: the statement as it is sent, with a parameter `WRITE_TIME` if it writes.
     """
 
-    kind: Kind
+    kind: StatementKind
     keyspace: str
     table: str
     columns: tuple[str, ...]
@@ -82,7 +82,7 @@ class Statement:
     @property
     def writes(self) -> bool:
         """Return whether it writes."""
-        return self.kind is not Kind.SELECT
+        return self.kind is not StatementKind.SELECT
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def parse(text: str, elsewhere: Elsewhere = Elsewhere()) -> Statement:
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "INSERT", "UPDATE", "DELETE"):
         raise Refused(f"{first or 'nothing'} is no statement of an event", _KINDS)
-    return _Parser(tokens, elsewhere).statement(Kind(first.lower()))
+    return _Parser(tokens, elsewhere).statement(StatementKind(first.lower()))
 
 
 _KINDS = "write a SELECT, INSERT, UPDATE or DELETE"
@@ -126,14 +126,14 @@ class _Parser:
             what = f"{call} is no function of Cassandra that gives the same value each time"
             raise Refused(what, "give the value as a parameter")
 
-    def statement(self, kind: Kind) -> Statement:
-        if kind is not Kind.SELECT:
+    def statement(self, kind: StatementKind) -> Statement:
+        if kind is not StatementKind.SELECT:
             self._require_plain()
         parts = {
-            Kind.SELECT: self._select,
-            Kind.INSERT: self._insert,
-            Kind.UPDATE: self._update,
-            Kind.DELETE: self._delete,
+            StatementKind.SELECT: self._select,
+            StatementKind.INSERT: self._insert,
+            StatementKind.UPDATE: self._update,
+            StatementKind.DELETE: self._delete,
         }[kind]
         return parts()
 
@@ -159,7 +159,9 @@ class _Parser:
         if any(token.kind == "parameter" for token in rest[cut:]):
             raise Refused("its limit is a parameter", "write a number")
         key = self._selected_key(rest)
-        return self._made(Kind.SELECT, keyspace, table, (), key, True, "", [*head, *as_sent(rest)])
+        return self._made(
+            StatementKind.SELECT, keyspace, table, (), key, True, "", [*head, *as_sent(rest)]
+        )
 
     def _selected_key(self, rest: Sequence[Token]) -> dict[str, tuple[Token, ...]]:
         """Return the columns that a select's conditions tie to one value each."""
@@ -186,7 +188,9 @@ class _Parser:
             *("USING TIMESTAMP", f":{WRITE_TIME}", *(["AND", *ttl] if ttl else [])),
         ]
         key = dict(zip(names, map(tuple, values), strict=True))
-        return self._made(Kind.INSERT, keyspace, table, tuple(names), key, False, "", sent, key)
+        return self._made(
+            StatementKind.INSERT, keyspace, table, tuple(names), key, False, "", sent, key
+        )
 
     def _update(self) -> Statement:
         keyspace, table = self._table()
@@ -212,7 +216,15 @@ class _Parser:
         ]
         columns = tuple(assigned)
         return self._made(
-            Kind.UPDATE, keyspace, table, columns, key, is_range, conditions, sent, assigned
+            StatementKind.UPDATE,
+            keyspace,
+            table,
+            columns,
+            key,
+            is_range,
+            conditions,
+            sent,
+            assigned,
         )
 
     def _delete(self) -> Statement:
@@ -229,11 +241,13 @@ class _Parser:
             *("DELETE", ", ".join(map(_column, names)), "FROM", quoted(keyspace, table)),
             *("USING TIMESTAMP", f":{WRITE_TIME}", "WHERE", conditions),
         ]
-        return self._made(Kind.DELETE, keyspace, table, names, key, is_range, conditions, sent)
+        return self._made(
+            StatementKind.DELETE, keyspace, table, names, key, is_range, conditions, sent
+        )
 
     def _made(
         self,
-        kind: Kind,
+        kind: StatementKind,
         keyspace: str,
         table: str,
         columns: tuple[str, ...],

@@ -12,11 +12,11 @@ from pathlib import Path
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition import dag
-from tidemark.event_groups.definition.file import Definition, Fault, Place, declared
+from tidemark.event_groups.definition.file import Fault, GroupDefinition, Place, declared
 from tidemark.event_groups.definition.many import literal
-from tidemark.event_groups.definition.model import Compensation, DeclaredRow, Event, Policy
+from tidemark.event_groups.definition.model import Compensation, DeclaredRow, Event, FailurePolicy
 from tidemark.event_groups.definition.row_keys import as_text, canonical
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tokens import Token, tokenized
 from tidemark.journals.pekko.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
 from tidemark.settings import Settings
@@ -92,7 +92,7 @@ class Table:
         )
 
 
-class _Check:
+class _TableCheck:
     """Goes through the statements of a group."""
 
     def __init__(self, control: Control, owner: Owner, fault: Fault) -> None:
@@ -146,14 +146,14 @@ class _Check:
                 raise self._fault(what, do, *at, "key", column) from None
 
 
-def check(control: Control, owner: Owner, definition: Definition, fault: Fault) -> None:
+def check(control: Control, owner: Owner, definition: GroupDefinition, fault: Fault) -> None:
     """Check a group against the tables of the cluster.
 
     Raises:
         DefinitionError: a table or column is not there, a table belongs to somebody else, or what
             an event does cannot be restored.
     """
-    checks = _Check(control, owner, fault)
+    checks = _TableCheck(control, owner, fault)
     for place, event in enumerate(definition.group.events):
         at: Place = ("events", place)
         if event.name in definition.statements:
@@ -168,11 +168,11 @@ def check(control: Control, owner: Owner, definition: Definition, fault: Fault) 
             checks.statement(back, {**event.values, **one.values}, place_of)
     for at, row in declared(definition.group):
         checks.row(row, at)
-    if definition.group.policy is Policy.ONE_FOR_ONE:
+    if definition.group.policy is FailurePolicy.ONE_FOR_ONE:
         _check_alone(checks, definition, fault)
 
 
-def _check_alone(checks: _Check, definition: Definition, fault: Fault) -> None:
+def _check_alone(checks: _TableCheck, definition: GroupDefinition, fault: Fault) -> None:
     """Refuse events that may fail alone, and whose nulls in one row nobody could tell apart.
 
     A null has no write time that can be read: the rollback of one would take back that of another.
@@ -209,7 +209,7 @@ def _share_nulls(
     """Tell whether two writes may leave a null in the same column, or one no column at all."""
     mine, its = _nulls(*one, table), _nulls(*other, table)
     is_bare = any(
-        parsed.kind is Kind.INSERT and nulls.issuperset(touched(parsed, table))
+        parsed.kind is StatementKind.INSERT and nulls.issuperset(touched(parsed, table))
         for (_, parsed), nulls in ((one, mine), (other, its))
     )
     return is_bare or bool(mine & its)
@@ -217,7 +217,7 @@ def _share_nulls(
 
 def _nulls(event: Event, statement: Statement, table: Table) -> set[str]:
     """Return the columns that a write may leave without a value, now or after its TTL."""
-    if statement.kind is Kind.DELETE or statement.ttl is not None:
+    if statement.kind is StatementKind.DELETE or statement.ttl is not None:
         return {*touched(statement, table)}
     fixed = {name for name, value in event.values.items() if value is not None}
     return {
@@ -253,7 +253,7 @@ def _named(event: Event, statement: Statement, table: Table) -> dict[str, str]:
     return found
 
 
-def with_comparable_keys(control: Control, definition: Definition) -> Definition:
+def with_comparable_keys(control: Control, definition: GroupDefinition) -> GroupDefinition:
     """Return a group whose declared rows have the values that `row_keys.canonical` makes of them.
 
     Raises:
@@ -283,7 +283,7 @@ def with_comparable_keys(control: Control, definition: Definition) -> Definition
         for name, rows in (("rows", group.rows), ("reads", group.reads))
         if rows
     }
-    return Definition(group.model_copy(update=changed)) if changed else definition
+    return GroupDefinition(group.model_copy(update=changed)) if changed else definition
 
 
 def moving(statement: Statement, table: Table, values: Mapping[str, object]) -> str:
@@ -339,7 +339,7 @@ def _texts(value: object) -> Iterator[str]:
 
 def touched(statement: Statement, table: Table) -> tuple[str, ...]:
     """Return the columns that a statement writes, but for those of the key."""
-    if statement.kind is Kind.DELETE and not statement.columns:
+    if statement.kind is StatementKind.DELETE and not statement.columns:
         return table.regular
     return tuple(name for name in statement.columns if name not in table.key)
 
@@ -349,7 +349,7 @@ def _appended_list(parsed: Statement, table: Table) -> str:
 
     Cassandra gives each element of a list a key of its own, another one each time.
     """
-    if parsed.kind not in (Kind.INSERT, Kind.UPDATE):
+    if parsed.kind not in (StatementKind.INSERT, StatementKind.UPDATE):
         return ""
     return next((name for name in parsed.columns if table.columns[name].startswith("list<")), "")
 
@@ -358,13 +358,17 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
     """Return why the rows cannot be put back as they were; empty if they can."""
     if not parsed.writes:
         return ""
-    if parsed.kind is Kind.UPDATE and (parsed.is_range or set(table.key) - parsed.key.keys()):
+    if parsed.kind is StatementKind.UPDATE and (
+        parsed.is_range or set(table.key) - parsed.key.keys()
+    ):
         return "it updates rows that its conditions do not name by their whole key"
     if set(table.partition_key) - parsed.key.keys():
         return "it deletes rows of partitions that its conditions do not name"
     written = touched(parsed, table)
     if table.static & {*written} or (
-        table.static and parsed.kind is Kind.DELETE and parsed.key.keys() == {*table.partition_key}
+        table.static
+        and parsed.kind is StatementKind.DELETE
+        and parsed.key.keys() == {*table.partition_key}
     ):
         return f"{parsed.name} has static columns, which are not restored"
     for name in written:

@@ -13,7 +13,7 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import identifier
 from tidemark.cassandra.serialized import Serialized
-from tidemark.event_groups.definition.statement import Kind, Statement, key_cql
+from tidemark.event_groups.definition.statement import Statement, StatementKind, key_cql
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.driver_engine.statements import (
     Parameters,
@@ -41,7 +41,7 @@ def read(
     Raises:
         EventFailed: there are too many, one is too large, or Cassandra does not answer.
     """
-    is_delete = statement.kind is Kind.DELETE
+    is_delete = statement.kind is StatementKind.DELETE
     where = statement.where if is_delete else key_cql(statement, table.key)
     names = touched(statement, table)
     cql = (
@@ -148,7 +148,7 @@ class Restoring:
             # Also what arrives late.
             self._delete(where, key, self.at)
             return
-        if self.statement.kind is Kind.DELETE and not self.statement.columns:
+        if self.statement.kind is StatementKind.DELETE and not self.statement.columns:
             names = ", ".join(map(identifier, self.table.key))
             values = ", ".join(f":k{place}" for place in range(len(self.table.key)))
             cql = f"INSERT INTO {self.statement.quoted} ({names}) VALUES ({values})"
@@ -197,7 +197,7 @@ class Restoring:
         tokens = self.statement.assigned.get(column, ())
         nulls = {f":{name}" for name, value in self.parameters.items() if value is None}
         return (
-            self.statement.kind is Kind.DELETE
+            self.statement.kind is StatementKind.DELETE
             or self.statement.ttl is not None
             or any(token.is_word("NULL") or token.text in nulls for token in tokens)
         )

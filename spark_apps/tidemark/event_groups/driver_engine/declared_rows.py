@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tidemark.cassandra.control import Control
-from tidemark.event_groups.definition.file import Definition, Fault
+from tidemark.event_groups.definition.file import Fault, GroupDefinition
 from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.model import Compensation, Event
 from tidemark.event_groups.definition.row_keys import as_text, canonical
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tables import Table, moving, touched, with_comparable_keys
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.driver_engine.statements import Parameters
@@ -17,7 +17,7 @@ from tidemark.event_groups.failure import EventFailed
 
 
 def require_declared(
-    definition: Definition, statement: Statement, table: Table, parameters: Parameters
+    definition: GroupDefinition, statement: Statement, table: Table, parameters: Parameters
 ) -> None:
     """Hold a statement to the rows that its group has declared, unless the group runs alone.
 
@@ -46,7 +46,7 @@ def require_declared(
         raise EventFailed(f"it {does} {what} of {statement.name} that the group has not declared")
 
 
-def check(control: Control, definition: Definition, fault: Fault) -> None:
+def check(control: Control, definition: GroupDefinition, fault: Fault) -> None:
     """Hold statements to the declared rows whose keys do not depend on other events.
 
     Raises:
@@ -68,7 +68,7 @@ def check(control: Control, definition: Definition, fault: Fault) -> None:
 
 
 def _with_values(
-    definition: Definition, event: Event
+    definition: GroupDefinition, event: Event
 ) -> Iterator[tuple[Statement, Parameters, tuple[str | int, ...]]]:
     """Yield the statements of an event and of its way back, with their known values and places."""
     if event.name in definition.statements:
@@ -97,7 +97,7 @@ def require_rows_once(statement: Statement, table: Table, parameters: Sequence[P
         EventFailed: two of the statement's parameters name the same row, or give static columns of
             a partition other values.
     """
-    if statement.kind is Kind.DELETE or statement.is_range:
+    if statement.kind is StatementKind.DELETE or statement.is_range:
         return
     columns = [name for name in table.key if name in statement.key]
     seen: set[tuple[str | None, ...]] = set()

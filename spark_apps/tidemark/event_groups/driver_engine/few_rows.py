@@ -30,7 +30,7 @@ MAX_BYTES = 4 * 1024 * 1024
 """The most bytes of a result, and of an event's parameters: they are one cell of Cassandra's."""
 
 
-class FewRows:
+class DriverEngine:
     """What the events of one group write and read."""
 
     def __init__(

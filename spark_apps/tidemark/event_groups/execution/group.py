@@ -21,10 +21,10 @@ from tidemark.context import RunContext
 from tidemark.errors import LockLost
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.group_hooks import ENDS
-from tidemark.event_groups.definition.model import Event, Policy
+from tidemark.event_groups.definition.model import Event, FailurePolicy
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.driver_engine.few_rows import MAX_BYTES, FewRows
+from tidemark.event_groups.driver_engine.few_rows import MAX_BYTES, DriverEngine
 from tidemark.event_groups.driver_engine.parameters import Needs
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
@@ -49,7 +49,7 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import audit
 
 if TYPE_CHECKING:
-    from tidemark.event_groups.spark_engine.events import ManyRows
+    from tidemark.event_groups.spark_engine.events import SparkEngine
 
 EVENTS_AT_ONCE = 8
 """The most events of a group that are executed at the same time."""
@@ -60,7 +60,7 @@ CANCEL_SEEN_S = 1
 
 
 @dataclass(frozen=True)
-class Means:
+class ExecutionServices:
     """What a group is executed with.
 
     Attributes:
@@ -98,33 +98,33 @@ class GroupExecution:
         run: RunContext,
         stream: Stream,
         group: StoredGroup,
-        means: Means,
+        services: ExecutionServices,
     ) -> None:
         """Bind; nothing is read yet."""
         self._run, self._control = run, run.control
         self._stream, self._group = stream, group
         self._definition = group.definition
-        self._ensure_locked = means.ensure_locked
-        self._pool, self._tables = means.pool, means.tables
+        self._ensure_locked = services.ensure_locked
+        self._pool, self._tables = services.pool, services.tables
         self._events: dict[str, StoredEvent] = {}
-        self._times = means.times
+        self._times = services.times
         self._newest_at = 0
         self._resumed: list[str] = []
         self._guard = threading.Lock()
         self._table_locks: dict[str, threading.Lock] = {}
         self._broken: BaseException | None = None
-        self._functions, self._teller = means.functions, means.teller
-        self._loading = means.loading
+        self._functions, self._teller = services.functions, services.teller
+        self._loading = services.loading
         self._unready = ""
         self._state_seen_at = time.monotonic()
         self._asks = {"stream": stream.name, "group": group.id}
         self._needs = Needs(
             self._asks,
             lambda name: self._events[name].result,
-            means.functions,
+            services.functions,
             run.settings.event_group_host_names,
         )
-        self._few = FewRows(
+        self._few = DriverEngine(
             self._control, stream, group, self._needs, self._table, self._ensure_locked
         )
 
@@ -247,7 +247,7 @@ class GroupExecution:
 
     def _go_forward(self) -> None:
         """Execute events until none is left whose dependencies have succeeded."""
-        is_strict = self._definition.group.policy is Policy.ALL_FOR_ONE
+        is_strict = self._definition.group.policy is FailurePolicy.ALL_FOR_ONE
         graph = self._definition.graph
         working: dict[Future[None], str] = {}
         while True:
@@ -316,7 +316,7 @@ class GroupExecution:
         nothing is written any more after one whose end is not known: the next run ends it first.
         """
         statement = self._definition.statements.get(event.name)
-        is_alone = self._definition.group.policy is Policy.ONE_FOR_ONE
+        is_alone = self._definition.group.policy is FailurePolicy.ONE_FOR_ONE
         if not is_alone or statement is None or not statement.writes:
             yield
             return
@@ -357,12 +357,12 @@ class GroupExecution:
         return self._many if self._definition.has_many(event) else self._few
 
     @cached_property
-    def _many(self) -> ManyRows:
+    def _many(self) -> SparkEngine:
         # Imported here, so that a group without many rows does not wait for Spark.
-        from tidemark.event_groups.spark_engine.events import ManyRows
+        from tidemark.event_groups.spark_engine.events import SparkEngine
 
         group = self._stream.name, self._group.id
-        return ManyRows(
+        return SparkEngine(
             *(self._run, group, self._definition, self._needs, self._table, self._ensure_locked),
             self._loading.jar_functions,
         )

@@ -18,11 +18,11 @@ from typing import Literal
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.group_hooks import ENDS
 from tidemark.event_groups.definition.model import Event, Hook
 from tidemark.event_groups.external import http, targets, topics
-from tidemark.event_groups.external.airflow import Airflow
+from tidemark.event_groups.external.airflow import AirflowApi
 from tidemark.event_groups.external.processes import Functions
 from tidemark.event_groups.failure import attempts, said
 from tidemark.event_groups.stream.deliveries import BEGINS, Deliveries, Delivery, Notice
@@ -179,8 +179,8 @@ class HookTeller:
         if hook.call is not None:
             return partial(self._functions.call, hook.call, text, hook.timeout)
         if hook.submit is not None:
-            return partial(submit, self._run, self._stream, Definition(hook.submit))
-        airflow = Airflow(settings, hook.timeout)
+            return partial(submit, self._run, self._stream, GroupDefinition(hook.submit))
+        airflow = AirflowApi(settings, hook.timeout)
         if hook.dag is not None:
             return partial(airflow.start_run, hook.dag, str(body["id"]), {"event_group": body})
         return partial(airflow.create_asset_event, str(hook.asset), body)

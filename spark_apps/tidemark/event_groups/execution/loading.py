@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import model
-from tidemark.event_groups.external.jars import JarFunctions, JarLibrary, Jars, refuse_clash
+from tidemark.event_groups.external.jars import JarFunctions, Jars, LoadedJar, refuse_clash
 from tidemark.event_groups.external.libraries import Libraries, places
 from tidemark.event_groups.external.processes import Places
 from tidemark.event_groups.stream.libraries import LoadedLibraries
@@ -36,9 +36,9 @@ class Loading:
         """
         return self._jars.functions_of(self._loaded_jars())
 
-    def _loaded_jars(self) -> list[JarLibrary]:
+    def _loaded_jars(self) -> list[LoadedJar]:
         loaded = self._loaded.at(self._sequence)
-        return [one for one in loaded if isinstance(one, JarLibrary)]
+        return [one for one in loaded if isinstance(one, LoadedJar)]
 
     def load(self, wanted: model.Library | model.JarLibrary) -> None:
         """Load a library, for this group and all behind it.

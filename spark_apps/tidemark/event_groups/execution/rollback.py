@@ -11,8 +11,8 @@ from typing import Protocol, cast
 
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition import dag
-from tidemark.event_groups.definition.file import Definition
-from tidemark.event_groups.definition.model import Asked, Compensation, Event
+from tidemark.event_groups.definition.file import GroupDefinition
+from tidemark.event_groups.definition.model import AskedAddress, Compensation, Event
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.driver_engine.declared_rows import require_declared
@@ -78,7 +78,10 @@ def in_order(
 
 
 def times_of(
-    definition: Definition, events: Mapping[str, StoredEvent], undone: Sequence[str], newest: int
+    definition: GroupDefinition,
+    events: Mapping[str, StoredEvent],
+    undone: Sequence[str],
+    newest: int,
 ) -> dict[str, range]:
     """Return the write times of the ways back of events, in their order.
 
@@ -97,7 +100,7 @@ def times_of(
 
 
 def own_times(
-    definition: Definition, events: Mapping[str, StoredEvent], times: Mapping[str, range]
+    definition: GroupDefinition, events: Mapping[str, StoredEvent], times: Mapping[str, range]
 ) -> set[int]:
     """Return the write times of events that are taken back, and of what is put back of them."""
     own: set[int] = set()
@@ -110,7 +113,7 @@ def own_times(
     return own
 
 
-def is_needed(definition: Definition, name: str, stored: StoredEvent) -> bool:
+def is_needed(definition: GroupDefinition, name: str, stored: StoredEvent) -> bool:
     """Tell whether there is anything to take back of an event."""
     if stored.state not in _BEGUN:
         return False
@@ -140,7 +143,7 @@ class Rollback:
     """
 
     control: Control
-    definition: Definition
+    definition: GroupDefinition
     asks: dict[str, str]
     sequence: int
     functions: Functions
@@ -174,7 +177,7 @@ class Rollback:
             self.engine(event).undo(event, stored, at, self.own)
         return True
 
-    def _is_done_by(self, name: str, asked: Asked, stored: StoredEvent) -> bool:
+    def _is_done_by(self, name: str, asked: AskedAddress, stored: StoredEvent) -> bool:
         """Ask somebody to take back an event, and tell whether they have."""
         body = {**self.asks, "event": name, "parameters": stored.parameters}
         # The id of a group is free again once purge has deleted it.

@@ -11,7 +11,7 @@ from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import WrongData
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, GroupExecution, Means
+from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, ExecutionServices, GroupExecution
 from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.external.processes import Functions
@@ -120,11 +120,11 @@ class _Together:
                 closing(Functions(loading.places)) as functions,
                 closing(HookTeller(self.run, self.stream, group, functions)) as teller,
             ):
-                means = Means(
+                services = ExecutionServices(
                     *(self.ensure_locked, self.events, tables, self.times),
                     *(functions, teller, loading),
                 )
-                return group, GroupExecution(self.run, self.stream, group, means).execute()
+                return group, GroupExecution(self.run, self.stream, group, services).execute()
 
         return list(self.groups.map(execute, [self._having_tables(group) for group in part]))
 

@@ -17,7 +17,7 @@ from tidemark.settings import Settings
 from tidemark.text import one_line
 
 
-class Airflow:
+class AirflowApi:
     """Airflow, as the settings name it."""
 
     def __init__(self, settings: Settings, timeout: float) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from tidemark import clock
 from tidemark.errors import KafkaUnavailable
-from tidemark.event_groups.definition.model import Asked
+from tidemark.event_groups.definition.model import AskedAddress
 from tidemark.event_groups.external import http, topics
 from tidemark.event_groups.external.records import batches
 from tidemark.event_groups.failure import EventFailed, attempts
@@ -35,7 +35,7 @@ class Question:
         at: when they were asked first, in UTC without a zone.
     """
 
-    asked: Asked
+    asked: AskedAddress
     key: str
     body: Mapping[str, object]
     at: datetime

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from tidemark.event_groups.definition import model
-from tidemark.event_groups.definition.file import Definition, Fault, Place, hooks_of
+from tidemark.event_groups.definition.file import Fault, GroupDefinition, Place, hooks_of
 from tidemark.event_groups.definition.model import Compensation, Group
 from tidemark.event_groups.external import http, targets
-from tidemark.event_groups.external.jars import JarLibrary, Jars, Loaded, refuse_clash
+from tidemark.event_groups.external.jars import Jars, Loaded, LoadedJar, refuse_clash
 from tidemark.event_groups.external.libraries import Libraries, places
 from tidemark.event_groups.external.processes import Functions
 from tidemark.event_groups.failure import EventFailed
@@ -19,7 +19,7 @@ _IMPORT_S = 30
 
 
 def check(
-    settings: Settings, definition: Definition, fault: Fault, loaded: Sequence[Loaded]
+    settings: Settings, definition: GroupDefinition, fault: Fault, loaded: Sequence[Loaded]
 ) -> list[Loaded]:
     """Check the functions, libraries, addresses and targets of hooks of a group.
 
@@ -79,7 +79,7 @@ def _fetched(
     try:
         if isinstance(wanted, model.JarLibrary):
             named = "TIDEMARK_EVENT_GROUP_JARS"
-            refuse_clash((one for one in known.values() if isinstance(one, JarLibrary)), wanted)
+            refuse_clash((one for one in known.values() if isinstance(one, LoadedJar)), wanted)
             return Jars(settings).fetch(wanted)
         return Libraries(settings).fetch(wanted.name, wanted.version)
     except EventFailed as error:

@@ -19,7 +19,7 @@ from tidemark.event_group_settings import Allowed
 from tidemark.event_groups.definition import model
 from tidemark.event_groups.external.libraries import (
     Hashes,
-    Library,
+    LoadedLibrary,
     allowed,
     fetch_by,
     require_same,
@@ -38,7 +38,7 @@ _CAUSES = (r":::: ERRORS\s+(.+)", r"\[FAILED *\] (.+)", r":: (\S+#\S+: .+)")
 
 
 @dataclass(frozen=True)
-class JarLibrary:
+class LoadedJar:
     """A JAR at a version; `jars` are its own and those of what it needs.
 
     Attributes:
@@ -54,7 +54,7 @@ class JarLibrary:
     functions: Mapping[str, str]
 
 
-Loaded = Library | JarLibrary
+Loaded = LoadedLibrary | LoadedJar
 """What a stream has loaded."""
 
 
@@ -80,18 +80,18 @@ class Jars:
         self._repositories = settings.event_group_jar_repository_urls
         self._cache = settings.event_group_library_dir / "jars"
 
-    def fetch(self, wanted: model.JarLibrary) -> JarLibrary:
+    def fetch(self, wanted: model.JarLibrary) -> LoadedJar:
         """Fetch a JAR and all that it needs, and keep them.
 
         Raises:
             EventFailed: it is not allowed, or not to be had, or a class of a function is not there.
         """
         jars = self._fetched(wanted.name, wanted.version)
-        library = JarLibrary(wanted.name, wanted.version, jars, wanted.functions)
+        library = LoadedJar(wanted.name, wanted.version, jars, wanted.functions)
         _require_classes(library, self._places(library))
         return library
 
-    def functions_of(self, loaded: Sequence[JarLibrary]) -> JarFunctions:
+    def functions_of(self, loaded: Sequence[LoadedJar]) -> JarFunctions:
         """Return the functions of what was loaded before; it is fetched if it is not here.
 
         Raises:
@@ -100,14 +100,14 @@ class Jars:
         files = dict.fromkeys(file for one in loaded for file in self._files(one))
         return JarFunctions(list(files), {k: v for one in loaded for k, v in one.functions.items()})
 
-    def _files(self, library: JarLibrary) -> list[Path]:
+    def _files(self, library: LoadedJar) -> list[Path]:
         places = self._places(library)
         if not all(place.exists() for place in places):
             found = self._fetched(library.name, library.version)
             require_same(f"{library.name} {library.version}", library.jars, found)
         return places
 
-    def _places(self, library: JarLibrary) -> list[Path]:
+    def _places(self, library: LoadedJar) -> list[Path]:
         return [self._place(name, hashed) for name, hashed in sorted(library.jars.items())]
 
     def _place(self, name: str, hashed: str) -> Path:
@@ -149,7 +149,7 @@ def _require_allowed(entry: Allowed, hashes: Hashes) -> None:
             )
 
 
-def refuse_clash(loaded: Iterable[JarLibrary], wanted: model.JarLibrary) -> None:
+def refuse_clash(loaded: Iterable[LoadedJar], wanted: model.JarLibrary) -> None:
     """Raise if a function has the name of one of another JAR.
 
     Raises:
@@ -198,7 +198,7 @@ def _cause(said: str) -> str:
     return said
 
 
-def _require_classes(library: JarLibrary, files: Iterable[Path]) -> None:
+def _require_classes(library: LoadedJar, files: Iterable[Path]) -> None:
     try:
         names = {name for file in files for name in ZipFile(file).namelist()}
     except BadZipFile as error:

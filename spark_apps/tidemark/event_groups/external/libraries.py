@@ -44,7 +44,7 @@ _OF_PIP = ("PIP_", "XDG_CONFIG_HOME")
 
 
 @dataclass(frozen=True)
-class Library:
+class LoadedLibrary:
     """A library at a version; `wheels` are its own and those of what it needs."""
 
     name: str
@@ -67,7 +67,7 @@ class Libraries:
         self._wheels = settings.event_group_wheels_dir
         self._cache = settings.event_group_library_dir
 
-    def fetch(self, name: str, version: str) -> Library:
+    def fetch(self, name: str, version: str) -> LoadedLibrary:
         """Fetch a library and all that it needs, and keep it.
 
         Raises:
@@ -91,7 +91,7 @@ class Libraries:
             )
             files = sorted(downloaded.iterdir())
             wheels = {file.name: sha256(file) for file in files}
-            library = Library(own, version, wheels)
+            library = LoadedLibrary(own, version, wheels)
             place = self._place(library)
             if not place.exists():
                 unpacked = Path(folder) / "unpacked"
@@ -103,7 +103,7 @@ class Libraries:
                 _moved(unpacked, place)
         return library
 
-    def directory(self, library: Library) -> Path:
+    def directory(self, library: LoadedLibrary) -> Path:
         """Return where a library is that was loaded before; it is fetched if it is not here.
 
         Raises:
@@ -114,7 +114,7 @@ class Libraries:
             require_same(f"{library.name} {library.version}", library.wheels, found.wheels)
         return self._place(library)
 
-    def _place(self, library: Library) -> Path:
+    def _place(self, library: LoadedLibrary) -> Path:
         return self._cache / f"{library.name}-{library.version}-{library.digest}"
 
 
@@ -157,7 +157,7 @@ def places(settings: Settings, loaded: Iterable[object]) -> Places:
     libraries = Libraries(settings)
     found = {settings.event_group_functions_dir: ""}
     for library in loaded:
-        if isinstance(library, Library):
+        if isinstance(library, LoadedLibrary):
             found[libraries.directory(library)] = library.name
     return found
 

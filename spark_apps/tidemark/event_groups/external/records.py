@@ -27,7 +27,7 @@ _CONSUMER: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Record:
+class TopicRecord:
     """A record as it stands in Kafka."""
 
     partition: TopicPartition
@@ -41,7 +41,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RecordBatch:
     """Records, those of a partition in their order.
 
     Attributes:
@@ -49,11 +49,11 @@ class Batch:
         reached: the offset at which each partition that was read goes on.
     """
 
-    records: Sequence[Record]
+    records: Sequence[TopicRecord]
     reached: Mapping[TopicPartition, int]
 
 
-def batches(settings: Settings, spans: Spans) -> Iterator[Batch]:
+def batches(settings: Settings, spans: Spans) -> Iterator[RecordBatch]:
     """Yield the records of spans, batch by batch.
 
     A span ends before its last offset if what stands there is of a transaction that is not over.
@@ -64,7 +64,7 @@ def batches(settings: Settings, spans: Spans) -> Iterator[Batch]:
     spans = {one: (first, end) for one, (first, end) in spans.items() if first < end}
     if not spans:
         return
-    reader = _Reader(settings, spans)
+    reader = _TopicReader(settings, spans)
     try:
         while batch := reader.batch():
             yield batch
@@ -72,7 +72,7 @@ def batches(settings: Settings, spans: Spans) -> Iterator[Batch]:
         reader.close()
 
 
-class _Reader:
+class _TopicReader:
     """A consumer, and what is left of the spans."""
 
     def __init__(self, settings: Settings, spans: Spans) -> None:
@@ -89,9 +89,9 @@ class _Reader:
         """Close the connections."""
         self._consumer.close()
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> RecordBatch | None:
         """Return the next records; None behind the last."""
-        records: list[Record] = []
+        records: list[TopicRecord] = []
         reached: dict[TopicPartition, int] = {}
         while self._left and len(records) < _TOGETHER:
             # It waits for the first record only: what has come by then makes a batch.
@@ -103,10 +103,10 @@ class _Reader:
             else:
                 said = self._errors[-1].str() if self._errors else "no record has come"
                 raise unavailable(self._settings, said)
-        return Batch(records, reached) if reached else None
+        return RecordBatch(records, reached) if reached else None
 
     def _take(
-        self, message: Message, records: list[Record], reached: dict[TopicPartition, int]
+        self, message: Message, records: list[TopicRecord], reached: dict[TopicPartition, int]
     ) -> None:
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -118,7 +118,7 @@ class _Reader:
             return
         offset, end = cast(int, message.offset()), self._left[one]
         if error is None and offset < end:
-            records.append(Record(one, offset, message.key(), message.value()))
+            records.append(TopicRecord(one, offset, message.key(), message.value()))
             offset += 1
         reached[one] = min(offset, end)
         if error is not None or offset >= end:

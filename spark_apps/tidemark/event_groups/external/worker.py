@@ -36,7 +36,7 @@ class Rejected(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerPlace:
     """A directory, without links, of modules that may have functions to call.
 
     With a distribution, these are only the modules that it has put there.
@@ -46,7 +46,7 @@ class Place:
     distribution: str
 
     @classmethod
-    def parsed(cls, argument: str) -> Place:
+    def parsed(cls, argument: str) -> WorkerPlace:
         """Return the place in an argument of the script."""
         distribution, _, directory = argument.partition("=")
         return cls(Path(directory), distribution)
@@ -57,7 +57,7 @@ class Place:
         return real.is_relative_to(self.directory) and real.suffix == ".py" and real.is_file()
 
 
-PLACES = [Place.parsed(argument) for argument in sys.argv[1:]]
+PLACES = [WorkerPlace.parsed(argument) for argument in sys.argv[1:]]
 
 
 def main() -> None:
@@ -182,7 +182,7 @@ def _require_own(module: str, file: Path) -> None:
 
 
 @cache
-def _files(place: Place) -> set[Path]:
+def _files(place: WorkerPlace) -> set[Path]:
     """Return the files of the distribution of a place."""
     # Imported here, as it takes longer than all the rest, and most groups load no library.
     from importlib.metadata import distributions

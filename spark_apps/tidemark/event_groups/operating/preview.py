@@ -10,10 +10,10 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import CassandraUnavailable
 from tidemark.event_groups.definition import dag
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Event
 from tidemark.event_groups.definition.row_keys import GroupFootprint
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.driver_engine.before_image import named_in
 from tidemark.event_groups.driver_engine.statements import bound, in_parallel
@@ -30,7 +30,7 @@ _UNKNOWN = "rows unknown until it runs"
 
 def shown(
     control: Control,
-    definitions: Sequence[Definition],
+    definitions: Sequence[GroupDefinition],
     opened: Iterable[StoredGroup],
     *,
     shows_values: bool,
@@ -52,7 +52,7 @@ def shown(
     return lines
 
 
-def _met(definitions: Sequence[Definition], opened: Iterable[StoredGroup]) -> list[str]:
+def _met(definitions: Sequence[GroupDefinition], opened: Iterable[StoredGroup]) -> list[str]:
     """Say with which open groups each group collides.
 
     Those before it in the same submission will be open, too.
@@ -73,11 +73,11 @@ def _met(definitions: Sequence[Definition], opened: Iterable[StoredGroup]) -> li
     return [_says(*one) for one in zip(definitions, names, numbers, strict=True)]
 
 
-def _footprint(definition: Definition) -> GroupFootprint[str]:
+def _footprint(definition: GroupDefinition) -> GroupFootprint[str]:
     return definition.footprint_as(definition.group.group)
 
 
-def _says(definition: Definition, names: Sequence[str], number: int) -> str:
+def _says(definition: GroupDefinition, names: Sequence[str], number: int) -> str:
     alone = ""
     if definition.rows is None:
         alone = "runs alone, since it declares no rows; "
@@ -89,7 +89,7 @@ def _says(definition: Definition, names: Sequence[str], number: int) -> str:
     return f"{alone}collides with {counted(number, 'open group')}: {', '.join(names)}{more}"
 
 
-def _does(control: Control, definition: Definition) -> dict[str, str]:
+def _does(control: Control, definition: GroupDefinition) -> dict[str, str]:
     """Return what each event does, and how many rows a write touches."""
     table = cache(lambda name: Table.read(control, *name.split(".")))
 
@@ -110,7 +110,7 @@ def _touches(
     table = table_of(statement.name)
     if event.each is not None or table is None:
         return _UNKNOWN
-    if statement.kind is Kind.INSERT or _is_one(statement, table):
+    if statement.kind is StatementKind.INSERT or _is_one(statement, table):
         return "1 row"
     wanted = named_in(statement.where, statement)
     if wanted - event.values.keys():

@@ -7,9 +7,9 @@ from itertools import islice
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.serialized import readable
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.many import literal
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.driver_engine import before_image
@@ -21,7 +21,7 @@ _MOST_ROWS = 10
 """The most rows that are shown of one event."""
 
 
-def before_submission(control: Control, definition: Definition) -> list[str]:
+def before_submission(control: Control, definition: GroupDefinition) -> list[str]:
     """Return what each write would change now; nothing is known of what needs other events."""
     lines = []
     for name, statement in definition.statements.items():
@@ -46,7 +46,7 @@ def before_submission(control: Control, definition: Definition) -> list[str]:
 
 def of_events(
     control: Control,
-    definition: Definition,
+    definition: GroupDefinition,
     stored: Mapping[str, StoredEvent],
     images: Mapping[str, Sequence[Image]],
 ) -> list[str]:
@@ -112,7 +112,7 @@ def _key(statement: Statement, table: Table, parameters: Sequence[Parameters], i
 def _changes(
     statement: Statement, table: Table, parameters: Parameters, image: Image, is_kept: bool
 ) -> Iterator[str]:
-    if statement.kind is Kind.DELETE and not statement.columns and not is_kept:
+    if statement.kind is StatementKind.DELETE and not statement.columns and not is_kept:
         yield "the rows are deleted"
         return
     for column in touched(statement, table):
@@ -120,7 +120,7 @@ def _changes(
         if column in statement.assigned:
             after = _text(statement.assigned[column], parameters)
         cell = image.cells.get(column, NOTHING)
-        if cell is NOTHING and statement.kind is Kind.DELETE:
+        if cell is NOTHING and statement.kind is StatementKind.DELETE:
             continue
         before = readable(table.columns[column], cell.value) if is_kept else "?"
         yield f"{column} {before} -> {after}"
@@ -136,5 +136,5 @@ def _text(tokens: Sequence[Token], parameters: Parameters) -> str:
 
 
 def _names_its_rows(statement: Statement, table: Table) -> bool:
-    wanted = table.partition_key if statement.kind is Kind.DELETE else table.key
+    wanted = table.partition_key if statement.kind is StatementKind.DELETE else table.key
     return statement.key.keys() >= {*wanted}

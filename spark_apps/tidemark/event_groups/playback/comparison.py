@@ -33,7 +33,7 @@ Rows = Mapping[Sequence[str], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Difference:
+class TableDifference:
     """A row that differs.
 
     Attributes:
@@ -45,7 +45,7 @@ class Difference:
     says: str
 
 
-class Comparison:
+class KeyspaceComparison:
     """Compares rows; use as a context manager."""
 
     def __init__(self, control: Control, copies: Copies) -> None:
@@ -140,7 +140,7 @@ class Comparison:
             elif mine[key] != others[key]:
                 pairs = zip(names, mine[key], others[key], strict=True)
                 count, says = "rows_different", ", ".join(n for n, one, two in pairs if one != two)
-            first = [Difference(dict(zip(table.key, key, strict=True)), says)] if count else []
+            first = [TableDifference(dict(zip(table.key, key, strict=True)), says)] if count else []
             counts = {"rows_compared": 1, **({count: 1} if count else {})}
             self.add_found(event.source.name, counts, first)
 
@@ -150,7 +150,9 @@ class Comparison:
             for (key,) in found:
                 yield json.loads(key)
 
-    def add_found(self, name: str, counts: Mapping[str, int], first: Sequence[Difference]) -> None:
+    def add_found(
+        self, name: str, counts: Mapping[str, int], first: Sequence[TableDifference]
+    ) -> None:
         """Add what was found of rows of a table.
 
         Args:

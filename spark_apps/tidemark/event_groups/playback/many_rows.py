@@ -23,14 +23,14 @@ from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.failure import EventFailed
-from tidemark.event_groups.playback.comparison import Difference, columns_of
+from tidemark.event_groups.playback.comparison import TableDifference, columns_of
 from tidemark.event_groups.playback.copies import Copies
 from tidemark.event_groups.playback.selection import PlayedEvent, not_stored
 from tidemark.event_groups.spark_engine import functions, rows
 from tidemark.event_groups.spark_engine.event_writes import EventWrite
 from tidemark.event_groups.spark_engine.events import session
 from tidemark.event_groups.spark_engine.failure import failing
-from tidemark.event_groups.spark_engine.store import KeptRows
+from tidemark.event_groups.spark_engine.store import KeptImages
 from tidemark.event_groups.spark_engine.writes import Target
 from tidemark.event_groups.stream.kept_parts import RESULT
 from tidemark.spark import gateway
@@ -46,7 +46,7 @@ _RAW = ("bigint", "boolean", "int", "smallint", "tinyint", "varint")
 """Types whose JSON is no text in quotes."""
 
 
-class ManyRows:
+class ManyRowsPlayback:
     """The events of a stream that write for each of many rows."""
 
     def __init__(self, run: RunContext, stream: str, copies: Copies) -> None:
@@ -97,7 +97,7 @@ class ManyRows:
 
     def differences(
         self, events: Sequence[PlayedEvent], seen: Iterable[Sequence[str]]
-    ) -> tuple[Mapping[str, int], list[Difference]]:
+    ) -> tuple[Mapping[str, int], list[TableDifference]]:
         """Compare the rows of a table that events have written.
 
         Args:
@@ -134,7 +134,7 @@ class ManyRows:
         counts["rows_compared"] = sum(row["count"] for row in counted)
         kinds = {name: table.columns[name] for name in table.key}
         told = [
-            Difference({name: _as_json(row[name], kinds[name]) for name in kinds}, row[_SAYS])
+            TableDifference({name: _as_json(row[name], kinds[name]) for name in kinds}, row[_SAYS])
             for row in first
         ]
         return counts, told
@@ -229,9 +229,9 @@ class ManyRows:
             event.definition, event.event, lambda one: self._copies.source(one, event.place)
         )
 
-    def _kept(self, event: PlayedEvent, spark: SparkSession) -> KeptRows:
+    def _kept(self, event: PlayedEvent, spark: SparkSession) -> KeptImages:
         group = self._stream, event.group
-        return KeptRows(self._run.control, self._run.settings.keyspace, spark, group)
+        return KeptImages(self._run.control, self._run.settings.keyspace, spark, group)
 
 
 def _cell(side: str, place: int) -> Column:

@@ -18,16 +18,16 @@ from tidemark.context import Outcome, RunContext
 from tidemark.event_groups.driver_engine.statements import Parameters, in_parallel, send
 from tidemark.event_groups.execution.run import lock_of
 from tidemark.event_groups.playback import keyspaces, selection
-from tidemark.event_groups.playback.comparison import Comparison
+from tidemark.event_groups.playback.comparison import KeyspaceComparison
 from tidemark.event_groups.playback.copies import Copies
-from tidemark.event_groups.playback.selection import Part, PlayedEvent
+from tidemark.event_groups.playback.selection import PlayedEvent, SelectedPart
 from tidemark.event_groups.stream.history import History
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.locks import Locks
 from tidemark.purge.own_tables import old_rows
 
 if TYPE_CHECKING:
-    from tidemark.event_groups.playback.many_rows import ManyRows
+    from tidemark.event_groups.playback.many_rows import ManyRowsPlayback
 
 _SAID_EVERY = 100
 _LAST_SECONDS = 2
@@ -35,7 +35,7 @@ _LAST_SECONDS = 2
 
 
 def run_playback(
-    run: RunContext, stream: str, asked: Part, into: Sequence[str], *, apply: bool
+    run: RunContext, stream: str, asked: SelectedPart, into: Sequence[str], *, apply: bool
 ) -> Outcome:
     """Send the writes of groups that have ended to other keyspaces, and compare the rows.
 
@@ -62,7 +62,7 @@ def run_playback(
         lock=lambda: Locks.of(run, [lock_of(stream), old_rows.lock_of(run, "event_group")]),
         apply=apply,
     )
-    with Comparison(run.control, playback.copies) as comparison:
+    with KeyspaceComparison(run.control, playback.copies) as comparison:
         playback.compare(comparison)
         return replace(
             outcome,
@@ -74,7 +74,9 @@ def run_playback(
 class _Playback:
     """The playback of a part of a stream, which is gone through group by group."""
 
-    def __init__(self, run: RunContext, stream: str, asked: Part, into: Mapping[str, str]) -> None:
+    def __init__(
+        self, run: RunContext, stream: str, asked: SelectedPart, into: Mapping[str, str]
+    ) -> None:
         self._run, self._into = run, into
         self._stream, self._history = Stream(run, stream), History(run, stream)
         self.part = selection.fixed(self._stream, asked)
@@ -109,7 +111,7 @@ class _Playback:
         lines = [f"{one} is played into {other}" for one, other in self._into.items()]
         return Plan(counts, lines, change if counts["statements_played"] else None)
 
-    def compare(self, comparison: Comparison) -> None:
+    def compare(self, comparison: KeyspaceComparison) -> None:
         """Compare what the groups have written; of many rows each table as a whole."""
         of_tables: dict[str, list[PlayedEvent]] = {}
         for events in self.groups("compared"):
@@ -121,11 +123,11 @@ class _Playback:
             comparison.add_found(name, *self._many.differences(events, comparison.seen(name)))
 
     @cached_property
-    def _many(self) -> ManyRows:
+    def _many(self) -> ManyRowsPlayback:
         # Imported here, so that groups without many rows do not wait for Spark.
-        from tidemark.event_groups.playback.many_rows import ManyRows
+        from tidemark.event_groups.playback.many_rows import ManyRowsPlayback
 
-        return ManyRows(self._run, self._stream.name, self.copies)
+        return ManyRowsPlayback(self._run, self._stream.name, self.copies)
 
     def _play(self, ensure_locked: EnsureLocked) -> None:
         def sent(one: tuple[PlayedEvent, Parameters]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tidemark import clock
 from tidemark.errors import CassandraUnavailable, InvalidInput, WrongData
 from tidemark.event_groups.definition import statement
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Event
 from tidemark.event_groups.definition.statement import Elsewhere, Statement
 from tidemark.event_groups.driver_engine.statements import Parameters
@@ -25,7 +25,7 @@ from tidemark.event_groups.stream.store import Stream
 
 
 @dataclass(frozen=True)
-class Part:
+class SelectedPart:
     """A part of a stream.
 
     Attributes:
@@ -45,7 +45,7 @@ class Part:
         return f"{self.first}-{self.last}"
 
 
-def fixed(stream: Stream, asked: Part) -> Part:
+def fixed(stream: Stream, asked: SelectedPart) -> SelectedPart:
     """Return a part whose ends are told, so that groups that come later change nothing.
 
     Raises:
@@ -64,10 +64,10 @@ def fixed(stream: Stream, asked: Part) -> Part:
             where=f"stream {stream.name}",
             do=f"its last group is {end}",
         )
-    return Part(None, first, last)
+    return SelectedPart(None, first, last)
 
 
-def groups(stream: Stream, history: History, part: Part) -> Iterator[StoredGroup]:
+def groups(stream: Stream, history: History, part: SelectedPart) -> Iterator[StoredGroup]:
     """Yield the groups of a part that `fixed` has returned, in their order.
 
     Raises:
@@ -136,7 +136,7 @@ class PlayedEvent:
     target: Statement
     parameters: Sequence[Parameters]
     write_time: int
-    definition: Definition
+    definition: GroupDefinition
 
     @property
     def event(self) -> Event:

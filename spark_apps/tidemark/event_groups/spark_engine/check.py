@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import many
-from tidemark.event_groups.definition.file import Definition, Fault, Place
+from tidemark.event_groups.definition.file import Fault, GroupDefinition, Place
 from tidemark.event_groups.definition.model import Event, Need
-from tidemark.event_groups.definition.statement import Kind
+from tidemark.event_groups.definition.statement import StatementKind
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.external.jars import JarFunctions
 from tidemark.event_groups.failure import EventFailed
@@ -35,7 +35,7 @@ _NAME = re.compile(r"(?!tidemark_)[a-z][a-z0-9_]*")
 
 def check(
     run: RunContext,
-    definition: Definition,
+    definition: GroupDefinition,
     fault: Fault,
     jar_functions: Callable[[], JarFunctions],
 ) -> None:
@@ -60,12 +60,12 @@ def check(
         spark()
     for place, event in enumerate(definition.group.events):
         if definition.has_many(event):
-            _Check(run, definition, fault, event, ("events", place), spark).check()
+            _ManyRowsCheck(run, definition, fault, event, ("events", place), spark).check()
 
 
 def _session(
     run: RunContext,
-    definition: Definition,
+    definition: GroupDefinition,
     fault: Fault,
     jar_functions: Callable[[], JarFunctions],
 ) -> tuple[SparkSession, IsolatedJars]:
@@ -88,13 +88,13 @@ def _session(
     return spark, jars
 
 
-class _Check:
+class _ManyRowsCheck:
     """The checks of one event."""
 
     def __init__(
         self,
         run: RunContext,
-        definition: Definition,
+        definition: GroupDefinition,
         fault: Fault,
         event: Event,
         at: Place,
@@ -128,7 +128,7 @@ class _Check:
             if table.columns[name] in NO_KEYS:
                 self._refuse(f"the key column {name} is a {table.columns[name]}")
         self._require_plain(table, write.values)
-        if parsed.kind is Kind.DELETE:
+        if parsed.kind is StatementKind.DELETE:
             self._require_plain(table, table.regular)
 
     def _check_need(self, need: Need, kinds: Mapping[str, str], at: Place) -> None:

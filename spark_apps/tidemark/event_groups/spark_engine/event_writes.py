@@ -12,15 +12,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.event_groups.definition import many
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Event
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.driver_engine.statements import Parameters
 from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.spark_engine import rows, writes
 from tidemark.event_groups.spark_engine.shapes import HAS_NULLS
-from tidemark.event_groups.spark_engine.store import KeptRows
+from tidemark.event_groups.spark_engine.store import KeptImages
 from tidemark.event_groups.stream.kept_parts import RESULT
 
 Tables = Callable[[Statement], Table]
@@ -36,7 +36,7 @@ class EventWrite:
         table: reads the table of a statement.
     """
 
-    definition: Definition
+    definition: GroupDefinition
     event: Event
     table: Tables
 
@@ -50,7 +50,9 @@ class EventWrite:
         """Return the event whose rows it writes for."""
         return self.definition.events[str(self.event.each)]
 
-    def rows(self, kept: KeptRows, shared: Parameters, jar_functions: Collection[str]) -> DataFrame:
+    def rows(
+        self, kept: KeptImages, shared: Parameters, jar_functions: Collection[str]
+    ) -> DataFrame:
         """Return what it writes for each row, as `rows.written` does.
 
         Args:
@@ -82,11 +84,13 @@ class EventWrite:
             jar_functions,
         )
         # What is deleted twice is deleted once; other writes may differ, and are refused.
-        return written.dropDuplicates(key) if self.statement.kind is Kind.DELETE else written
+        return (
+            written.dropDuplicates(key) if self.statement.kind is StatementKind.DELETE else written
+        )
 
     def send(self, written: DataFrame, target: writes.Target, at: Column, ttl: int | None) -> None:
         """Write the rows into a table at a write time, with seconds to live if they are told."""
-        if self.statement.kind is Kind.DELETE:
+        if self.statement.kind is StatementKind.DELETE:
             target.remove(written, target.table.regular, at)
             writes.await_gone()
             return

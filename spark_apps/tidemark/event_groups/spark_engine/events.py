@@ -15,9 +15,9 @@ from tidemark.cassandra import cells, row_sizes
 from tidemark.cassandra.schema import identifier
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import many
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Event, Need
-from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.statement import Statement, StatementKind
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.driver_engine.declared_rows import require_declared
@@ -28,7 +28,7 @@ from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.spark_engine import functions, images, rows, writes
 from tidemark.event_groups.spark_engine.event_writes import EventWrite, Tables
 from tidemark.event_groups.spark_engine.failure import failing
-from tidemark.event_groups.spark_engine.store import KeptRows
+from tidemark.event_groups.spark_engine.store import KeptImages
 from tidemark.event_groups.spark_engine.texts import canonical
 from tidemark.event_groups.stream.kept_parts import BEFORE, RESULT
 from tidemark.event_groups.stream.states import StoredEvent
@@ -48,14 +48,14 @@ def session(run: RunContext) -> SparkSession:
     return spark
 
 
-class ManyRows:
+class SparkEngine:
     """The events of one group that read many rows, or write for each of them."""
 
     def __init__(
         self,
         run: RunContext,
         group: tuple[str, str],
-        definition: Definition,
+        definition: GroupDefinition,
         needs: Needs,
         table: Tables,
         ensure_locked: Callable[[], None],
@@ -72,8 +72,8 @@ class ManyRows:
         return session(self._run)
 
     @cached_property
-    def _kept(self) -> KeptRows:
-        return KeptRows(self._run.control, self._run.settings.keyspace, self._spark, self._group)
+    def _kept(self) -> KeptImages:
+        return KeptImages(self._run.control, self._run.settings.keyspace, self._spark, self._group)
 
     @cached_property
     def _jars(self) -> IsolatedJars:
@@ -162,7 +162,7 @@ class ManyRows:
             decided = rule.decided(kept.join(there, on=list(table.key), how="left"))
             decided = kept_once(decided)
             try:
-                is_whole = statement.kind is Kind.DELETE
+                is_whole = statement.kind is StatementKind.DELETE
                 target = self._written_target(statement, table)
                 writes.put_back(decided, target, names, at, is_whole=is_whole)
             finally:
@@ -247,7 +247,7 @@ class ManyRows:
             for row in found.join(written, on=list(table.key), how="left_anti").take(1):
                 key = ", ".join(str(row[name]) for name in table.key)
                 raise EventFailed(f"it writes the row {key} of another text, which is not restored")
-            makes_rows = statement.kind is not Kind.DELETE
+            makes_rows = statement.kind is not StatementKind.DELETE
             kept = images.images(written, found, table.key, names, now_ms, makes_rows=makes_rows)
             count = self._kept.keep(event.name, BEFORE, kept, self._ensure_locked)
             times = [F.max(cells.written_at(name)) for name in names]

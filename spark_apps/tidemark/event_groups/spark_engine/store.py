@@ -19,7 +19,7 @@ _PART_BYTES = 16 << 20
 _PLACE = "stream string, group_id string, event string, kind string, part int"
 
 
-class KeptRows:
+class KeptImages:
     """The rows of one group's events."""
 
     def __init__(

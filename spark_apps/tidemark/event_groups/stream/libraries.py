@@ -8,8 +8,8 @@ from tidemark import clock
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.event_groups.external.jars import JarLibrary, Loaded
-from tidemark.event_groups.external.libraries import Library
+from tidemark.event_groups.external.jars import Loaded, LoadedJar
+from tidemark.event_groups.external.libraries import LoadedLibrary
 
 END = (1 << 63) - 1
 """Behind all groups of a stream."""
@@ -63,13 +63,13 @@ class LoadedLibraries:
 
 
 def _stored(library: Loaded) -> tuple[str | None, str | None, str | None]:
-    if isinstance(library, Library):
+    if isinstance(library, LoadedLibrary):
         return json.dumps(dict(library.wheels)), None, None
     return None, json.dumps(dict(library.jars)), json.dumps(dict(library.functions))
 
 
 def _library(row: Row) -> Loaded:
     if row["jars"] is None:
-        return Library(row["name"], row["version"], json.loads(row["wheels"]))
+        return LoadedLibrary(row["name"], row["version"], json.loads(row["wheels"]))
     hashes, functions = json.loads(row["jars"]), json.loads(row["functions"])
-    return JarLibrary(row["name"], row["version"], hashes, functions)
+    return LoadedJar(row["name"], row["version"], hashes, functions)

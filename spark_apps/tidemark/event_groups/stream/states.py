@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidemark.cassandra.serialized import Serialized
-from tidemark.event_groups.definition.file import Definition
-from tidemark.event_groups.definition.model import Policy
+from tidemark.event_groups.definition.file import GroupDefinition
+from tidemark.event_groups.definition.model import FailurePolicy
 
 
 class GroupState(StrEnum):
@@ -70,7 +70,7 @@ class StoredGroup:
     id: str
     sequence: int
     state: GroupState
-    definition: Definition
+    definition: GroupDefinition
     reason: str
     is_cancelled: bool = False
     change_id: UUID | None = None
@@ -84,7 +84,7 @@ class StoredGroup:
     @property
     def takes_back_all(self) -> bool:
         """Return whether all events are taken back if one fails, and not that one alone."""
-        return self.is_cancelled or self.definition.group.policy is Policy.ALL_FOR_ONE
+        return self.is_cancelled or self.definition.group.policy is FailurePolicy.ALL_FOR_ONE
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.stream.before_images import BeforeImages
 from tidemark.event_groups.stream.deliveries import Deliveries
 from tidemark.event_groups.stream.libraries import LoadedLibraries
@@ -61,7 +61,7 @@ class Stream:
             f" last_write_time FROM {self._groups} WHERE stream = ? AND id = ?"
         )
 
-    def submit(self, definition: Definition) -> tuple[int, bool]:
+    def submit(self, definition: GroupDefinition) -> tuple[int, bool]:
         """Append a group; return its sequence, and whether it is new.
 
         A submission that died is ended by the same submission.
@@ -93,7 +93,7 @@ class Stream:
         sequence = found[0]["sequence"] if found else None
         return sequence is not None and self._at(sequence) == name
 
-    def require_free(self, definition: Definition) -> None:
+    def require_free(self, definition: GroupDefinition) -> None:
         """Check that no other group of that id is there; the same one may be.
 
         Raises:
@@ -105,7 +105,7 @@ class Stream:
             (self.name, name),
         )
         # Not the texts: JSON, YAML and Python may have the same values in another order.
-        if found and Definition.stored(name, found[0]["definition"]) != definition:
+        if found and GroupDefinition.stored(name, found[0]["definition"]) != definition:
             raise InvalidInput(
                 f"another group {name} was submitted before",
                 where=f"stream {self.name}",
@@ -408,7 +408,7 @@ def _place(row: Row) -> Place:
 
 
 def _stored(row: Row) -> StoredGroup:
-    definition = Definition.stored(row["id"], row["definition"])
+    definition = GroupDefinition.stored(row["id"], row["definition"])
     state = GroupState(row["state"])
     return StoredGroup(
         *(row["id"], row["sequence"], state, definition, row["reason"] or ""),

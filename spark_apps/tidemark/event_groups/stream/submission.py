@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tidemark.context import RunContext
-from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.tables import with_comparable_keys
 from tidemark.event_groups.stream.owned_tables import OwnedTables
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import audit
 
 
-def submit(run: RunContext, stream: Stream, definition: Definition) -> tuple[str, bool]:
+def submit(run: RunContext, stream: Stream, definition: GroupDefinition) -> tuple[str, bool]:
     """Append a group to a stream; return a line for people, and whether it is new.
 
     Raises:

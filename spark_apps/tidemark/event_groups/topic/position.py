@@ -9,7 +9,7 @@ from tidemark.replicate.kafka.topics import Offsets, TopicPartition
 
 
 @dataclass(frozen=True)
-class Position:
+class TopicPosition:
     """How far a stream has taken a partition, and what Kafka holds of it.
 
     Attributes:

@@ -13,12 +13,12 @@ from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput, TidemarkError, WrongData, reason_of, together
 from tidemark.event_groups.checks import Checks
-from tidemark.event_groups.definition.file import Definition, parse
-from tidemark.event_groups.external.records import Record, batches
+from tidemark.event_groups.definition.file import GroupDefinition, parse
+from tidemark.event_groups.external.records import TopicRecord, batches
 from tidemark.event_groups.stream.store import Stream
 from tidemark.event_groups.stream.submission import submit
-from tidemark.event_groups.topic.position import Position
-from tidemark.event_groups.topic.store import QUARANTINE, Source
+from tidemark.event_groups.topic.position import TopicPosition
+from tidemark.event_groups.topic.store import QUARANTINE, TopicSource
 from tidemark.ledger.locks import Locks
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
 from tidemark.text import shortened
@@ -59,11 +59,11 @@ def run_submit_topic(run: RunContext, stream: str, topic: str, *, dry_run: bool)
 
 def _positions(
     run: RunContext, stream: str, partitions: Sequence[TopicPartition]
-) -> list[Position]:
+) -> list[TopicPosition]:
     # What was taken first, so that none of it can lie behind the ends.
-    stored = Source(run, stream).offsets(partitions[0].topic)
+    stored = TopicSource(run, stream).offsets(partitions[0].topic)
     held = Topics(run.settings).offsets(partitions)
-    return [Position(one, stored.get(one), held[one]) for one in partitions]
+    return [TopicPosition(one, stored.get(one), held[one]) for one in partitions]
 
 
 class _Taking:
@@ -77,7 +77,7 @@ class _Taking:
         ensure_locked: Callable[[], None] | None,
     ) -> None:
         self._run, self._checks, self._ensure_locked = run, checks, ensure_locked
-        self._stream, self._source = Stream(run, stream), Source(run, stream)
+        self._stream, self._source = Stream(run, stream), TopicSource(run, stream)
         self._counts = {"records": 0, "groups_submitted": 0, "records_refused": 0}
         self._problems: list[TidemarkError] = []
         self._submitted: list[str] = []
@@ -85,7 +85,7 @@ class _Taking:
         self._first_refused: dict[TopicPartition, int] = {}
         self._partitions = 0
 
-    def take(self, positions: Sequence[Position]) -> None:
+    def take(self, positions: Sequence[TopicPosition]) -> None:
         """Take the records of all partitions that can go on."""
         found = [(one, one.problem()) for one in positions]
         self._problems = [problem for _, problem in found if problem]
@@ -113,7 +113,7 @@ class _Taking:
             self._ensure_locked()
             self._source.move(reached)
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: TopicRecord) -> None:
         self._counts["records"] += 1
         try:
             told, is_new = self._submit(_parsed(record, self._checks))
@@ -123,13 +123,13 @@ class _Taking:
         self._submitted.append(told)
         self._counts["groups_submitted"] += is_new
 
-    def _submit(self, definition: Definition) -> tuple[str, bool]:
+    def _submit(self, definition: GroupDefinition) -> tuple[str, bool]:
         if self._ensure_locked is None:
             return f"{definition.group.group}: can be submitted", False
         self._ensure_locked()
         return submit(self._run, self._stream, definition)
 
-    def _refuse(self, record: Record, error: InvalidInput) -> None:
+    def _refuse(self, record: TopicRecord, error: InvalidInput) -> None:
         self._counts["records_refused"] += 1
         self._refused.append(f"{record} is refused: {error}")
         self._first_refused.setdefault(record.partition, record.offset)
@@ -171,7 +171,7 @@ def _all(problems: Sequence[TidemarkError]) -> TidemarkError:
     return together(what, [one.exit_status for one in problems])
 
 
-def _parsed(record: Record, checks: Checks) -> Definition:
+def _parsed(record: TopicRecord, checks: Checks) -> GroupDefinition:
     """Read the group of a record, and check it.
 
     Raises:

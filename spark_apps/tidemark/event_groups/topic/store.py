@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from tidemark import clock
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.event_groups.external.records import Record
+from tidemark.event_groups.external.records import TopicRecord
 from tidemark.replicate.kafka.topics import TopicPartition
 
 SOURCE = "event_group_source"
 QUARANTINE = "quarantined_group"
 
 
-class Source:
+class TopicSource:
     """What a stream has taken of topics."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
@@ -45,7 +45,7 @@ class Source:
             ],
         )
 
-    def quarantine(self, record: Record, cause: str) -> None:
+    def quarantine(self, record: TopicRecord, cause: str) -> None:
         """Upsert the row of a record that was refused, with its evidence."""
         row = {
             "stream": self._stream,

@@ -13,7 +13,7 @@ from tidemark.ledger import applications
 from tidemark.ledger.frontier import rewritten
 from tidemark.ledger.frontier.partition import Partition
 from tidemark.ledger.frontier.spans import buckets_of
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.settings import Settings
@@ -106,7 +106,7 @@ def _compared(control: Control, settings: Settings, partition: Partition) -> Tim
     if application not in pair:
         return TimeBuckets([], size)
     purged, written = (
-        Standing(
+        LedgerState(
             *Partition(control, settings.keyspace, name, subject, partition.size).outside(), size
         )
         for name in pair

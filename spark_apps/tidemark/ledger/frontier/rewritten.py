@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from tidemark.ledger.frontier.spans import Span, buckets_of
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.piece import PieceRow, State
 from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.window import to_millis
@@ -25,13 +25,13 @@ class Again:
     unsure: TimeBuckets
 
 
-def begun(purged: Standing) -> TimeBuckets:
+def begun(purged: LedgerState) -> TimeBuckets:
     """Return the time buckets that purge has begun to delete, finished or not."""
     rows = [row.time_bucket for row in purged.rows if row.state in _BEGUN]
     return buckets_of(purged.spans, purged.bucket_ms) | rows
 
 
-def since(purged: Standing, written: Standing) -> Again:
+def since(purged: LedgerState, written: LedgerState) -> Again:
     """Compare when purge and tag-write ended their pieces, as far as the spans say it. No I/O."""
     again: list[Range] = []
     unsure: list[Range] = []
@@ -65,7 +65,7 @@ def is_again(purged: PieceRow, written: PieceRow | None) -> bool:
     )
 
 
-def _ended(standing: Standing, states: Iterable[State]) -> list[Span]:
+def _ended(standing: LedgerState, states: Iterable[State]) -> list[Span]:
     """Return the spans, with those of single rows that have ended, ascending."""
     rows = [
         Span(

@@ -11,7 +11,7 @@ from tidemark.partitioning.time_buckets import TimeBuckets
 
 
 @dataclass(frozen=True)
-class Standing:
+class LedgerState:
     """The pieces of one application on one subject.
 
     Attributes:

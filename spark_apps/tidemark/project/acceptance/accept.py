@@ -53,7 +53,7 @@ COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
 @dataclass(frozen=True)
-class Policy:
+class MissingEventPolicy:
     """What a run does about events that are missing.
 
     Attributes:
@@ -116,7 +116,7 @@ class Acceptance:
 
     store: OffsetStore
     source: EventSource
-    policy: Policy
+    policy: MissingEventPolicy
 
     @property
     def _run(self) -> RunContext:

@@ -14,7 +14,7 @@ from tidemark.project.decoding import avro
 from tidemark.project.decoding.jackson import GZIP_MAGIC, LZ4_MAGIC
 from tidemark.project.decoding.json_text import Translation, Translator
 from tidemark.project.decoding.prepare import Decoders
-from tidemark.project.definition.decoder import DecoderRule, Kind
+from tidemark.project.definition.decoder import DecoderKind, DecoderRule
 from tidemark.project.envelope import UNREADABLE_COLUMN
 from tidemark.spark import json_values, time_formats
 from tidemark.spark.bounded_json import UNBOUNDED, is_unbounded
@@ -29,13 +29,13 @@ _OF_JSON = "_of_json"
 _NO_RULE = -1
 MOST_TOGETHER = 64 * 2**20
 """Characters of JSON that a Python worker holds at a time, and those of one payload more."""
-_IN_TEXT = (Kind.JSON, Kind.JACKSON_JSON)
+_IN_TEXT = (DecoderKind.JSON, DecoderKind.JACKSON_JSON)
 _MISMATCH = {
-    Kind.JSON: "not a JSON object whose fields have the declared types",
-    Kind.JACKSON_JSON: "not a JSON object whose fields have the declared types",
-    Kind.JACKSON_CBOR: "not a CBOR map whose fields have the declared types",
-    Kind.PROTOBUF: "not a message whose fields have the declared types",
-    Kind.PYTHON: "not a dict whose fields have the declared types",
+    DecoderKind.JSON: "not a JSON object whose fields have the declared types",
+    DecoderKind.JACKSON_JSON: "not a JSON object whose fields have the declared types",
+    DecoderKind.JACKSON_CBOR: "not a CBOR map whose fields have the declared types",
+    DecoderKind.PROTOBUF: "not a message whose fields have the declared types",
+    DecoderKind.PYTHON: "not a dict whose fields have the declared types",
 }
 """The kinds that come to Spark as JSON text, and what is wrong with a text that it refuses."""
 
@@ -81,16 +81,16 @@ class _Decoding:
         text = F.when(self._is(*_MISMATCH) & ~F.col(_UNBOUNDED), self._text())
         frame = json_values.with_values(frame, _OF_JSON, text, self._fields, UNREADABLE_COLUMN)
         frame = _with_times(frame.withColumn(PARSED, self._parsed()), self._declared)
-        return frame.withColumns({CAUSE: self._cause(), SKIPPED: self._is(Kind.SKIP)})
+        return frame.withColumns({CAUSE: self._cause(), SKIPPED: self._is(DecoderKind.SKIP)})
 
-    def _is(self, *kinds: Kind) -> Column:
+    def _is(self, *kinds: DecoderKind) -> Column:
         rules = self._decoders.rules
         return _takes(*(index for index, rule in enumerate(rules) if rule.kind in kinds))
 
     def _for_python(self) -> Column:
         """Return the payloads that the JVM cannot read; the other payloads are null."""
-        is_foreign = self._is(Kind.JACKSON_CBOR, Kind.PROTOBUF, Kind.PYTHON)
-        is_packed = self._is(Kind.JACKSON_JSON) & _is_compressed()
+        is_foreign = self._is(DecoderKind.JACKSON_CBOR, DecoderKind.PROTOBUF, DecoderKind.PYTHON)
+        is_packed = self._is(DecoderKind.JACKSON_JSON) & _is_compressed()
         return F.when(is_foreign | is_packed, F.col("event"))
 
     def _text(self) -> Column:
@@ -108,7 +108,7 @@ class _Decoding:
             is_read = _takes(index) & avro.is_read(record)
             parsed = parsed.when(is_read, self._struct(values))
         for index, name in self._decoders.whole.items():
-            is_text = self._decoders.rules[index].kind is Kind.STRING
+            is_text = self._decoders.rules[index].kind is DecoderKind.STRING
             value = F.decode("event", "UTF-8") if is_text else F.col("event")
             parsed = parsed.when(_takes(index), self._struct({name: value}))
         return parsed
@@ -125,16 +125,16 @@ class _Decoding:
         """Return why a payload cannot be read, or null; fail the job if a `fail` rule takes it."""
         stop = F.raise_error(F.concat(F.lit("the decoder is fail for "), _whose(), _which()))
         cause = (
-            F.when(self._is(Kind.SKIP), F.lit(None).cast("string"))
-            .when(self._is(Kind.FAIL), stop.cast("string"))
+            F.when(self._is(DecoderKind.SKIP), F.lit(None).cast("string"))
+            .when(self._is(DecoderKind.FAIL), stop.cast("string"))
             .when(F.col(_RULE) == _NO_RULE, F.concat(F.lit("no decoder for "), _which()))
             .when(F.col("event").isNull(), F.lit("no payload"))
         )
-        is_text = self._is(Kind.JSON, Kind.STRING)
+        is_text = self._is(DecoderKind.JSON, DecoderKind.STRING)
         if self._decoders.translators:
             failed = F.col(f"{_TRANSLATED}.cause")
             cause = cause.when(failed.isNotNull(), failed)
-            is_text = is_text | (self._is(Kind.JACKSON_JSON) & ~_is_compressed())
+            is_text = is_text | (self._is(DecoderKind.JACKSON_JSON) & ~_is_compressed())
         cause = cause.when(is_text & _is_not_utf8(), F.lit("not UTF-8"))
         cause = cause.when(F.col(_UNBOUNDED), F.lit(UNBOUNDED))
         cause = cause.when(
@@ -240,7 +240,7 @@ def _json_cause(text: Column, fields: T.StructType) -> Column:
         .when(_is_not_utf8(), F.lit("not UTF-8"))
         .when(F.col(_UNBOUNDED), F.lit(UNBOUNDED))
         .when(_is_unreadable() & ~_is_json(text), F.lit("not JSON"))
-        .when(_is_unreadable(), _mismatch(_MISMATCH[Kind.JSON], text, fields))
+        .when(_is_unreadable(), _mismatch(_MISMATCH[DecoderKind.JSON], text, fields))
     )
 
 

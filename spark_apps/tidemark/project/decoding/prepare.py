@@ -15,16 +15,16 @@ from tidemark.project.decoding.avro import Avro, BadSchema
 from tidemark.project.decoding.json_text import Translator
 from tidemark.project.decoding.protobuf import BadDescriptor, Protobuf, message_class
 from tidemark.project.decoding.python_function import PythonFunction
-from tidemark.project.definition.decoder import DecoderRule, Kind
+from tidemark.project.definition.decoder import DecoderKind, DecoderRule
 from tidemark.project.definition.on_error import SKIP, OnError
 from tidemark.project.definition.user_modules import sources_in
 from tidemark.spark import gateway
 from tidemark.spark.python_workers import prepare_python_workers
 
-_OPEN = (Kind.JSON, Kind.JACKSON_JSON, Kind.JACKSON_CBOR, Kind.PYTHON)
+_OPEN = (DecoderKind.JSON, DecoderKind.JACKSON_JSON, DecoderKind.JACKSON_CBOR, DecoderKind.PYTHON)
 """The kinds whose payloads may have any field."""
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_WHOLE = {Kind.STRING: T.StringType(), Kind.BYTES: T.BinaryType()}
+_WHOLE = {DecoderKind.STRING: T.StringType(), DecoderKind.BYTES: T.BinaryType()}
 _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 
@@ -66,17 +66,17 @@ def prepare(
         if rule.kind in _WHOLE:
             whole_fields[index] = _whole_field(rule, event)
             given_fields.add(whole_fields[index])
-        elif rule.kind is Kind.AVRO:
+        elif rule.kind is DecoderKind.AVRO:
             schemas[index] = _avro(spark, rule, event)
             given_fields.update(schemas[index].fields.names)
-        elif rule.kind is Kind.PROTOBUF:
+        elif rule.kind is DecoderKind.PROTOBUF:
             translators[index], names = _protobuf(spark, rule, event)
             given_fields.update(names)
-        elif rule.kind is Kind.PYTHON:
+        elif rule.kind is DecoderKind.PYTHON:
             translators[index] = _python(rule, event, on_error)
-        elif rule.kind is Kind.JACKSON_JSON:
+        elif rule.kind is DecoderKind.JACKSON_JSON:
             translators[index] = jackson.jackson_json
-        elif rule.kind is Kind.JACKSON_CBOR:
+        elif rule.kind is DecoderKind.JACKSON_CBOR:
             translators[index] = jackson.jackson_cbor
     _require_all_given(rules, event, given_fields)
     if translators:

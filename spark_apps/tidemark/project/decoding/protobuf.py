@@ -71,7 +71,7 @@ class Protobuf:
                 message = kind.FromString(payload)
             except DecodeError as error:
                 raise UnreadablePayload(f"not Protobuf: {error}") from None
-            read = _Reader()
+            read = _FieldReader()
             values = {field.name: read.value(message, field) for field in fields}
             return to_json(values, is_tree=True)
 
@@ -124,7 +124,7 @@ def _spark_type(field: FieldDescriptor) -> T.DataType | None:
     return T.ArrayType(spark_type) if spark_type is not None and field.is_repeated else spark_type
 
 
-class _Reader:
+class _FieldReader:
     """Reads the values of one message, and stops where they stand for too much.
 
     Two bytes of a payload may be a message, which has all of its fields in JSON.

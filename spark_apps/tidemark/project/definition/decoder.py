@@ -15,7 +15,7 @@ MODULES_DIR = REPOSITORY / "include" / "projections"
 """Where the modules of `python` rules are that do not lie beside their definition."""
 
 
-class Kind(StrEnum):
+class DecoderKind(StrEnum):
     """What a rule does with the payloads that it takes."""
 
     JSON = "json"
@@ -46,7 +46,7 @@ class DecoderRule:
 
     serializer_id: int | None
     manifest: str | None
-    kind: Kind
+    kind: DecoderKind
     arguments: tuple[str, ...]
     file: Path
     line: int
@@ -55,9 +55,9 @@ class DecoderRule:
     @property
     def path(self) -> Path | None:
         """The file that it reads by: a schema, or the Python module; None if it needs none."""
-        if self.kind in (Kind.AVRO, Kind.PROTOBUF):
+        if self.kind in (DecoderKind.AVRO, DecoderKind.PROTOBUF):
             return self.file.parent / self.arguments[0]
-        if self.kind is not Kind.PYTHON:
+        if self.kind is not DecoderKind.PYTHON:
             return None
         module = self.function[0].replace(".", "/")
         candidates = [
@@ -93,4 +93,4 @@ class DecoderRule:
 def is_plain_json(rules: Sequence[DecoderRule]) -> bool:
     """Tell whether every event, whatever its serializer, is read as JSON."""
     first = rules[0]
-    return first.kind is Kind.JSON and first.serializer_id is None and first.manifest is None
+    return first.kind is DecoderKind.JSON and first.serializer_id is None and first.manifest is None

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from tidemark.errors import DefinitionError
 from tidemark.project.definition import query
-from tidemark.project.definition.decoder import MODULES_DIR, DecoderRule, Kind
+from tidemark.project.definition.decoder import MODULES_DIR, DecoderKind, DecoderRule
 from tidemark.project.definition.fitting import require_fitting, target_of
-from tidemark.project.definition.header import AnyRule, ProjectionHeader, Retry, SourceForm
+from tidemark.project.definition.header import AnyRule, EventSourceForm, ProjectionHeader, Retry
 from tidemark.project.definition.model import Definition, Key, Mode, Promote, Release
 from tidemark.project.definition.on_error import MostSkipped, OnError
 from tidemark.project.definition.source import (
@@ -92,7 +92,7 @@ def read(file: Path) -> Definition:
     )
 
 
-def _source(form: str | SourceForm) -> Source:
+def _source(form: str | EventSourceForm) -> Source:
     if isinstance(form, str):
         return Messages()
     if form.entity_types:
@@ -155,7 +155,7 @@ def _hash(
     for rule in decoders:
         if rule.path is not None:
             whole.update(rule.path.read_bytes())
-        if rule.kind is Kind.PYTHON:
+        if rule.kind is DecoderKind.PYTHON:
             used.append((sources_in(rule.modules_dir), rule.function[0]))
     for sources, module in used:
         for name in sources.used_by(module):
@@ -189,12 +189,12 @@ def _rules(header: Header, forms: Sequence[AnyRule]) -> tuple[DecoderRule, ...]:
 def _rule(header: Header, number: int, form: AnyRule) -> DecoderRule:
     place = header.node("decoders", number).place
     if isinstance(form, str):
-        return DecoderRule(None, None, Kind(form), (), header.file, *place)
+        return DecoderRule(None, None, DecoderKind(form), (), header.file, *place)
     arguments = form.model_dump(exclude={"serializer_id", "manifest", "kind"}, exclude_none=True)
     return DecoderRule(
         form.serializer_id,
         form.manifest,
-        Kind(form.kind),
+        DecoderKind(form.kind),
         tuple(arguments.values()),
         header.file,
         *place,
@@ -202,7 +202,7 @@ def _rule(header: Header, number: int, form: AnyRule) -> DecoderRule:
 
 
 def _missing(rule: DecoderRule, path: Path) -> DefinitionError:
-    if rule.kind is Kind.PYTHON:
+    if rule.kind is DecoderKind.PYTHON:
         remedy = f"put the module beside the definition or into {MODULES_DIR}"
         return rule.error(f"there is no module {rule.function[0]}", remedy)
     return rule.error(f"there is no file {path}", "name it relative to the definition's own file")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
-from tidemark.project.definition.decoder import DecoderRule, Kind
+from tidemark.project.definition.decoder import DecoderKind, DecoderRule
 from tidemark.project.definition.header import ProjectionHeader, Retry
 from tidemark.project.definition.model import Mode, Release, Start
 from tidemark.project.definition.source import (
@@ -35,7 +35,7 @@ def require_fitting(
     """
     mode, resets = form.mode, form.accept_sequence_number_reset_after != "off"
     is_fold, starts_late = mode is Mode.FOLD, form.start is Start.SNAPSHOT
-    runs_python = is_fold or any(rule.kind is Kind.PYTHON for rule in decoders)
+    runs_python = is_fold or any(rule.kind is DecoderKind.PYTHON for rule in decoders)
     policy = form.on_error
     skips = (policy.strategy if isinstance(policy, Retry) else policy) in _SKIPPING
     problems: Sequence[tuple[bool, str, str, str]] = [

@@ -14,7 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
 from tidemark.project.definition.model import MAX_VERSION, IfDeleted, Mode, Promote, Release, Start
-from tidemark.user_files.form import BY_SHAPE, DIFFERENT, Form, OneKey, Text, Texts, refusal
+from tidemark.user_files.form import BY_SHAPE, DIFFERENT, HeaderModel, OneKey, Text, Texts, refusal
 from tidemark.user_sql.row_check import AnyCheck
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -41,7 +41,7 @@ MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?Z)?$"
 """A day, or a time in UTC."""
 
 
-class SourceForm(OneKey):
+class EventSourceForm(OneKey):
     """Some of the events."""
 
     entity_types: Annotated[tuple[EntityType, ...], *DIFFERENT] = Field(
@@ -59,7 +59,7 @@ class SourceForm(OneKey):
     )
 
 
-class RuleForm(Form):
+class RuleForm(HeaderModel):
     """A rule of a decoder: which payloads it takes."""
 
     serializer_id: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | SkipJsonSchema[None] = Field(
@@ -123,7 +123,7 @@ AnyRule = Annotated[
 ]
 
 
-class Retry(Form):
+class Retry(HeaderModel):
     """Call the function again before the event is given up."""
 
     strategy: Literal["retry-and-skip", "retry-and-fail"] = Field(examples=["retry-and-skip"])
@@ -133,7 +133,7 @@ class Retry(Form):
     )
 
 
-class ProjectionHeader(Form):
+class ProjectionHeader(HeaderModel):
     """The header of a projection."""
 
     model_config = ConfigDict(
@@ -148,7 +148,7 @@ class ProjectionHeader(Form):
         description="raised when the result changes its meaning", examples=[1]
     )
     source: Annotated[
-        Annotated[Literal["messages"], Tag("text")] | Annotated[SourceForm, Tag("mapping")],
+        Annotated[Literal["messages"], Tag("text")] | Annotated[EventSourceForm, Tag("mapping")],
         BY_SHAPE,
     ] = Field(description="which events are read", examples=[{"tags": ["EWR", "JFK"]}, "messages"])
     mode: Mode = Field(description="how the result goes into its target", examples=["bucket"])

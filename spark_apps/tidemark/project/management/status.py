@@ -15,7 +15,7 @@ from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
 from tidemark.ledger.frontier.spans import Span
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.partitioning.time_buckets import TimeBuckets
@@ -38,7 +38,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProjectionProgress:
     """One projection against the time buckets that may be processed.
 
     Attributes:
@@ -64,7 +64,7 @@ def progress(
     validated: Set[int],
     bucket_ms: int,
     spans: Sequence[Span] = (),
-) -> Progress:
+) -> ProjectionProgress:
     """Compare the ledger of a projection with what it could have done. No I/O.
 
     Args:
@@ -74,7 +74,7 @@ def progress(
         bucket_ms: the bucket size in milliseconds.
         spans: what is done besides.
     """
-    done = Standing(spans, entries, bucket_ms).done_by(fingerprint)
+    done = LedgerState(spans, entries, bucket_ms).done_by(fingerprint)
     states = Counter(
         "changed" if entry.state is State.DONE and not entry.is_done(fingerprint) else entry.state
         for entry in entries
@@ -89,7 +89,7 @@ def progress(
     held_entries = [entry for entry in failed if entry.has_gap]
     last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
     gap = min(held_entries, key=lambda entry: entry.time_bucket, default=None)
-    return Progress(
+    return ProjectionProgress(
         states,
         open_buckets,
         timedelta(milliseconds=end - open_buckets[0] if open_buckets else 0),
@@ -223,7 +223,7 @@ def _release_lines(run: RunContext, definition: Definition) -> list[str]:
     return [f"  {reason}"] if reason else []
 
 
-def _begin_lines(definition: Definition, standing: Standing) -> list[str]:
+def _begin_lines(definition: Definition, standing: LedgerState) -> list[str]:
     stated = f", from {iso(definition.begin)}" if definition.begin else ""
     if history.has_begun(standing):
         begun = from_millis(standing.known.ranges[0][0])
@@ -231,7 +231,7 @@ def _begin_lines(definition: Definition, standing: Standing) -> list[str]:
     return [f"  not begun{stated or ': it begins with the first time bucket that there is'}"]
 
 
-def _lines(now: Progress, behind: Estimate) -> list[str]:
+def _lines(now: ProjectionProgress, behind: Estimate) -> list[str]:
     lines = []
     if now.open_buckets:
         first = from_millis(now.open_buckets[0])
@@ -296,7 +296,7 @@ def _time(slice_lag: Lag) -> str:
     return f"{slice_lag.time}, and slices not begun" if slice_lag.time else "unknown, not begun"
 
 
-def _details(definition: Definition, now: Progress, behind: Estimate) -> dict[str, Any]:
+def _details(definition: Definition, now: ProjectionProgress, behind: Estimate) -> dict[str, Any]:
     gap, error = now.oldest_gap, now.last_error
     return {
         "name": definition.name,
@@ -326,6 +326,6 @@ def _range_details(slice_range: SliceRange, range_lag: Lag) -> dict[str, Any]:
     }
 
 
-def _summary(now: Progress) -> str:
+def _summary(now: ProjectionProgress) -> str:
     parts = [f"{number:,} {state}" for state, number in sorted(now.states.items())]
     return ", ".join([*parts, f"{len(now.open_buckets):,} open"])

@@ -21,7 +21,7 @@ _TOGETHER = 100
 
 
 @dataclass(frozen=True)
-class Made:
+class BucketOrigin:
     """What a time bucket's result was made from.
 
     Attributes:
@@ -35,7 +35,7 @@ class Made:
     version: str
 
 
-def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, Made]:
+def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, BucketOrigin]:
     """Read what the results of time buckets were made from, for the same source and target."""
     if not time_buckets:
         return {}
@@ -47,13 +47,13 @@ def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, Made]:
     )
     wanted = set(time_buckets)
     return {
-        row["time_bucket"]: Made(row["events"], row["unsure"], row["definition_version"])
+        row["time_bucket"]: BucketOrigin(row["events"], row["unsure"], row["definition_version"])
         for row in rows
         if row["time_bucket"] in wanted and row["made_of"] == _made_of(store.definition)
     }
 
 
-def note(store: OffsetStore, made: Mapping[int, Made]) -> None:
+def note(store: OffsetStore, made: Mapping[int, BucketOrigin]) -> None:
     """Write what results are made from, before a result is written and again with its offsets."""
     if not made:
         return

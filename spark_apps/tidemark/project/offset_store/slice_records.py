@@ -18,7 +18,7 @@ _TABLE = "projection_slices"
 
 
 @dataclass(frozen=True)
-class Part:
+class SlicePart:
     """A range of slices of one time bucket, and how work on it ended.
 
     It counts as long as the piece has this attempt and the definition this version.
@@ -34,7 +34,7 @@ class Part:
     finished_at: datetime
 
 
-def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
+def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[SlicePart]:
     """Read every part of some of a projection's pieces, outdated parts included."""
     rows_by_bucket = store.control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
@@ -43,7 +43,7 @@ def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
         [(store.subject, store.bucket_size, time_bucket) for time_bucket in time_buckets],
     )
     return [
-        Part(
+        SlicePart(
             row["time_bucket"],
             SliceRange(row["first_slice"], row["last_slice"]),
             row["attempt"],
@@ -60,7 +60,7 @@ def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
 
 def record(
     store: OffsetStore,
-    parts: Sequence[Part],
+    parts: Sequence[SlicePart],
     *,
     owner: str,
     run_id: str,
@@ -91,7 +91,7 @@ def record(
     )
 
 
-def forget(store: OffsetStore, parts: Iterable[Part]) -> None:
+def forget(store: OffsetStore, parts: Iterable[SlicePart]) -> None:
     """Delete parts: their slices are to be done again."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?"
@@ -110,10 +110,10 @@ def forget_buckets(store: OffsetStore, time_buckets: Collection[int]) -> None:
 
 
 def counting(
-    parts: Iterable[Part], entries: Mapping[int, PieceRow], version: str
-) -> dict[int, list[Part]]:
+    parts: Iterable[SlicePart], entries: Mapping[int, PieceRow], version: str
+) -> dict[int, list[SlicePart]]:
     """Return the parts that count, by time bucket. `entries` are the ledger's, by time bucket."""
-    by_bucket: dict[int, list[Part]] = {}
+    by_bucket: dict[int, list[SlicePart]] = {}
     for part in parts:
         entry = entries.get(part.time_bucket)
         if entry is None or not is_open(entry, version):
@@ -128,7 +128,7 @@ def is_open(entry: PieceRow, version: str) -> bool:
     return entry.state is not State.DONE and entry.definition_version == version
 
 
-def done(parts: Mapping[int, Sequence[Part]]) -> dict[int, list[SliceRange]]:
+def done(parts: Mapping[int, Sequence[SlicePart]]) -> dict[int, list[SliceRange]]:
     """Return the ranges that are done, by time bucket."""
     return {
         bucket: [part.slices for part in of_bucket if part.state is State.DONE]
@@ -136,7 +136,7 @@ def done(parts: Mapping[int, Sequence[Part]]) -> dict[int, list[SliceRange]]:
     }
 
 
-def standing(piece: Piece, parts: Sequence[Part]) -> PieceRollup:
+def standing(piece: Piece, parts: Sequence[SlicePart]) -> PieceRollup:
     """Derive the state of a piece from its parts: done once all slices are.
 
     Otherwise the piece has the state of the part that failed or was held last, or is planned.
@@ -161,5 +161,5 @@ def standing(piece: Piece, parts: Sequence[Part]) -> PieceRollup:
 
 
 def now() -> datetime:
-    """Return the present time for `Part.finished_at`."""
+    """Return the present time for `SlicePart.finished_at`."""
     return clock.now().replace(tzinfo=None)

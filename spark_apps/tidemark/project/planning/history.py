@@ -10,7 +10,7 @@ from __future__ import annotations
 from tidemark.context import RunContext
 from tidemark.journals.kafka.first_event import first_event_ms
 from tidemark.ledger import applications
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.pieces import Pieces, Reason, State
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
@@ -42,7 +42,7 @@ def begin_of(definition: Definition, size: BucketSize) -> int:
     return begin
 
 
-def has_begun(standing: Standing) -> bool:
+def has_begun(standing: LedgerState) -> bool:
     """Return whether a run has started a piece; pieces that only wait for validate do not count."""
     return bool(standing.spans) or any(
         # A restated piece was done, and has no counts if the ledger was purged of it.
@@ -54,7 +54,7 @@ def has_begun(standing: Standing) -> bool:
 
 
 def find(
-    run: RunContext, definition: Definition, standing: Standing, first_in_window: int
+    run: RunContext, definition: Definition, standing: LedgerState, first_in_window: int
 ) -> list[int]:
     """Return the history of a projection that has not begun, ascending; epoch ms.
 

@@ -11,7 +11,7 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import WrongData
 from tidemark.ledger.applications import PROJECT
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition
@@ -241,5 +241,5 @@ def building(definition: Definition, done: Collection[int], left: Collection[int
     )
 
 
-def _pieces(control: Control, settings: Settings, subject: str) -> Standing:
+def _pieces(control: Control, settings: Settings, subject: str) -> LedgerState:
     return Pieces.of(control, settings, PROJECT, subject).standing()

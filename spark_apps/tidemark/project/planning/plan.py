@@ -12,7 +12,7 @@ from tidemark.cassandra.schema import default_time_to_live
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.purged import emptied_buckets, removed
 from tidemark.partitioning import keys, slice_ranges
@@ -184,7 +184,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
 
 
 def _changed(
-    run: RunContext, definition: Definition, standing: Standing, begin: int, end: int
+    run: RunContext, definition: Definition, standing: LedgerState, begin: int, end: int
 ) -> TimeBuckets:
     """Find the time buckets of a changed definition that have to be made again.
 
@@ -300,7 +300,7 @@ def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
     return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
-def _require_new_version(definition: Definition, standing: Standing) -> None:
+def _require_new_version(definition: Definition, standing: LedgerState) -> None:
     """Require a new version of a changed definition: it decides between two rows of an event."""
     used = standing.versions | {
         entry.definition_version

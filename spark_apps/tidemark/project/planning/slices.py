@@ -13,7 +13,7 @@ from tidemark.partitioning.slice_ranges import ALL, Slicing
 from tidemark.project.definition.model import Definition
 from tidemark.project.offset_store import slice_records
 from tidemark.project.offset_store.offsets import OffsetStore
-from tidemark.project.offset_store.slice_records import Part
+from tidemark.project.offset_store.slice_records import SlicePart
 from tidemark.project.planning.plan import ProjectionPlan, ledger
 
 
@@ -62,7 +62,7 @@ def restricted(
 
 def known(
     run: RunContext, definition: Definition
-) -> tuple[dict[int, PieceRow], dict[int, list[Part]]]:
+) -> tuple[dict[int, PieceRow], dict[int, list[SlicePart]]]:
     """Read the pieces that are not done, and the parts that count, by time bucket."""
     standing = ledger(run, definition).standing()
     entries = {entry.time_bucket: entry for entry in standing.open_rows}

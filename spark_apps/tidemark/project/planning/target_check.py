@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from tidemark.context import RunContext
 from tidemark.errors import Remedy, SchemaMismatch
 from tidemark.ledger import applications
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.project.definition.model import Definition
 from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
 
 def require(
-    run: RunContext, definition: Definition, standing: Standing, *, force: bool = False
+    run: RunContext, definition: Definition, standing: LedgerState, *, force: bool = False
 ) -> None:
     """Refuse a table that is absent or has another key, although time buckets of it are done.
 

@@ -16,7 +16,7 @@ from tidemark.window import from_millis
 
 
 @dataclass(frozen=True)
-class Choice:
+class EventSelection:
     """The quarantined events that a command is for.
 
     Attributes:

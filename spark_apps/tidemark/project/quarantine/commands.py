@@ -13,7 +13,7 @@ import typer
 from tidemark.application import cli
 from tidemark.application.cli import Command, Job
 from tidemark.project.management.commands import Name, Names
-from tidemark.project.quarantine.choice import Choice
+from tidemark.project.quarantine.choice import EventSelection
 from tidemark.project.quarantine.discard import discard as discard_events
 from tidemark.project.quarantine.listing import list_events
 from tidemark.project.quarantine.retry import retry as retry_events
@@ -55,7 +55,7 @@ def retry(
     ids are computed again. What can be processed then leaves quarantine. Refused while a run works
     on the projection.
     """
-    choice = Choice(persistence_id, sequence_nr)
+    choice = EventSelection(persistence_id, sequence_nr)
     return Job(lambda run: retry_events(run, projection, choice, apply=apply), dry_run=not apply)
 
 
@@ -73,7 +73,7 @@ def discard(
 
     They stay consumed and in no result. Refused while a run works on the projection.
     """
-    choice = Choice(persistence_id, sequence_nr)
+    choice = EventSelection(persistence_id, sequence_nr)
     return Job(
         lambda run: discard_events(run, projection, choice, reason, apply=apply),
         dry_run=not apply,

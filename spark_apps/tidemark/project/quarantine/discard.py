@@ -12,13 +12,15 @@ from tidemark.project.definition.model import Definition
 from tidemark.project.management.selection import select_one
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.lock import lock_of
-from tidemark.project.quarantine.choice import Choice, line
+from tidemark.project.quarantine.choice import EventSelection, line
 from tidemark.text import counted
 
 _EXAMPLES = 5
 
 
-def discard(run: RunContext, name: str, choice: Choice, reason: str, *, apply: bool) -> Outcome:
+def discard(
+    run: RunContext, name: str, choice: EventSelection, reason: str, *, apply: bool
+) -> Outcome:
     """Delete the rows of quarantined events; the events stay consumed, and in no result.
 
     Args:
@@ -45,7 +47,7 @@ def discard(run: RunContext, name: str, choice: Choice, reason: str, *, apply: b
 
 
 def _plan(
-    run: RunContext, definition: Definition, choice: Choice, place: Place, reason: str
+    run: RunContext, definition: Definition, choice: EventSelection, place: Place, reason: str
 ) -> Plan:
     number = 0
     examples: list[str] = []

@@ -11,7 +11,7 @@ from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import all_of
 from tidemark.ledger import quarantine
 from tidemark.project.management.selection import select_usable
-from tidemark.project.quarantine.choice import Choice, line, time_bucket, version
+from tidemark.project.quarantine.choice import EventSelection, line, time_bucket, version
 from tidemark.window import from_millis, iso
 
 
@@ -27,7 +27,7 @@ def list_events(
     lines: list[str] = []
     events: list[dict[str, object]] = []
     for definition in selected.definitions:
-        place = Choice(persistence_id).place(run, definition)
+        place = EventSelection(persistence_id).place(run, definition)
         rows = list(islice(quarantine.stream(run.control, run.settings, place), limit + 1))
         lines += [f"{definition.name}: {line(run, row)}" for row in rows[:limit]]
         if len(rows) > limit:

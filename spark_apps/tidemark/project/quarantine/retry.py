@@ -20,7 +20,7 @@ from tidemark.project.management.selection import select_one
 from tidemark.project.offset_store import management_state, slice_records
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.plan import ledger, require_rows
-from tidemark.project.quarantine.choice import Choice, time_bucket
+from tidemark.project.quarantine.choice import EventSelection, time_bucket
 from tidemark.project.transformation.transform import SNAPSHOT
 from tidemark.project.writing import fold
 from tidemark.text import counted
@@ -28,7 +28,7 @@ from tidemark.text import counted
 _TOGETHER = 500
 
 
-def retry(run: RunContext, name: str, choice: Choice, *, apply: bool) -> Outcome:
+def retry(run: RunContext, name: str, choice: EventSelection, *, apply: bool) -> Outcome:
     """Plan the time buckets of quarantined events again, for the next run.
 
     Left out are events that were skipped by hand, snapshots that no run reads again, and events
@@ -73,7 +73,7 @@ class _Found:
         return self.by_hand + self.snapshots + self.deleted
 
 
-def _plan(run: RunContext, definition: Definition, choice: Choice, place: Place) -> Plan:
+def _plan(run: RunContext, definition: Definition, choice: EventSelection, place: Place) -> Plan:
     found, store = _Found(), OffsetStore.of(run, definition)
     pieces_ledger = ledger(run, definition)
     known = pieces_ledger.standing().known

@@ -27,7 +27,7 @@ from tidemark.project.writing.target import require_target
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeRollup:
     """What a run did of a rollup.
 
     Attributes:
@@ -56,7 +56,7 @@ def result(run: RunContext, checked: AnalyzedDefinition, table: str) -> DataFram
     return analyze.apply(checked, _rows(run, table))
 
 
-def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> Made | None:
+def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> MadeRollup | None:
     """Bring a rollup up to date; None if it is, or if its source has processed nothing.
 
     Args:
@@ -90,7 +90,7 @@ def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> Made | None
         stored = modes.write(request, result(run, checked, source.table), lambda: None)
         locks.check()
         rolled_up.note(store, source)
-    return Made(source.table, stored)
+    return MadeRollup(source.table, stored)
 
 
 def _rows(run: RunContext, table: str) -> DataFrame:

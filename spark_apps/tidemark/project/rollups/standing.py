@@ -17,7 +17,7 @@ from tidemark.window import from_millis
 
 
 @dataclass(frozen=True)
-class Standing:
+class RollupState:
     """What a rollup was made from, and what a run would make it from. No I/O.
 
     Attributes:
@@ -53,9 +53,9 @@ class Standing:
         return f"{made}, {self.reason or 'up to date'}"
 
 
-def read(run: RunContext, rollup: Rollup) -> Standing:
+def read(run: RunContext, rollup: Rollup) -> RollupState:
     """Read how a rollup stands."""
-    return Standing(rolled_up.read(OffsetStore.of(run, rollup.definition)), present(run, rollup))
+    return RollupState(rolled_up.read(OffsetStore.of(run, rollup.definition)), present(run, rollup))
 
 
 def present(run: RunContext, rollup: Rollup) -> RolledUp | None:
@@ -73,7 +73,7 @@ def present(run: RunContext, rollup: Rollup) -> RolledUp | None:
     return RolledUp(live.table, write_time, rollup.definition.fingerprint)
 
 
-def require_tables(run: RunContext, rollup: Rollup, standing: Standing) -> None:
+def require_tables(run: RunContext, rollup: Rollup, standing: RollupState) -> None:
     """Refuse tables whose rows vanish by themselves, and a target that does not exist any more.
 
     Raises:

@@ -22,7 +22,7 @@ from tidemark.errors import (
 )
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import GAP_ERROR, Piece, Reason, State
-from tidemark.project.acceptance.accept import Policy, late_pieces
+from tidemark.project.acceptance.accept import MissingEventPolicy, late_pieces
 from tidemark.project.acceptance.whole_buckets import BucketsLost
 from tidemark.project.definition.model import Definition
 from tidemark.project.planning.batch import Batch
@@ -68,7 +68,7 @@ class Bisection:
     run: RunContext
     claimed: Claim
     definition: Definition
-    policy: Policy
+    policy: MissingEventPolicy
     outcome: ProjectionOutcome
     run_batch: RunBatch
 

@@ -21,11 +21,11 @@ from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.offset_store import bucket_origin, consumption, missing_numbers
-from tidemark.project.offset_store.bucket_origin import Made
+from tidemark.project.offset_store.bucket_origin import BucketOrigin
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.batch import Batch
 from tidemark.project.running.outcome import BatchOutcome, BatchSize
-from tidemark.project.running.reconcile_guard import Watch
+from tidemark.project.running.reconcile_guard import ReconcileGuard
 from tidemark.project.transformation import failing_events, transform
 from tidemark.project.transformation.filled_fields import FilledFields
 from tidemark.project.transformation.result import BatchEvents, Result
@@ -100,7 +100,7 @@ class Pipeline:
                 are known if this fails.
         """
         self._say(f"reading the events of {counted(len(batch.pieces), 'bucket')}")
-        watch = Watch.begin(self.run, self._definition)
+        watch = ReconcileGuard.begin(self.run, self._definition)
         with ExitStack() as in_memory:
             accepted = self.acceptance.accept(batch, self.claimed, in_memory)
             reopened.update(set(accepted.time_buckets) - batch.planned)
@@ -210,7 +210,9 @@ class Pipeline:
             read = counts.by_bucket.get(bucket, {}).get("events_read", 0)
             new = accepted.counts.get(bucket, {}).get("accepted", 0)
             made[bucket] = (
-                Made(read, 0, self._definition.fingerprint) if is_sure else Made(read, new, "")
+                BucketOrigin(read, 0, self._definition.fingerprint)
+                if is_sure
+                else BucketOrigin(read, new, "")
             )
         bucket_origin.note(self._store, made)
 

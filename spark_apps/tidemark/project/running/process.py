@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
-from tidemark.project.acceptance.accept import Acceptance, Policy
+from tidemark.project.acceptance.accept import Acceptance, MissingEventPolicy
 from tidemark.project.acceptance.whole_buckets import BucketsLost
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.offset_store.offsets import OffsetStore
@@ -24,7 +24,7 @@ def process(
     run: RunContext,
     plan: ProjectionPlan,
     analyzed: AnalyzedDefinition | None,
-    policy: Policy,
+    policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
 ) -> None:
     """Record the held pieces, do the others and those that turn out to be late, batch by batch.
@@ -71,7 +71,7 @@ def process_claimed(
     claimed: Claim,
     whole: Batch,
     analyzed: AnalyzedDefinition,
-    policy: Policy,
+    policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
 ) -> None:
     """Do the pieces that are claimed, and those that turn out to be late; as `process` does.
@@ -88,7 +88,7 @@ def process_claimed(
 
 
 def _without_purged(
-    claimed: Claim, batch: Batch, policy: Policy, outcome: ProjectionOutcome
+    claimed: Claim, batch: Batch, policy: MissingEventPolicy, outcome: ProjectionOutcome
 ) -> Batch:
     """Take the time buckets whose tag views purge has emptied out of a batch.
 

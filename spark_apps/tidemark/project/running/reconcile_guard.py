@@ -19,7 +19,7 @@ from tidemark.project.definition.model import Definition
 
 
 @dataclass(frozen=True)
-class Watch:
+class ReconcileGuard:
     """The operations of reconcile that were known before a projection read its first row.
 
     Attributes:
@@ -35,7 +35,7 @@ class Watch:
     known: frozenset[UUID]
 
     @classmethod
-    def begin(cls, run: RunContext, definition: Definition) -> Watch:
+    def begin(cls, run: RunContext, definition: Definition) -> ReconcileGuard:
         """Read the operations of reconcile before anything else is read.
 
         Raises:

@@ -8,7 +8,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
 from tidemark.ledger.pieces import Reason
 from tidemark.ledger.schedule import time_buckets
-from tidemark.project.acceptance.accept import Policy
+from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition
@@ -35,7 +35,7 @@ def run_window(
     options: PlanOptions,
     *,
     dry_run: bool,
-    policy: Policy,
+    policy: MissingEventPolicy,
     show: int = 0,
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
@@ -162,7 +162,9 @@ def _require_target(run: RunContext, analyzed: AnalyzedDefinition, *, create: bo
     MODES[analyzed.definition.mode].require_place(run, analyzed.definition)
 
 
-def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: RunTally) -> None:
+def _attempt(
+    run: RunContext, plan: ProjectionPlan, policy: MissingEventPolicy, tally: RunTally
+) -> None:
     done = ProjectionOutcome()
     failure = failure_of(lambda: _process(run, plan, policy, done))
     if failure is not None:
@@ -188,7 +190,7 @@ def _attempt(run: RunContext, plan: ProjectionPlan, policy: Policy, tally: RunTa
 
 
 def _process(
-    run: RunContext, plan: ProjectionPlan, policy: Policy, done: ProjectionOutcome
+    run: RunContext, plan: ProjectionPlan, policy: MissingEventPolicy, done: ProjectionOutcome
 ) -> None:
     analyzed = None
     if plan.time_buckets:

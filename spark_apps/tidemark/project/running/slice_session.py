@@ -15,11 +15,11 @@ from tidemark.ledger.rollup import PieceRollup, roll_up
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Portion
-from tidemark.project.acceptance.accept import Policy
+from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.offset_store import slice_records
 from tidemark.project.offset_store.offsets import OffsetStore
-from tidemark.project.offset_store.slice_records import Part
+from tidemark.project.offset_store.slice_records import SlicePart
 from tidemark.project.planning.batch import Batch
 from tidemark.project.planning.plan import APPLICATION, ProjectionPlan, ledger
 from tidemark.project.planning.slices import known
@@ -50,7 +50,7 @@ class _SliceRecorder:
         """Record the end of pieces in these slices."""
         now = slice_records.now()
         parts = [
-            Part(
+            SlicePart(
                 piece.time_bucket,
                 self.slices,
                 piece.attempt,
@@ -116,7 +116,7 @@ class SliceSession:
         _, self._parts = known(self._run, self._plan.definition)
 
     def process(
-        self, analyzed: AnalyzedDefinition, policy: Policy, total: ProjectionOutcome
+        self, analyzed: AnalyzedDefinition, policy: MissingEventPolicy, total: ProjectionOutcome
     ) -> None:
         """Process what is left of every time bucket; what came of it goes into `total`."""
         done = slice_records.done(self._parts)
@@ -131,7 +131,7 @@ class SliceSession:
         _together(parts, set(wanted), total)
 
     def _portion(
-        self, portion: Portion, analyzed: AnalyzedDefinition, policy: Policy
+        self, portion: Portion, analyzed: AnalyzedDefinition, policy: MissingEventPolicy
     ) -> ProjectionOutcome:
         self._run.say(f"{self._plan.definition.name}: slices {slice_ranges.text(portion.slices)}")
         done = slice_records.done(self._parts)

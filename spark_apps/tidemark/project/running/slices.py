@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.project.acceptance.accept import Policy
+from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.acceptance.whole_buckets import BucketsLost
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.planning.limit import postpone
@@ -25,7 +25,7 @@ def process(
     run: RunContext,
     plan: ProjectionPlan,
     analyzed: AnalyzedDefinition | None,
-    policy: Policy,
+    policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
 ) -> None:
     """Process the plan's slices alone, as `process.process` does whole time buckets.

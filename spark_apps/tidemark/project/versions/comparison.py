@@ -37,7 +37,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReleaseComparison:
     """The result of a comparison.
 
     Attributes:
@@ -55,7 +55,7 @@ class Comparison:
 
 def compare(
     first: DataFrame, second: DataFrame, key: Sequence[str], limit: int, *, is_by_bucket: bool
-) -> Comparison:
+) -> ReleaseComparison:
     """Compare rows; both tables are read once, and the differing rows are kept on disk meanwhile.
 
     Args:
@@ -89,7 +89,7 @@ def compare(
     whole = Numbers(
         observation.get["equal"], numbers.differing, numbers.only_first, numbers.only_second
     )
-    return Comparison(whole, by_bucket, buckets, sample)
+    return ReleaseComparison(whole, by_bucket, buckets, sample)
 
 
 def _is_equal() -> Column:

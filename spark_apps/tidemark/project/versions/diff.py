@@ -16,7 +16,7 @@ from tidemark.errors import InvalidInput, SchemaMismatch
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.management.selection import select_one
 from tidemark.project.planning import live_release
-from tidemark.project.versions.comparison import Comparison, compare
+from tidemark.project.versions.comparison import ReleaseComparison, compare
 from tidemark.project.versions.releases import versions_with_table
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
@@ -210,7 +210,11 @@ def _rows(
 
 
 def _lines(
-    name: str, first: VersionTable, second: VersionTable, columns: Columns, result: Comparison
+    name: str,
+    first: VersionTable,
+    second: VersionTable,
+    columns: Columns,
+    result: ReleaseComparison,
 ) -> list[str]:
     one, two = first.version, second.version
     lines = [

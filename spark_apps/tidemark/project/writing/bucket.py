@@ -40,7 +40,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Difference:
+class BucketDifference:
     """A time bucket (epoch ms) whose rows are not as many as were written."""
 
     time_bucket: int
@@ -97,7 +97,7 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     return counted
 
 
-def differing_buckets(run: RunContext, definition: Definition) -> list[Difference]:
+def differing_buckets(run: RunContext, definition: Definition) -> list[BucketDifference]:
     """Compare the rows of each time bucket in the table with the ledger; ascending.
 
     A time bucket that differs is counted twice, since a run of the projection may be replacing it.
@@ -159,9 +159,11 @@ def _written(entries: Sequence[PieceRow], definition: Definition) -> dict[int, P
     }
 
 
-def _differing(written: Mapping[int, PieceRow], stored: Mapping[int, int]) -> list[Difference]:
+def _differing(
+    written: Mapping[int, PieceRow], stored: Mapping[int, int]
+) -> list[BucketDifference]:
     compared = (
-        Difference(bucket, stored.get(bucket, 0), entry.counts["rows_written"])
+        BucketDifference(bucket, stored.get(bucket, 0), entry.counts["rows_written"])
         for bucket, entry in sorted(written.items())
     )
     return [counts for counts in compared if counts.stored != counts.written]

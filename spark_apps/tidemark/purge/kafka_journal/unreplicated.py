@@ -18,7 +18,7 @@ from tidemark.journals.kafka.tables import JOURNAL_KEY
 from tidemark.replicate.kafka.failures import kafka_in_one_line
 from tidemark.replicate.kafka.records import Spans, records
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
-from tidemark.replicate.plan import Position, reached
+from tidemark.replicate.plan import PartitionPosition, reached
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl, shaped
 
@@ -62,7 +62,7 @@ def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
     spans = {}
     for one in there:
         rejected.pop(one, None)
-        position = Position(one, far[one], held[one])
+        position = PartitionPosition(one, far[one], held[one])
         if far[one].next is None and position.behind:
             rejected[one] = "its records are not replicated yet"
         elif problem := position.problem():

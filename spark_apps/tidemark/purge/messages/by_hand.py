@@ -17,7 +17,7 @@ from tidemark.journals.pekko.shapes import ID
 from tidemark.purge.messages import read, store
 from tidemark.purge.messages.deletes import AT_ONCE, MAX_LINES, EventDeletes, Needed, plan_deletes
 from tidemark.purge.messages.plan import target
-from tidemark.purge.saved.save import Doomed, save
+from tidemark.purge.saved.save import RowsToDelete, save
 from tidemark.purge.target import TargetPlan, Tombstones, digest
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -104,7 +104,7 @@ def plan_all_events(
         digest([plan.digest, *forgotten]),
         plan.locks,
         apply if forgotten or plan.apply is not None else None,
-        save=partial(save, run, Doomed(found.ids, parts=planned.parts)),
+        save=partial(save, run, RowsToDelete(found.ids, parts=planned.parts)),
     )
 
 

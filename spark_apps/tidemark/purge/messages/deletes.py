@@ -17,7 +17,7 @@ from tidemark.journals.pekko.shapes import DELETED
 from tidemark.purge.messages import rules, shapes, store
 from tidemark.purge.needs.events import TAG_WRITE, EventNeeds
 from tidemark.purge.saved.copies import sums
-from tidemark.purge.saved.save import Doomed, save
+from tidemark.purge.saved.save import RowsToDelete, save
 from tidemark.purge.target import Tombstones, digest
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
@@ -72,8 +72,8 @@ class EventDeletes:
 
     def save_on(self, run: RunContext) -> Callable[[str], None]:
         """Return what saves these events to a directory."""
-        doomed = Doomed(self.bounded.select("persistence_id"), parts=self.parts)
-        return partial(save, run, doomed)
+        deletions = RowsToDelete(self.bounded.select("persistence_id"), parts=self.parts)
+        return partial(save, run, deletions)
 
     def delete(self, run: RunContext, ensure_locked: EnsureLocked) -> None:
         """Delete whole partitions, then ranges."""
@@ -146,7 +146,7 @@ def _first() -> Column:
 
 def _owed(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
     settings = run.settings
-    return rules.owed(
+    return rules.without_rows(
         events,
         frames.write_progress(ids.sparkSession, settings, ids),
         frames.scanning(ids.sparkSession, settings, ids),

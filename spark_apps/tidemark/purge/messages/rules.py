@@ -44,7 +44,7 @@ def wholly(held: DataFrame, limits: DataFrame) -> DataFrame:
 
 
 @shaped(events=shapes.EVENTS, progress=PROGRESS, scanning=SCANNING, returns=shapes.HELD)
-def owed(
+def without_rows(
     events: DataFrame, progress: DataFrame, scanning: DataFrame, *, has_rules: bool
 ) -> DataFrame:
     """Return from where on each persistence id has events whose tag rows are not written.

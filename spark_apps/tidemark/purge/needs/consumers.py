@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
-from tidemark.ledger.frontier.state import Standing
+from tidemark.ledger.frontier.state import LedgerState
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition, Mode
@@ -21,7 +21,7 @@ from tidemark.settings import Settings
 
 
 @dataclass(frozen=True)
-class Progress:
+class ConsumerProgress:
     """What a projection may read again of what it has consumed.
 
     Attributes:
@@ -48,7 +48,7 @@ class Consumer:
     name: str
     definition: Definition
     begin: int
-    progress: Progress
+    progress: ConsumerProgress
 
 
 def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[Consumer]:
@@ -115,7 +115,7 @@ def replaced_release(
     return live_release.at_version(definition, live.version)
 
 
-def as_of(standing: Standing, definition: Definition) -> Standing:
+def as_of(standing: LedgerState, definition: Definition) -> LedgerState:
     """Return pieces as if this definition had made them: that of a former version is unknown."""
     version = definition.fingerprint
     return replace(
@@ -127,11 +127,11 @@ def as_of(standing: Standing, definition: Definition) -> Standing:
 
 def progress(
     definition: Definition,
-    standing: Standing,
+    standing: LedgerState,
     *,
     look_back: int,
     inherited: Collection[int] = (),
-) -> Progress:
+) -> ConsumerProgress:
     """Derive what a projection may read again from how its pieces stand in the ledger.
 
     - A piece that is not done by this definition is read as a whole: that of a changed definition,
@@ -160,7 +160,7 @@ def progress(
     is_anew = definition.mode is Mode.FOLD and bool(
         left or _has_other_states(waiting, version) or any(span.version for span in of_others)
     )
-    return Progress(min(firsts, default=None), is_anew)
+    return ConsumerProgress(min(firsts, default=None), is_anew)
 
 
 def _has_other_states(waiting: Iterable[PieceRow], version: str) -> bool:

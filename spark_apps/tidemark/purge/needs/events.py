@@ -29,7 +29,7 @@ from tidemark.purge.needs.numbered import (
     of_ids,
     restarted,
 )
-from tidemark.purge.needs.readers import Source, lines, readers_of
+from tidemark.purge.needs.readers import ReaderSource, lines, readers_of
 from tidemark.purge.needs.tag_views import absent_lines
 from tidemark.spark.shapes import shaped
 
@@ -76,7 +76,7 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     others = [
         reader
         for reader in readers_of(run.control, run.settings, given_up)
-        if reader.source in (Source.MESSAGES, None)
+        if reader.source in (ReaderSource.MESSAGES, None)
     ]
     of_all = [reader for reader in others if not reader.persistence_id or reader.source is None]
     index = frames.message_index(run.spark, run.settings)

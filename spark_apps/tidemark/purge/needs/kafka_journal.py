@@ -26,7 +26,7 @@ from tidemark.purge.needs.numbered import (
     of_ids,
     restarted,
 )
-from tidemark.purge.needs.readers import Reader, Source, lines, readers_of
+from tidemark.purge.needs.readers import Reader, ReaderSource, lines, readers_of
 from tidemark.purge.needs.tag_views import absent_lines
 from tidemark.spark.shapes import shaped
 
@@ -67,7 +67,7 @@ def needed_of_topics(
     readers = [
         reader
         for reader in readers_of(run.control, run.settings, given_up)
-        if reader.source in (Source.TOPIC, None)
+        if reader.source in (ReaderSource.TOPIC, None)
     ]
     unknown = [reader for reader in readers if reader.source is None or not reader.of]
     of_topics = [reader for reader in readers if reader not in unknown]

@@ -18,7 +18,7 @@ from tidemark.journals.pekko.series import epoch_ms
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.purge.needs.pekko_offsets import PekkoOffset, pekko_offsets
-from tidemark.purge.plan import Need
+from tidemark.purge.plan import ReaderNeed
 from tidemark.settings import Settings
 from tidemark.window import iso
 
@@ -28,7 +28,7 @@ STALE = timedelta(days=1)
 BEGINNING = -(2**63)
 
 
-class Source(StrEnum):
+class ReaderSource(StrEnum):
     """What a reader reads."""
 
     TAG = "tag"
@@ -55,7 +55,7 @@ class Reader:
     """
 
     name: str
-    source: Source | None
+    source: ReaderSource | None
     of: str = ""
     persistence_id: str = ""
     offset: UUID | None = None
@@ -101,12 +101,12 @@ def readers_of(
             (keyspace,),
         )
         # A journal and kafka-journal may share a keyspace, or not.
-        if (row["source"] == Source.TOPIC) == (keyspace == settings.kafka_journal_keyspace)
+        if (row["source"] == ReaderSource.TOPIC) == (keyspace == settings.kafka_journal_keyspace)
         or settings.journal_keyspace == settings.kafka_journal_keyspace
     ]
     readers = [reader_of(row, stored) for row in rows]
     declared = {(row["pekko_projection"], row["persistence_id"] or row["name"]) for row in rows}
-    without_need = {reader.name for reader in readers if reader.source is Source.NOTHING}
+    without_need = {reader.name for reader in readers if reader.source is ReaderSource.NOTHING}
     readers += [
         undeclared(offset) for offset in stored if (offset.projection, offset.key) not in declared
     ]
@@ -123,7 +123,7 @@ def forget(control: Control, settings: Settings, readers: Sequence[Reader]) -> N
     for reader in readers:
         keyspace = (
             settings.kafka_journal_keyspace
-            if reader.source is Source.TOPIC
+            if reader.source is ReaderSource.TOPIC
             else settings.journal_keyspace
         )
         if reader.is_declared:
@@ -135,7 +135,7 @@ def forget(control: Control, settings: Settings, readers: Sequence[Reader]) -> N
         control.execute(
             f"INSERT INTO {name} (journal_keyspace, reader, source, name, persistence_id,"
             " updated_at) VALUES (?, ?, ?, '', '', ?)",
-            (settings.journal_keyspace, reader_name, Source.NOTHING, clock.now()),
+            (settings.journal_keyspace, reader_name, ReaderSource.NOTHING, clock.now()),
         )
 
 
@@ -149,7 +149,7 @@ def reader_of(row: Row, stored: Iterable[PekkoOffset]) -> Reader:
     updated_at = row["updated_at"]
     reader = Reader(
         row["reader"],
-        Source(row["source"]) if row["source"] in list(Source) else None,
+        ReaderSource(row["source"]) if row["source"] in list(ReaderSource) else None,
         row["name"],
         row["persistence_id"],
         row["offset"],
@@ -166,7 +166,7 @@ def undeclared(offset: PekkoOffset) -> Reader:
     """Return the reader that a row of Pekko's offset store stands for."""
     return Reader(
         offset.projection,
-        Source.TAG,
+        ReaderSource.TAG,
         offset.key,
         offset=offset.time,
         updated_at=offset.updated_at,
@@ -175,17 +175,17 @@ def undeclared(offset: PekkoOffset) -> Reader:
     )
 
 
-def tag_needs(readers: Iterable[Reader], size: BucketSize) -> list[Need]:
+def tag_needs(readers: Iterable[Reader], size: BucketSize) -> list[ReaderNeed]:
     """Return what the readers need of tag views: all from a time bucket on."""
     return [
-        Need(
+        ReaderNeed(
             reader.name,
-            frozenset([reader.of]) if reader.source is Source.TAG and reader.of else None,
+            frozenset([reader.of]) if reader.source is ReaderSource.TAG and reader.of else None,
             frozenset(),
             begin=BEGINNING if reader.problem else reader.begin(size),
         )
         for reader in readers
-        if reader.source in (Source.TAG, None)
+        if reader.source in (ReaderSource.TAG, None)
     ]
 
 
@@ -230,16 +230,16 @@ def _with_pekko_offset(reader: Reader, projection: str, stored: Iterable[PekkoOf
 def _problem(reader: Reader) -> str:
     """Return why a row says nothing of what is consumed; empty if it does."""
     if reader.source is None:
-        return f"its source is none of {', '.join(Source)}"
-    if reader.source is Source.NOTHING:
+        return f"its source is none of {', '.join(ReaderSource)}"
+    if reader.source is ReaderSource.NOTHING:
         return ""
-    if reader.source in (Source.TAG, Source.TOPIC) and not reader.of:
+    if reader.source in (ReaderSource.TAG, ReaderSource.TOPIC) and not reader.of:
         return f"it names no {reader.source}"
-    if reader.source is Source.TAG:
+    if reader.source is ReaderSource.TAG:
         is_known = reader.offset is not None and not reader.persistence_id
     elif reader.persistence_id:
         is_known = reader.sequence_nr is not None
-    elif reader.source is Source.TOPIC:
+    elif reader.source is ReaderSource.TOPIC:
         is_known = bool(reader.kafka_offsets)
     else:
         is_known = reader.offset is not None

@@ -15,11 +15,13 @@ from tidemark.project.planning import history
 from tidemark.project.planning.plan import APPLICATION
 from tidemark.purge.needs.consumers import replaced_release
 from tidemark.purge.needs.readers import readers_of, tag_needs
-from tidemark.purge.plan import Need
+from tidemark.purge.plan import ReaderNeed
 from tidemark.settings import Settings
 
 
-def all_needs(control: Control, settings: Settings, given_up: Collection[str] = ()) -> list[Need]:
+def all_needs(
+    control: Control, settings: Settings, given_up: Collection[str] = ()
+) -> list[ReaderNeed]:
     """Return the needs of all readers of tag views: projections, those without a file, and others.
 
     Args:
@@ -38,7 +40,7 @@ def all_needs(control: Control, settings: Settings, given_up: Collection[str] = 
     ]
 
 
-def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
+def needs_of_projections(control: Control, settings: Settings) -> list[ReaderNeed]:
     """Return the need of every projection that reads tag views.
 
     A time bucket that an older definition processed is not done: it will be processed again. Nor is
@@ -62,16 +64,18 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
         done = done - late.unconsumed(store, done)
         tags = frozenset(definition.source.series_tags)
         begin = history.begin_of(definition, size)
-        needs.append(Need(definition.name, tags, done, begin=begin))
+        needs.append(ReaderNeed(definition.name, tags, done, begin=begin))
         former = replaced_release(control, settings, definition)
         if former is not None:
             subject = former.subject(settings.journal_keyspace)
             done_then = Pieces.of(control, settings, APPLICATION, subject).standing().done
-            needs.append(Need(f"{former.name}@v{former.version}", tags, done_then, begin=begin))
+            needs.append(
+                ReaderNeed(f"{former.name}@v{former.version}", tags, done_then, begin=begin)
+            )
     return needs
 
 
-def absent_projections(control: Control, settings: Settings) -> list[Need]:
+def absent_projections(control: Control, settings: Settings) -> list[ReaderNeed]:
     """Return the needs of projections that have pieces in the ledger, but no file.
 
     The reason may be a failed checkout or a directory that is not mounted. The tags of such a
@@ -97,7 +101,7 @@ def absent_projections(control: Control, settings: Settings) -> list[Need]:
         if name in known:
             continue
         done = Pieces.of(control, settings, APPLICATION, subject).standing().done
-        absent.append(Need(name, None, done, subject))
+        absent.append(ReaderNeed(name, None, done, subject))
     return absent
 
 

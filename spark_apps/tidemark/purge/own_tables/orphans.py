@@ -47,17 +47,17 @@ def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
     before = to_millis(run.moment - timedelta(days=keep_days)) * 1000
     old = {name: _old_tails(run, name, before).localCheckpoint() for name in TAILS}
     gone = without_trace(run, reduce(DataFrame.unionByName, old.values()))
-    doomed = {
+    deletions = {
         name: ids.join(gone, on="persistence_id")
         .select(F.lit(run.settings.journal_keyspace).alias("journal_keyspace"), "persistence_id")
         .localCheckpoint()
         for name, ids in old.items()
     }
-    counts = {name: keys.count() for name, keys in doomed.items()}
+    counts = {name: keys.count() for name, keys in deletions.items()}
     number = sum(counts.values())
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        for name, keys in doomed.items():
+        for name, keys in deletions.items():
             if counts[name]:
                 ensure_locked()
                 store.delete_of_ids(keys, run.settings, name)
@@ -70,7 +70,7 @@ def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
         {"tail_deletes": number},
         lines,
         Tombstones(partitions=number),
-        digest((name, fingerprint(keys)) for name, keys in doomed.items()),
+        digest((name, fingerprint(keys)) for name, keys in deletions.items()),
         [lock_of(run, name) for name in TAILS],
         apply if number else None,
     )

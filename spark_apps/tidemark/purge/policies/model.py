@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.project.definition.header import EntityType
-from tidemark.user_files.form import DIFFERENT, Form, Text, Texts, refusal
+from tidemark.user_files.form import DIFFERENT, HeaderModel, Text, Texts, refusal
 
 Days = Annotated[int, Field(ge=1, le=36_500)]
 _REMOVED = {
@@ -45,7 +45,7 @@ def _require_zone(name: str) -> str:
 Zone = Annotated[Text, AfterValidator(_require_zone)]
 
 
-class PolicyForm(Form):
+class PolicyForm(HeaderModel):
     """What all policies have."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,47}$")] = Field(
@@ -153,7 +153,7 @@ def _require_known_target(value: Any) -> Any:
     raise refusal(do, what, "target")
 
 
-class Policies(Form):
+class Policies(HeaderModel):
     """What purge may delete, policy by policy."""
 
     policies: tuple[

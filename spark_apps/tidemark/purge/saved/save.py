@@ -24,7 +24,7 @@ MESSAGES, SNAPSHOTS, IDS = "messages", "snapshots", "ids"
 
 
 @dataclass(frozen=True)
-class Doomed:
+class RowsToDelete:
     """What a deletion takes.
 
     Attributes:
@@ -39,17 +39,17 @@ class Doomed:
     snapshots: DataFrame | None = None
 
 
-def save(run: RunContext, doomed: Doomed, place: str) -> None:
+def save(run: RunContext, deletions: RowsToDelete, place: str) -> None:
     """Save what goes, before anything is deleted.
 
     Raises:
         TidemarkError: as `copies.write` raises it.
     """
-    rows = {IDS: _ids(run, doomed.ids)}
-    if doomed.parts is not None:
-        rows[MESSAGES] = _messages(run, doomed.parts)
-    if doomed.snapshots is not None:
-        rows[SNAPSHOTS] = _snapshots(run, doomed.snapshots)
+    rows = {IDS: _ids(run, deletions.ids)}
+    if deletions.parts is not None:
+        rows[MESSAGES] = _messages(run, deletions.parts)
+    if deletions.snapshots is not None:
+        rows[SNAPSHOTS] = _snapshots(run, deletions.snapshots)
     copies.write(run, place, rows)
 
 

@@ -30,7 +30,7 @@ from tidemark.purge.messages.deletes import (
 )
 from tidemark.purge.messages.plan import only
 from tidemark.purge.needs.snapshots import needed_snapshots
-from tidemark.purge.saved.save import Doomed, save
+from tidemark.purge.saved.save import RowsToDelete, save
 from tidemark.purge.snapshots import store
 from tidemark.purge.snapshots.rules import kept
 from tidemark.purge.target import TargetPlan, Tombstones, digest
@@ -112,12 +112,12 @@ def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> Tar
         .orderBy("persistence_id")
         .collect()
     )
-    doomed = [row.persistence_id for row in rows]
+    deletions = [row.persistence_id for row in rows]
     beheaded = [row.persistence_id for row in rows if row.deleted_to]
-    tombstones = Tombstones(partitions=len(doomed))
+    tombstones = Tombstones(partitions=len(deletions))
     number = sum(row.snapshots for row in rows)
     counts = {"snapshots_deleted": number, **tombstones.counts()}
-    lines = [f"{number:,} snapshots of {len(doomed):,} persistence ids go"]
+    lines = [f"{number:,} snapshots of {len(deletions):,} persistence ids go"]
     if beheaded:
         lines += [
             f"of {len(beheaded):,} of them, such as {beheaded[0]}, the first events are deleted:"
@@ -127,17 +127,19 @@ def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> Tar
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        store.delete_all(run.control, settings, doomed)
+        store.delete_all(run.control, settings, deletions)
         return counts
 
     return TargetPlan(
         counts,
-        lines if doomed else ["no snapshot of these persistence ids"],
+        lines if deletions else ["no snapshot of these persistence ids"],
         tombstones,
-        digest(doomed),
+        digest(deletions),
         [snapshots.lock_of(settings)],
-        apply if doomed else None,
-        save=partial(save, run, Doomed(ids, snapshots=ids.withColumn("first_kept", F.lit(None)))),
+        apply if deletions else None,
+        save=partial(
+            save, run, RowsToDelete(ids, snapshots=ids.withColumn("first_kept", F.lit(None)))
+        ),
     )
 
 
@@ -198,7 +200,7 @@ def _plan(run: RunContext, found: DataFrame, events: EventDeletes | None) -> Tar
         save=partial(
             save,
             run,
-            Doomed(
+            RowsToDelete(
                 found.select("persistence_id"),
                 events.parts if events else None,
                 gone.select("persistence_id", "first_kept"),

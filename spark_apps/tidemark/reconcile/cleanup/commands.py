@@ -15,7 +15,7 @@ from tidemark.journals.pekko import snapshots as journal_snapshots
 from tidemark.purge.messages.deletes import locks_of
 from tidemark.purge.needs.events import needed
 from tidemark.purge.saved.places import directory_of
-from tidemark.reconcile.cleanup.operation import Operation, named, run_operation
+from tidemark.reconcile.cleanup.operation import CleanupOperation, named, run_operation
 from tidemark.settings import Settings
 from tidemark.window import parse_moment
 
@@ -57,11 +57,11 @@ def events_to(
     As an actor's deleteMessages, and Pekko's deleteEventsTo. Snapshots and tag views stay.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.messages.by_hand import plan_events_to
 
         ids = named(persistence_id)
-        return Operation(
+        return CleanupOperation(
             "events-to",
             f"{_ids(ids)} up to {to}",
             lambda run: plan_events_to(run, ids, to, needed),
@@ -83,11 +83,11 @@ def all_events(
     Snapshots and tag views stay. The actors must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.messages.by_hand import plan_all_events
 
         ids = named(persistence_id)
-        return Operation(
+        return CleanupOperation(
             "all-events",
             _ids(ids),
             lambda run: plan_all_events(run, ids, needed, never_use_again=never_use_again),
@@ -102,11 +102,11 @@ def deleted_events(
 ) -> Job:
     """Finish deletes that died: events up to metadata.deleted_to that are still in messages."""
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.messages.plan import DeletedEventsPolicy, plan_deleted_events
 
         policy = DeletedEventsPolicy(tuple(entity_type or ()))
-        return Operation(
+        return CleanupOperation(
             "deleted-events",
             ", ".join(entity_type or ["all persistence ids"]),
             lambda run: plan_deleted_events(run, policy, needed),
@@ -143,7 +143,7 @@ def before_snapshot(
     newest N and not younger than the date. Actors may go on. Tag views stay.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.snapshots.plan import SnapshotsPolicy, plan_snapshots
 
         if bool(persistence_id or entity_type) == everything:
@@ -156,7 +156,7 @@ def before_snapshot(
         after = None if keep_after is None else parse_moment(keep_after, "--keep-after")
         policy = SnapshotsPolicy(keep, after, events, types)
         ids = frozenset(persistence_id) if persistence_id else None
-        return Operation(
+        return CleanupOperation(
             "before-snapshot",
             _ids(ids) if ids else ", ".join(types or ("all persistence ids",)),
             lambda run: plan_snapshots(run, policy, needed, ids),
@@ -174,11 +174,11 @@ def all_snapshots(
     Pekko's deleteAllSnapshots.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.snapshots.plan import plan_all_snapshots
 
         ids = named(persistence_id)
-        return Operation(
+        return CleanupOperation(
             "all-snapshots", _ids(ids), lambda run: plan_all_snapshots(run, ids), _snapshot_locks
         )
 
@@ -214,11 +214,11 @@ def delete_all(
     actors must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.reconcile.cleanup.everything import locks, plan_everything
 
         ids = named(persistence_id)
-        return Operation(
+        return CleanupOperation(
             "all",
             _ids(ids),
             lambda run: plan_everything(run, ids, needed, never_use_again=never_use_again),
@@ -260,11 +260,11 @@ def restore(
     is 3. The rows' write time is that of the restore. The actors must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation:
+    def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.undo.restore import locks, plan_restore
 
         directory = directory_of(saved_in, run.settings, "--from")
-        return Operation(
+        return CleanupOperation(
             "restore",
             directory,
             lambda run: plan_restore(
@@ -277,7 +277,7 @@ def restore(
 
 
 def _changing(
-    operation: Callable[[RunContext], Operation], apply: bool, save: str | None = None
+    operation: Callable[[RunContext], CleanupOperation], apply: bool, save: str | None = None
 ) -> Job:
     return Job(
         lambda run: run_operation(run, operation(run), apply=apply, save=save), dry_run=not apply

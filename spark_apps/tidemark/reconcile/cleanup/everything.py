@@ -18,11 +18,11 @@ from tidemark.journals.pekko import frames, snapshots
 from tidemark.purge.messages import by_hand
 from tidemark.purge.messages.by_hand import STOPPED, Histories
 from tidemark.purge.messages.deletes import EventDeletes, Needed, locks_of, plan_deletes
-from tidemark.purge.saved.save import Doomed, save
+from tidemark.purge.saved.save import RowsToDelete, save
 from tidemark.purge.snapshots import store as snapshot_store
 from tidemark.purge.target import TargetPlan, Tombstones, digest
 from tidemark.reconcile.delete import plan as delete_plan
-from tidemark.reconcile.delete.run import delete_doomed
+from tidemark.reconcile.delete.run import delete_rows
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.validate.scope import Scope
@@ -59,16 +59,16 @@ def plan_everything(
     held = events.bounded.where(F.col("reader").isNotNull()).select("persistence_id").collect()
     free = set(persistence_ids) - {row.persistence_id for row in held}
     taken = _snapshots(run, found, free)
-    doomed = _tag_views(run, found, free)
+    deletions = _tag_views(run, found, free)
     forgotten = by_hand.forgettable(run, found, events.bounded) if never_use_again else []
     tombstones = (
         events.tombstones
         + Tombstones(partitions=len(taken) + 2 * len(forgotten))
-        + Tombstones(rows=sum(doomed.counts.values()))
+        + Tombstones(rows=sum(deletions.counts.values()))
     )
     counts = {
         **events.counts,
-        **doomed.counts,
+        **deletions.counts,
         "snapshots_deleted": sum(taken.values()),
         "ids_forgotten": len(forgotten),
         **tombstones.counts(),
@@ -85,36 +85,40 @@ def plan_everything(
                 deleted_to=ended.get(persistence_id),
                 has_snapshots=persistence_id in taken,
             )
-        delete_doomed(run, doomed, ensure_locked)
+        delete_rows(run, deletions, ensure_locked)
         events.delete(run, ensure_locked)
         by_hand.forget(run, forgotten, ensure_locked)
         return counts
 
-    lines = [*events.lines, *doomed.lines_of_views]
+    lines = [*events.lines, *deletions.lines_of_views]
     if taken:
         lines.append(f"{sum(taken.values()):,} snapshots of {len(taken):,} persistence ids go")
-    is_empty = events.is_empty and not taken and not forgotten and not any(doomed.counts.values())
+    is_empty = (
+        events.is_empty and not taken and not forgotten and not any(deletions.counts.values())
+    )
     if not is_empty:
         lines += by_hand.forget_lines(forgotten) or [STOPPED]
     return TargetPlan(
         counts,
         lines or ["nothing of these persistence ids is left"],
         tombstones,
-        digest([events.digest, sorted(taken), sorted(doomed.rows), *doomed.progress, *forgotten]),
+        digest(
+            [events.digest, sorted(taken), sorted(deletions.rows), *deletions.progress, *forgotten]
+        ),
         locks(run.settings),
         None if is_empty else apply,
-        save=partial(save, run, _doomed(run, found, events, taken)),
+        save=partial(save, run, _deletions(run, found, events, taken)),
     )
 
 
-def _doomed(
+def _deletions(
     run: RunContext, found: Histories, events: EventDeletes, taken: Collection[str]
-) -> Doomed:
+) -> RowsToDelete:
     if not taken:
-        return Doomed(found.ids, events.parts)
+        return RowsToDelete(found.ids, events.parts)
     named = [(persistence_id, None) for persistence_id in sorted(taken)]
     ends = local_rows(run.spark, named, "persistence_id string, first_kept bigint")
-    return Doomed(found.ids, events.parts, ends)
+    return RowsToDelete(found.ids, events.parts, ends)
 
 
 def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict[str, int]:
@@ -128,7 +132,9 @@ def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict
     return {row.persistence_id: row["count"] for row in rows if row.persistence_id in free}
 
 
-def _tag_views(run: RunContext, found: Histories, free: Collection[str]) -> delete_plan.Doomed:
+def _tag_views(
+    run: RunContext, found: Histories, free: Collection[str]
+) -> delete_plan.TagRowsToDelete:
     traces = (
         found.ends.select("persistence_id")
         .unionByName(
@@ -138,5 +144,5 @@ def _tag_views(run: RunContext, found: Histories, free: Collection[str]) -> dele
     )
     known = {row.persistence_id for row in traces.distinct().collect()} & set(free)
     if not known:
-        return delete_plan.Doomed()
+        return delete_plan.TagRowsToDelete()
     return delete_plan.of_ids(run, Scope(frozenset(known)), thorough=False)

@@ -20,7 +20,7 @@ APPLICATION = applications.CLEANUP
 
 
 @dataclass(frozen=True)
-class Operation:
+class CleanupOperation:
     """One operation of cleanup.
 
     Attributes:
@@ -37,7 +37,7 @@ class Operation:
 
 
 def run_operation(
-    run: RunContext, operation: Operation, *, apply: bool, save: str | None = None
+    run: RunContext, operation: CleanupOperation, *, apply: bool, save: str | None = None
 ) -> Outcome:
     """Show the plan of an operation, or take its locks and apply it.
 

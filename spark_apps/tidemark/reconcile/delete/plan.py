@@ -26,7 +26,7 @@ STAYS = (
 
 
 @dataclass(frozen=True)
-class Doomed:
+class TagRowsToDelete:
     """The keys of everything that goes.
 
     Attributes:
@@ -69,7 +69,7 @@ class Doomed:
         ]
 
 
-def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
+def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> TagRowsToDelete:
     """Plan the deletion of the rows of the scope's persistence ids, of all tags or of the scope's.
 
     Raises:
@@ -101,7 +101,7 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
         if scope.tags is None or tag in scope.tags
     ]
     touched = {row.persistence_id for row in rows} | {name for name, _ in progress}
-    return Doomed(
+    return TagRowsToDelete(
         [*_lines_of_rows(rows), *lines],
         [
             entity.persistence_id

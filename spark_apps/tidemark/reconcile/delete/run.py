@@ -14,12 +14,12 @@ from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.reconcile.delete import plan as delete_plan
 from tidemark.reconcile.delete import store as delete_store
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.tag_write import completeness
 from tidemark.validate.scope import Scope
 
 
-def operation(scope: Scope, *, thorough: bool = False) -> Operation:
+def operation(scope: Scope, *, thorough: bool = False) -> ReconcileOperation:
     """Delete from tag_scanning, tag_write_progress and the tag views, never from messages.
 
     With persistence ids: their rows, of all tags or of those named. With tags alone: the whole
@@ -41,7 +41,7 @@ def operation(scope: Scope, *, thorough: bool = False) -> Operation:
         raise InvalidInput(
             "nothing to delete", do="name persistence ids or tags; `truncate` deletes all tag views"
         )
-    return Operation("delete", str(scope), lambda run: plan(run, scope, thorough=thorough))
+    return ReconcileOperation("delete", str(scope), lambda run: plan(run, scope, thorough=thorough))
 
 
 def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
@@ -55,17 +55,19 @@ def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
         from tidemark.reconcile.delete.tags import plan_tags
 
         return plan_tags(run, scope.tags, thorough=thorough)
-    doomed = delete_plan.of_ids(run, scope, thorough=thorough)
-    counts = doomed.counts
+    deletions = delete_plan.of_ids(run, scope, thorough=thorough)
+    counts = deletions.counts
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        delete_doomed(run, doomed, ensure_locked)
+        delete_rows(run, deletions, ensure_locked)
         return counts
 
-    return Plan(counts, doomed.lines, apply if any(counts.values()) else None)
+    return Plan(counts, deletions.lines, apply if any(counts.values()) else None)
 
 
-def delete_doomed(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: EnsureLocked) -> None:
+def delete_rows(
+    run: RunContext, deletions: delete_plan.TagRowsToDelete, ensure_locked: EnsureLocked
+) -> None:
     """Delete scanning, progress, rows: a crash between any two leaves progress that lags.
 
     Raises:
@@ -74,10 +76,10 @@ def delete_doomed(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: En
     control, settings = run.control, run.settings
     ensure_locked()
     # Pekko numbers what is left of an id anew: what is known of it would contradict that.
-    completeness.forget(control, settings, doomed.persistence_ids)
+    completeness.forget(control, settings, deletions.persistence_ids)
     ensure_locked()
-    delete_store.delete_scanning(control, settings, doomed.scanning)
+    delete_store.delete_scanning(control, settings, deletions.scanning)
     ensure_locked()
-    delete_store.delete_progress(control, settings, doomed.progress)
+    delete_store.delete_progress(control, settings, deletions.progress)
     ensure_locked()
-    delete_store.delete_rows(control, settings, doomed.rows)
+    delete_store.delete_rows(control, settings, deletions.rows)

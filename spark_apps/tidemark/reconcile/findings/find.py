@@ -16,7 +16,7 @@ from tidemark.validate.tag_views.expected import REMOVED
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonResult:
     """What a comparison found.
 
     Attributes:
@@ -40,7 +40,7 @@ class Comparison:
         return sum(self.by_kind.get(kind, 0) for kind in finding_kinds.OF_CONTINUITY)
 
 
-def find(run: RunContext, scope: Scope) -> Comparison:
+def find(run: RunContext, scope: Scope) -> ComparisonResult:
     """Compare; nothing is written.
 
     Raises:
@@ -66,4 +66,4 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
         "settled_findings": examination.found.count() - sum(by_kind.values()),
     }
-    return Comparison(examination, by_kind, read_at, read)
+    return ComparisonResult(examination, by_kind, read_at, read)

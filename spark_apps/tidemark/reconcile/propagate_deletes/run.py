@@ -20,7 +20,7 @@ from tidemark.journals.pekko import frames, tag_view_rows, tag_views
 from tidemark.partitioning import keys
 from tidemark.purge.needs.tag_views import all_needs
 from tidemark.purge.plan import frontier
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.reconcile.propagate_deletes import store as propagate_store
 from tidemark.reconcile.propagate_deletes import verdicts
 from tidemark.validate.scope import Scope, require_known
@@ -54,7 +54,7 @@ _MEANING = {
 }
 
 
-def operation(scope: Scope, *, beyond_search_limit: bool = False) -> Operation:
+def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOperation:
     """Delete the tag-view rows of deleted events, from the front of each persistence id and tag.
 
     Args:
@@ -70,7 +70,7 @@ def operation(scope: Scope, *, beyond_search_limit: bool = False) -> Operation:
             where=str(scope),
             do="rows go from the front of each persistence id, wherever that lies",
         )
-    return Operation(
+    return ReconcileOperation(
         "propagate-deletes",
         str(scope),
         lambda run: _plan(run, scope, beyond_search_limit=beyond_search_limit),
@@ -95,8 +95,8 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        doomed = judged.where(F.col("verdict") == verdicts.GOES)
-        propagate_store.delete_rows(doomed, run.settings)
+        deletions = judged.where(F.col("verdict") == verdicts.GOES)
+        propagate_store.delete_rows(deletions, run.settings)
         return counts
 
     goes = by_verdict.get(verdicts.GOES, 0)

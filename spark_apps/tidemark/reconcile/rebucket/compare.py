@@ -33,7 +33,7 @@ class Totals(NamedTuple):
         return self.missing + self.extra + self.different
 
 
-class Difference(NamedTuple):
+class ViewDifference(NamedTuple):
     """How two tables compare.
 
     Attributes:
@@ -66,7 +66,7 @@ def newest_ticks(rows: DataFrame) -> int:
     return row["last"] or 0
 
 
-def compare(source: DataFrame, target: DataFrame) -> Difference:
+def compare(source: DataFrame, target: DataFrame) -> ViewDifference:
     """Compare two tables by key, and by a hash of 64 bits over the other cells of each row.
 
     Both have the columns of the tag views.
@@ -93,7 +93,7 @@ def compare(source: DataFrame, target: DataFrame) -> Difference:
     ]
     observed = judged.observe(observation, *counts)
     differing = observed.where(F.col("verdict") != EQUAL).localCheckpoint()
-    return Difference(Totals(**observation.get), differing)
+    return ViewDifference(Totals(**observation.get), differing)
 
 
 def _side(rows: DataFrame, is_source: Column) -> DataFrame:

@@ -10,13 +10,13 @@ from tidemark.cassandra.schema import identifier
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journals.pekko import bucket_size
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.reconcile.rebucket import compare as rebucket_rows
 from tidemark.reconcile.rebucket import read as rebucket_read
 from tidemark.reconcile.rebucket import store as rebucket_store
 
 
-def operation(old_table: str) -> Operation:
+def operation(old_table: str) -> ReconcileOperation:
     """Drop tag views that were re-bucketed into the configured ones, once all their rows are there.
 
     Rows that only the configured table has are those that were written since the switch.
@@ -25,7 +25,7 @@ def operation(old_table: str) -> Operation:
         InvalidInput: when planning: the configured table was not made from that one.
         WrongData: when planning: rows of the old table are missing in the configured one.
     """
-    return Operation("rebucket drop-old", old_table, lambda run: _plan(run, old_table))
+    return ReconcileOperation("rebucket drop-old", old_table, lambda run: _plan(run, old_table))
 
 
 def _plan(run: RunContext, old_table: str) -> Plan:

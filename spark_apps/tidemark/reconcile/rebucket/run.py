@@ -22,11 +22,11 @@ from tidemark.errors import InvalidInput, TidemarkError, WrongData
 from tidemark.journals.pekko import bucket_size
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.reconcile.rebucket import compare as rebucket_rows
 from tidemark.reconcile.rebucket import read as rebucket_read
 from tidemark.reconcile.rebucket import store as rebucket_store
-from tidemark.reconcile.rebucket.compare import DIFFERENT, EXTRA, MISSING, Difference, Totals
+from tidemark.reconcile.rebucket.compare import DIFFERENT, EXTRA, MISSING, Totals, ViewDifference
 from tidemark.settings import Settings
 from tidemark.window import from_millis, iso, to_millis
 
@@ -36,7 +36,7 @@ LOOK_BACK_BUCKETS = 2
 
 def operation(
     to: BucketSize, table_name: str | None = None, *, thorough: bool = False
-) -> Operation:
+) -> ReconcileOperation:
     """Bring a table of tag views in that bucket size up to the configured one, and verify it.
 
     Events younger than the eventual-consistency delay are left to the next run. A run after a
@@ -52,7 +52,7 @@ def operation(
             not made by rebucket.
         WrongData: when planning: that table is in use, so that its newest rows would be deleted.
     """
-    return Operation(
+    return ReconcileOperation(
         "rebucket", f"to {to.value}", lambda run: _plan(run, to, table_name, thorough=thorough)
     )
 
@@ -112,7 +112,7 @@ class _Tables:
         older = rows.where(rebucket_rows.before(self.end_ms))
         return rebucket_rows.rebucketed(older, self.target.bucket_size)
 
-    def compare(self) -> Difference:
+    def compare(self) -> ViewDifference:
         """Compare both tables, row for row."""
         self.run.say("comparing both tables, row for row")
         stored = rebucket_read.rows(self.run, self.target, self.first_ms)
@@ -121,7 +121,7 @@ class _Tables:
         )
 
 
-def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> Difference:
+def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> ViewDifference:
     """Make the new table, copy all rows, and compare."""
     run = tables.run
     ensure_locked()
@@ -133,7 +133,7 @@ def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> Difference
 
 
 def _put_all_right(
-    tables: _Tables, difference: Difference, done: Counter[str], ensure_locked: EnsureLocked
+    tables: _Tables, difference: ViewDifference, done: Counter[str], ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
     """Put right what differs and compare again, until nothing differs.
 
@@ -157,7 +157,7 @@ def _put_all_right(
     )
 
 
-def _put_right(tables: _Tables, difference: Difference, ensure_locked: EnsureLocked) -> None:
+def _put_right(tables: _Tables, difference: ViewDifference, ensure_locked: EnsureLocked) -> None:
     verdict = F.col("verdict")
     tables.run.say(f"putting {difference.totals.differing:,} rows right")
     ensure_locked()
@@ -168,7 +168,7 @@ def _put_right(tables: _Tables, difference: Difference, ensure_locked: EnsureLoc
     rebucket_store.copy_rows(rows, tables.target)
 
 
-def _require_no_newer_rows(tables: _Tables, difference: Difference) -> None:
+def _require_no_newer_rows(tables: _Tables, difference: ViewDifference) -> None:
     """Refuse to delete rows that came after the last of the source.
 
     Raises:

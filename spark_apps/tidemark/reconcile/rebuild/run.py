@@ -21,7 +21,7 @@ from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
 from tidemark.reconcile import truncate
 from tidemark.reconcile.delete import run as delete
 from tidemark.reconcile.delete.find import partitions_of
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.reconcile.rebuild import rows
 from tidemark.reconcile.rebuild.write import write_series
 from tidemark.spark.local_rows import local_rows
@@ -34,7 +34,7 @@ from tidemark.validate.scope import Scope
 STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
 
 
-def operation(scope: Scope) -> Operation:
+def operation(scope: Scope) -> ReconcileOperation:
     """Rebuild everything, or what persistence ids, tags or a window narrow it to.
 
     Raises:
@@ -50,10 +50,10 @@ def operation(scope: Scope) -> Operation:
                 where="--persistence-id, --window-start",
                 do="leave one of them out",
             )
-        return Operation("rebuild", str(scope), lambda run: rows.plan(run, scope))
+        return ReconcileOperation("rebuild", str(scope), lambda run: rows.plan(run, scope))
     if scope.is_everything:
-        return Operation("rebuild", str(scope), _plan_everything)
-    return Operation("rebuild", str(scope), lambda run: _plan(run, scope))
+        return ReconcileOperation("rebuild", str(scope), _plan_everything)
+    return ReconcileOperation("rebuild", str(scope), lambda run: _plan(run, scope))
 
 
 def _plan(run: RunContext, scope: Scope) -> Plan:

@@ -23,8 +23,8 @@ from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
 from tidemark.reconcile import deletes
 from tidemark.reconcile.check import describe
 from tidemark.reconcile.findings import store as findings
-from tidemark.reconcile.findings.find import Comparison, find
-from tidemark.reconcile.operation import Operation
+from tidemark.reconcile.findings.find import ComparisonResult, find
+from tidemark.reconcile.operation import ReconcileOperation
 from tidemark.reconcile.repair import store as repair_store
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import events, rules, store, transform
@@ -57,7 +57,7 @@ IS_LEFT = f"({finding_kinds.IS_LEFT}) OR {ACTIONS['events_quarantined']}"
 """The condition for findings that are still there when all has been done."""
 
 
-def operation(scope: Scope) -> Operation:
+def operation(scope: Scope) -> ReconcileOperation:
     """Put right what check finds in a scope."""
 
     def plan(run: RunContext) -> Plan:
@@ -68,10 +68,10 @@ def operation(scope: Scope) -> Operation:
         require_known(run, scope)
         return _prepared(run, scope)
 
-    return Operation("repair", str(scope), plan, prepare)
+    return ReconcileOperation("repair", str(scope), plan, prepare)
 
 
-def of_findings() -> Operation:
+def of_findings() -> ReconcileOperation:
     """Put right the persistence ids of which validate or check has open findings."""
 
     def plan(run: RunContext) -> Plan:
@@ -84,7 +84,7 @@ def of_findings() -> Operation:
             return lambda: NOTHING_FOUND
         return _prepared(run, scope, is_found=True)
 
-    return Operation("repair", "persistence ids with open findings", plan, prepare)
+    return ReconcileOperation("repair", "persistence ids with open findings", plan, prepare)
 
 
 @shaped(findings_of_rows={**FINDINGS, **EVIDENCE}, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
@@ -175,7 +175,7 @@ def _require_rules(run: RunContext) -> None:
 
 
 def planned(
-    run: RunContext, scope: Scope, compared: Scope, comparison: Comparison, *, is_found: bool
+    run: RunContext, scope: Scope, compared: Scope, comparison: ComparisonResult, *, is_found: bool
 ) -> Plan:
     """Return the plan that a comparison requires.
 
@@ -210,7 +210,7 @@ def _some_ids(found: DataFrame, most: int) -> frozenset[str] | None:
 def _put_right(
     run: RunContext,
     scope: Scope,
-    comparison: Comparison,
+    comparison: ComparisonResult,
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> None:
@@ -246,7 +246,7 @@ def _put_right(
 
 
 def _rows(
-    run: RunContext, comparison: Comparison, part: DataFrame, number: int | None
+    run: RunContext, comparison: ComparisonResult, part: DataFrame, number: int | None
 ) -> DataFrame:
     """Return the rows that findings require: of messages, or of the row that has the only copy."""
     readable = journal_keys.readable_events(comparison.examination.read.keys.index)

@@ -24,7 +24,7 @@ from tidemark.journals.kafka.wire.decode import decoded
 from tidemark.ledger.locks import Locks
 from tidemark.replicate import quarantine
 from tidemark.replicate.apply import apply
-from tidemark.replicate.fold import Batch
+from tidemark.replicate.fold import ActionBatch
 from tidemark.replicate.held import moved
 from tidemark.replicate.held.write_times import later_than_all
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
@@ -42,7 +42,7 @@ _LEAVING = ("replayed", "skipped")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ReplaySelection:
     """What is to be replayed.
 
     Attributes:
@@ -56,7 +56,7 @@ class Choice:
     skip: Collection[int] = ()
 
 
-def run_replay(run: RunContext, choice: Choice, *, do: bool) -> Outcome:
+def run_replay(run: RunContext, choice: ReplaySelection, *, do: bool) -> Outcome:
     """Show what a replay would do, or do it.
 
     Raises:
@@ -83,7 +83,10 @@ def run_replay(run: RunContext, choice: Choice, *, do: bool) -> Outcome:
 
 
 def _plan(
-    run: RunContext, partitions: Collection[TopicPartition], choice: Choice, batch: Batch
+    run: RunContext,
+    partitions: Collection[TopicPartition],
+    choice: ReplaySelection,
+    batch: ActionBatch,
 ) -> Plan:
     if not partitions:
         return Plan({}, ["nothing is held"], None)
@@ -117,7 +120,7 @@ def _line(told: Row) -> str:
 
 @contextmanager
 def _held(
-    run: RunContext, partitions: Collection[TopicPartition], choice: Choice
+    run: RunContext, partitions: Collection[TopicPartition], choice: ReplaySelection
 ) -> Iterator[DataFrame]:
     """Yield the chosen held records, decoded again; `becomes` says what a replay makes of each."""
     prepare_python_workers(run.spark)
@@ -154,7 +157,7 @@ def _told(held: DataFrame) -> list[Row]:
     )
 
 
-def _require_known(choice: Choice, told: list[Row]) -> None:
+def _require_known(choice: ReplaySelection, told: list[Row]) -> None:
     if absent := set(choice.keys) - {one["id"] for one in told}:
         raise InvalidInput(
             f"nothing is held of {', '.join(sorted(absent))}",
@@ -173,8 +176,8 @@ def _require_known(choice: Choice, told: list[Row]) -> None:
 def _apply(
     run: RunContext,
     partitions: Collection[TopicPartition],
-    choice: Choice,
-    batch: Batch,
+    choice: ReplaySelection,
+    batch: ActionBatch,
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:

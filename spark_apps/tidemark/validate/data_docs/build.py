@@ -11,7 +11,7 @@ from tidemark import clock
 from tidemark.settings import Settings
 from tidemark.text import path_name
 from tidemark.validate.data_docs import site
-from tidemark.validate.data_docs.facts import RunFacts
+from tidemark.validate.data_docs.facts import ValidationFacts
 from tidemark.validate.data_docs.history import PAGES, RESULTS, JudgedRun, red_since, runs
 from tidemark.validate.findings.check import Check
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, place_of
@@ -32,7 +32,7 @@ def publish(
     checks: Sequence[Check],
     buckets: Collection[int],
     settings: Settings,
-    facts: RunFacts,
+    facts: ValidationFacts,
 ) -> DataDocs:
     """Keep the result of a run, and write its page and the start page under `data_docs_dir`.
 

@@ -59,7 +59,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class ValidationFacts:
     """What a run looked at and found.
 
     Attributes:

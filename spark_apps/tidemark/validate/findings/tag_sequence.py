@@ -25,13 +25,15 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings import checks
 from tidemark.validate.findings.finding import FindingRule, findings_of
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 
 _TAGGED = ["persistence_id", "tag"]
 
 
 @shaped(index=MESSAGES, rows=TAG_ROWS, returns=shapes.ABSENT)
-def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owed) -> DataFrame:
+def absent_events(
+    index: DataFrame, rows: DataFrame, removed: Removed, pending: PendingTagWrites
+) -> DataFrame:
     """Return the (event, tag) pairs of messages without a row in tag_views."""
     tagged = index.select(
         "persistence_id", "sequence_nr", "timestamp", "time_bucket", F.explode("tags").alias("tag")
@@ -39,7 +41,7 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owe
     absent = tagged.join(
         rows.select(*_TAGGED, "sequence_nr"), on=[*_TAGGED, "sequence_nr"], how="left_anti"
     )
-    return with_is_owed(with_is_removed(absent, "time_bucket", removed), "time_bucket", owed)
+    return with_is_owed(with_is_removed(absent, "time_bucket", removed), "time_bucket", pending)
 
 
 @shaped(rows=TAG_ROWS, absent=shapes.ABSENT, deleted=DELETED, returns=shapes.FINDINGS)
@@ -177,10 +179,10 @@ def with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFram
     return _with_flag(frame, "is_removed", bucket, removed.buckets, is_expired)
 
 
-def with_is_owed(frame: DataFrame, bucket: str, owed: Owed) -> DataFrame:
+def with_is_owed(frame: DataFrame, bucket: str, pending: PendingTagWrites) -> DataFrame:
     """Add is_owed: whether tag-write has yet to write the time bucket in that column."""
-    is_to_come = F.lit(False) if owed.since is None else F.col(bucket) >= owed.since
-    return _with_flag(frame, "is_owed", bucket, owed.buckets, is_to_come)
+    is_to_come = F.lit(False) if pending.since is None else F.col(bucket) >= pending.since
+    return _with_flag(frame, "is_owed", bucket, pending.buckets, is_to_come)
 
 
 def _with_flag(

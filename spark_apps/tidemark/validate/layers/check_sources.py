@@ -27,14 +27,14 @@ from tidemark.project.transformation import transform
 from tidemark.project.writing import dead_letters
 from tidemark.spark.local_rows import local_rows
 from tidemark.validate.user_checks.named import Reader
-from tidemark.validate.user_checks.source import Source, SourceKind
+from tidemark.validate.user_checks.source import CheckSource, SourceKind
 
 EARLIER_BUCKETS = 100
 """Time buckets of a read model that are read besides those that the run checks, which its
 projection has not processed yet as a rule."""
 
 
-def _journal(run: RunContext, _source: Source, buckets: Sequence[int]) -> DataFrame:
+def _journal(run: RunContext, _source: CheckSource, buckets: Sequence[int]) -> DataFrame:
     """Read the rows of messages; the payload is read only if the SELECT has its size."""
     return message_rows(run, buckets).select(
         "persistence_id",
@@ -47,7 +47,7 @@ def _journal(run: RunContext, _source: Source, buckets: Sequence[int]) -> DataFr
     )
 
 
-def _events(run: RunContext, source: Source, buckets: Sequence[int]) -> DataFrame:
+def _events(run: RunContext, source: CheckSource, buckets: Sequence[int]) -> DataFrame:
     """Read the events of a projection, as its SELECT or function has them.
 
     Raises:
@@ -71,7 +71,7 @@ def _events(run: RunContext, source: Source, buckets: Sequence[int]) -> DataFram
     return transform.readable(evaluate.decoded(checked, rows))
 
 
-def _read_model(run: RunContext, source: Source, buckets: Sequence[int]) -> DataFrame:
+def _read_model(run: RunContext, source: CheckSource, buckets: Sequence[int]) -> DataFrame:
     """Read the live table of a projection: in mode bucket by time bucket, else all of it.
 
     Raises:
@@ -116,7 +116,7 @@ def _live_table(run: RunContext, definition: Definition) -> str:
     return live.table
 
 
-def _metajournal(run: RunContext, _source: Source, _buckets: Sequence[int]) -> DataFrame:
+def _metajournal(run: RunContext, _source: CheckSource, _buckets: Sequence[int]) -> DataFrame:
     """Read the heads of all topics of kafka-journal.
 
     Raises:
@@ -126,7 +126,7 @@ def _metajournal(run: RunContext, _source: Source, _buckets: Sequence[int]) -> D
     return written.head_rows(run.spark, run.settings)
 
 
-def _quarantine(run: RunContext, _source: Source, _buckets: Sequence[int]) -> DataFrame:
+def _quarantine(run: RunContext, _source: CheckSource, _buckets: Sequence[int]) -> DataFrame:
     """Read the events that tag-write, reconcile and projections could not process, by key.
 
     Those of a projection whose file cannot be used are left out.

@@ -24,12 +24,12 @@ from tidemark.validate.findings.all_findings import warnings
 from tidemark.validate.findings.checks import WARNING
 from tidemark.validate.journal_wide import find as whole
 from tidemark.validate.reading import journal_keys
-from tidemark.validate.reading.source import Source
+from tidemark.validate.reading.source import EventReader
 from tidemark.validate.scope import Scope
 from tidemark.validate.tag_views.bounds import Bounds
 from tidemark.validate.tag_views.compare import Compared, compare
 from tidemark.validate.tag_views.keys import Keys, once
-from tidemark.validate.tag_views.prefilter import Doubts
+from tidemark.validate.tag_views.prefilter import SuspectIds
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Examination:
     """
 
     read: Read
-    doubts: Doubts
+    suspects: SuspectIds
     compared: Compared
     bounds: Bounds
     found: DataFrame
@@ -89,7 +89,7 @@ class Examination:
         size, row_bytes = self.bounds.bucket_size, journal_keys.row_bytes(run)
         index, deleted = self.read.index, self.read.keys.deleted
         compared = self.found.where(F.col("check_name").isin(*WARNING)).drop("reason", "owner")
-        out_of_order = self.doubts.events_out_of_order(index)
+        out_of_order = self.suspects.events_out_of_order(index)
         parts = [
             warnings(out_of_order, partitions, size, row_bytes, buckets),
             finding.within(compared, buckets),
@@ -119,7 +119,7 @@ def read_keys(
         DefinitionError: a tag rule cannot be used.
     """
     tag_rules = journal_keys.usable_rules(run)
-    source = Source.of(run, scope, tag_rules, are_applied=are_applied)
+    source = EventReader.of(run, scope, tag_rules, are_applied=are_applied)
     progress, scanning = once(source.progress()), once(source.scanning())
     stored = source.snapshots() if with_snapshots else None
     snapshots = None if stored is None else once(stored)
@@ -161,16 +161,18 @@ def examine(
         of_ids: as in `compare`.
     """
     bounds = bounds.with_removed(run)
-    doubts = Doubts.of(read.keys, bounds.target_partition_size, once)
-    compared = compare(read.keys, doubts, bounds, once, of_ids=of_ids)
+    suspects = SuspectIds.of(read.keys, bounds.target_partition_size, once)
+    compared = compare(read.keys, suspects, bounds, once, of_ids=of_ids)
     findings = compared.findings
-    if doubts.differing:
+    if suspects.differing:
         findings = journal_keys.without_deletes_meanwhile(run, once(findings))
         findings = _without_late_rows(run, findings, compared.keys.index)
-        if passed and bounds.owed.since is not None:
+        if passed and bounds.pending.since is not None:
             findings = _without_late(findings, compared.keys.scanning, passed)
     settlements = store.settlements(run.spark, run.control, run.settings)
-    return Examination(read, doubts, compared, bounds, once(finding.weighed(findings, settlements)))
+    return Examination(
+        read, suspects, compared, bounds, once(finding.weighed(findings, settlements))
+    )
 
 
 @shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)

@@ -50,7 +50,7 @@ from tidemark.validate.findings.checks import (
     TAG_PID_SEQUENCE_NR_DUPLICATE,
 )
 from tidemark.validate.journal_wide import message_partitions
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 from tidemark.validate.reading import journal_keys, tails
 from tidemark.validate.tag_views.bounds import Bounds
 from tidemark.validate.tag_views.incremental_checks import NewPart, suspicions
@@ -81,7 +81,9 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Time
     return ""
 
 
-def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> tuple[NewPart, DataFrame, str]:
+def inspect(
+    run: RunContext, buckets: Sequence[int], pending: PendingTagWrites
+) -> tuple[NewPart, DataFrame, str]:
     """Read the new time buckets, in the order of `journal_keys`, and decide if they are whole.
 
     Returns what was read and the findings of the checks that warn (FINDINGS), in memory, and why
@@ -90,7 +92,7 @@ def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> tuple[NewPar
     Args:
         run: the context of the run.
         buckets: time buckets without one between them that has passed, epoch ms.
-        owed: the time buckets that tag-write owes.
+        pending: the time buckets that tag-write owes.
 
     Raises:
         InvalidInput: the directory of the tag rules does not exist.
@@ -98,7 +100,7 @@ def inspect(run: RunContext, buckets: Sequence[int], owed: Owed) -> tuple[NewPar
     """
     tag_rules = journal_keys.usable_rules(run)
     spark, settings = run.spark, run.settings
-    bounds = Bounds.of_buckets(run, buckets, owed)
+    bounds = Bounds.of_buckets(run, buckets, pending)
     progress = frames.write_progress(spark, settings).localCheckpoint()
     placed = frames.placed(progress, settings.bucket_size)
     scanning = frames.scanning(spark, settings).localCheckpoint()

@@ -25,7 +25,7 @@ from tidemark.validate.findings.check import Check, Severity
 from tidemark.validate.findings.checks import CHECKS, WHOLE
 from tidemark.validate.findings.partition_size import sizes
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
-from tidemark.validate.plan import Owed, ValidationScope
+from tidemark.validate.plan import PendingTagWrites, ValidationScope
 from tidemark.validate.reading import incremental, tails
 from tidemark.validate.reading.examine import examine, read_keys
 from tidemark.validate.scope import Scope
@@ -122,12 +122,12 @@ class Examined:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _InspectionRequest:
     """What an inspection is to look at."""
 
     run: RunContext
     planned: Sequence[int]
-    owed: Owed
+    pending: PendingTagWrites
     user_checks: Sequence[UserCheck]
     keep: Keep
 
@@ -166,7 +166,7 @@ def _none_weighed(run: RunContext) -> DataFrame:
 def inspect(
     run: RunContext,
     buckets: Examined,
-    owed: Owed,
+    pending: PendingTagWrites,
     user_checks: Sequence[UserCheck],
     keep: Keep,
 ) -> Inspection:
@@ -175,7 +175,7 @@ def inspect(
     Args:
         run: the context of the run.
         buckets: which.
-        owed: the time buckets that tag-write owes.
+        pending: the time buckets that tag-write owes.
         user_checks: the checks of users.
         keep: the function that `kept_frames` yields.
 
@@ -183,7 +183,9 @@ def inspect(
         DefinitionError: a tag rule or a user's check cannot be used.
     """
     require_usable(run.spark, user_checks)
-    asked = _Asked(run, [piece.time_bucket for piece in buckets.pieces], owed, user_checks, keep)
+    asked = _InspectionRequest(
+        run, [piece.time_bucket for piece in buckets.pieces], pending, user_checks, keep
+    )
     if buckets.scope is ValidationScope.ALL:
         return _everything(asked, buckets.again, "it was asked for")
     if buckets.again:
@@ -191,7 +193,7 @@ def inspect(
     why = incremental.reason_for_everything(run, buckets.pieces, buckets.passed)
     if not why:
         run.say("reading what is new")
-        new, warned, why = incremental.inspect(run, asked.planned, owed)
+        new, warned, why = incremental.inspect(run, asked.planned, pending)
         if not why:
             proven = Inspection(
                 ValidationScope.NEW,
@@ -206,13 +208,13 @@ def inspect(
     return _everything(asked, (), why)
 
 
-def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
+def _everything(asked: _InspectionRequest, passed: Collection[int], why: str) -> Inspection:
     """Check the planned and passed time buckets against the whole history."""
-    run, planned, owed = asked.run, asked.planned, asked.owed
+    run, planned, pending = asked.run, asked.planned, asked.pending
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
-    bounds = Bounds.of_buckets(run, buckets, owed)
+    bounds = Bounds.of_buckets(run, buckets, pending)
     read = read_keys(run, Scope(), with_snapshots=True)
     index, rows = read.index, read.keys.rows
     partitions = once(sizes(rows))
@@ -223,7 +225,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
         last = tails.of_journal(
-            rows, read.keys.progress, examination.doubts, buckets[-1], settings.bucket_size
+            rows, read.keys.progress, examination.suspects, buckets[-1], settings.bucket_size
         )
         moved = last.join(known, on=known.columns, how="left_anti")
     compared = Inspection(
@@ -241,7 +243,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
 
 @shaped(events=MESSAGES, rows=TAG_ROWS)
 def _with_user_checks(
-    asked: _Asked,
+    asked: _InspectionRequest,
     buckets: Collection[int],
     events: DataFrame,
     rows: DataFrame,

@@ -17,7 +17,7 @@ from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 from tidemark.validate import plan
 from tidemark.validate.findings.checks import CHECKS
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 from tidemark.validate.reading.examine import examine, read_keys
 from tidemark.validate.reading.inspection import Inspection, rows_by_bucket
 from tidemark.validate.scope import Scope
@@ -26,7 +26,7 @@ from tidemark.window import to_millis
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgeableBuckets:
     """The time buckets that can be judged: over by now, and without rows that tag-write owes.
 
     Attributes:
@@ -36,16 +36,16 @@ class Judged:
     """
 
     before: int
-    owed: Owed
+    pending: PendingTagWrites
     bucket_size: BucketSize
 
     @classmethod
-    def of(cls, settings: Settings, owed: Owed) -> Judged:
+    def of(cls, settings: Settings, pending: PendingTagWrites) -> JudgeableBuckets:
         """Return those of the present."""
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
         size = settings.bucket_size
         is_open = keys.time_bucket(to_millis(clock.now()) - delay, size)
-        return cls(is_open if owed.since is None else min(is_open, owed.since), owed, size)
+        return cls(is_open if pending.since is None else min(is_open, pending.since), pending, size)
 
     @property
     def newest(self) -> int:
@@ -54,24 +54,24 @@ class Judged:
 
     def __contains__(self, time_bucket: int) -> bool:
         """Whether a time bucket (epoch ms) can be judged."""
-        return time_bucket < self.before and time_bucket not in self.owed.buckets
+        return time_bucket < self.before and time_bucket not in self.pending.buckets
 
 
-def inspect(run: RunContext, scope: Scope, judged: Judged) -> Inspection:
+def inspect(run: RunContext, scope: Scope, judged: JudgeableBuckets) -> Inspection:
     """Compare the keys of a scope, read in the order of `journal_keys`.
 
     Raises:
         DefinitionError: a tag rule cannot be used.
     """
-    settings, owed = run.settings, judged.owed
-    bounds = Bounds.of_buckets(run, [judged.newest], owed)
+    settings, pending = run.settings, judged.pending
+    bounds = Bounds.of_buckets(run, [judged.newest], pending)
     run.say(f"reading the keys of {scope}")
     read = read_keys(run, scope, with_snapshots=True)
     index, rows = read.index, read.keys.rows
     placed = frames.placed(read.keys.progress, settings.bucket_size)
     buckets = _time_buckets(index, rows, placed, judged)
     run.say("comparing messages, tag views and tag_write_progress")
-    passed = plan.passed(plan.ledger(run), [], owed.buckets)
+    passed = plan.passed(plan.ledger(run), [], pending.buckets)
     late = [bucket for bucket in buckets if bucket in passed]
     examination = examine(run, read, replace(bounds, buckets=buckets), passed=late)
     return Inspection(
@@ -87,7 +87,7 @@ def inspect(run: RunContext, scope: Scope, judged: Judged) -> Inspection:
 
 @shaped(index=MESSAGES, rows=TAG_ROWS, progress=PLACED_PROGRESS)
 def _time_buckets(
-    index: DataFrame, rows: DataFrame, progress: DataFrame, judged: Judged
+    index: DataFrame, rows: DataFrame, progress: DataFrame, judged: JudgeableBuckets
 ) -> list[int]:
     """Return the time buckets with events or rows, or where progress stands, that can be judged.
 

@@ -39,7 +39,7 @@ _MOST_PARTITIONS = 100_000
 
 
 @dataclass(frozen=True)
-class Source:
+class EventReader:
     """The reads of the keys of a scope; each reads anew.
 
     The window of the scope does not matter: a number depends on all events before it.

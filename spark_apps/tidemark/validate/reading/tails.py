@@ -17,7 +17,7 @@ from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
-from tidemark.validate.tag_views.prefilter import Doubts
+from tidemark.validate.tag_views.prefilter import SuspectIds
 
 TABLE = "validate_tail"
 _SERIES = ("persistence_id", "tag")
@@ -62,7 +62,7 @@ def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
 
 @shaped(rows=TAG_ROWS, progress=WRITE_PROGRESS, returns=shapes.TAILS)
 def of_journal(
-    rows: DataFrame, progress: DataFrame, doubts: Doubts, last_bucket: int, size: BucketSize
+    rows: DataFrame, progress: DataFrame, suspects: SuspectIds, last_bucket: int, size: BucketSize
 ) -> DataFrame:
     """Return what `last_rows` returns, for all rows of a journal.
 
@@ -71,14 +71,14 @@ def of_journal(
     Args:
         rows: all rows.
         progress: the whole table.
-        doubts: of them.
+        suspects: of them.
         last_bucket: epoch ms; rows behind it do not count.
         size: the bucket size.
     """
     is_behind = columns.timeuuid_epoch_ms(F.col("progress_offset")) >= (
         last_bucket + size.milliseconds
     )
-    if doubts.differing or not progress.where(is_behind).isEmpty():
+    if suspects.differing or not progress.where(is_behind).isEmpty():
         return last_rows(rows, last_bucket)
     return progress.select(
         *_SERIES,

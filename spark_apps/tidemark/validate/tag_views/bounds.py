@@ -18,7 +18,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes as continuity_shapes
 from tidemark.validate.findings import finding, tag_sequence
-from tidemark.validate.plan import Owed
+from tidemark.validate.plan import PendingTagWrites
 from tidemark.validate.tag_views import shapes
 from tidemark.window import Window, to_millis
 
@@ -52,7 +52,7 @@ class Bounds:
     emptied_buckets: Set[int] = frozenset()
     window: Window | None = None
     buckets: Collection[int] | None = None
-    owed: Owed = field(default_factory=Owed)
+    pending: PendingTagWrites = field(default_factory=PendingTagWrites)
 
     @classmethod
     def of(cls, run: RunContext, window: Window | None) -> Bounds:
@@ -71,7 +71,9 @@ class Bounds:
         )
 
     @classmethod
-    def of_buckets(cls, run: RunContext, buckets: Collection[int], owed: Owed) -> Bounds:
+    def of_buckets(
+        cls, run: RunContext, buckets: Collection[int], pending: PendingTagWrites
+    ) -> Bounds:
         """Return the bounds of time buckets (epoch ms) that are over; taken before any read.
 
         All of their events are compared, and none behind them.
@@ -85,7 +87,7 @@ class Bounds:
             settled_before=min(present.settled_before, end),
             last_bucket=last,
             buckets=buckets,
-            owed=owed,
+            pending=pending,
         )
 
     def with_removed(self, run: RunContext) -> Bounds:
@@ -112,11 +114,11 @@ class Bounds:
     @shaped(required=shapes.REQUIRED, scanning=SCANNING, returns=shapes.SETTLED)
     def mark_settled(self, required: DataFrame, scanning: DataFrame) -> DataFrame:
         """Add is_settled: progress must have reached the event."""
-        marked = tag_sequence.with_is_owed(required, "expected_time_bucket", self.owed)
+        marked = tag_sequence.with_is_owed(required, "expected_time_bucket", self.pending)
         is_settled = (
             (F.col("ticks") < self.settled_before) & ~F.col("is_pending") & ~F.col("is_owed")
         )
-        if self.owed.since is None:
+        if self.pending.since is None:
             return marked.withColumn("is_settled", is_settled)
         # Late events, behind tag_scanning, are written by the next run of tag-write.
         is_scanned = F.col("sequence_nr") <= F.coalesce("scanned_to", F.lit(0))

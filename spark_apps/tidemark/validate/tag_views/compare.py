@@ -33,7 +33,7 @@ from tidemark.validate.tag_views.expected import (
     sequence_ends,
 )
 from tidemark.validate.tag_views.keys import Keep, KeptRows, Keys
-from tidemark.validate.tag_views.prefilter import Doubts
+from tidemark.validate.tag_views.prefilter import SuspectIds
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,21 @@ class Compared:
 
 
 def compare(
-    read: Keys, doubts: Doubts, bounds: Bounds, keep: Keep, *, of_ids: bool = True
+    read: Keys, suspects: SuspectIds, bounds: Bounds, keep: Keep, *, of_ids: bool = True
 ) -> Compared:
     """Compare, within the bounds.
 
     Args:
         read: the keys in messages and tag views; all of the persistence ids that are compared.
-        doubts: of them.
+        suspects: of them.
         bounds: the events and rows to compare.
         keep: function that keeps a frame in memory that is used more than once.
         of_ids: also compare what belongs to a persistence id and not to a tag: tag_scanning, and
             the sequence nrs.
     """
-    if not doubts.differing:
+    if not suspects.differing:
         return _nothing(read)
-    stored = doubts.keys_that_differ(read, keep)
+    stored = suspects.keys_that_differ(read, keep)
     keys = stored.settled(keep)
     kept = KeptRows.of(keys, keep)
     differences = keep(
@@ -80,7 +80,9 @@ def compare(
         )
     )
     right = _as_repaired(keys, differences, bounds, keep)
-    absent = keep(tag_sequence.absent_events(keys.index, right.rows, bounds.removed, bounds.owed))
+    absent = keep(
+        tag_sequence.absent_events(keys.index, right.rows, bounds.removed, bounds.pending)
+    )
     numbers = number_findings(
         right, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
     )

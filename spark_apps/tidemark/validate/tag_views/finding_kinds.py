@@ -1,6 +1,6 @@
 """What the comparison of messages with tag views tells: a difference, with its kind.
 
-The kinds are names of `continuity.findings.checks`.
+The kinds are names of `validate.findings.checks`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
     """Return a superset of the findings of `compare` in the new time buckets (epoch ms)."""
     none = F.lit(False)
     emptied = Removed(bounds.emptied_buckets, bounds.removed.expired_before)
-    absent = tag_sequence.absent_events(new.events, new.rows, emptied, bounds.owed)
+    absent = tag_sequence.absent_events(new.events, new.rows, emptied, bounds.pending)
     missing = absent.where(~F.col("is_removed"))
     unwritable = missing.join(
         new.events.where(F.col("cause").isNotNull()).select(*_EVENT), on=_EVENT, how="left_semi"

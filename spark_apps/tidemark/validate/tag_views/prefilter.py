@@ -42,7 +42,7 @@ SUMS: Shape = {"id": "bigint", "differs": "boolean", "is_disordered": "boolean"}
 
 
 @dataclass(frozen=True)
-class Doubts:
+class SuspectIds:
     """The persistence ids that have to be looked at more closely.
 
     Attributes:
@@ -56,7 +56,7 @@ class Doubts:
     disordered: int
 
     @classmethod
-    def of(cls, keys: Keys, target_partition_size: int, keep: Keep) -> Doubts:
+    def of(cls, keys: Keys, target_partition_size: int, keep: Keep) -> SuspectIds:
         """Find them, and keep the frame in memory.
 
         Args:

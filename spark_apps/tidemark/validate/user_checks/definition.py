@@ -13,14 +13,14 @@ from typing import Annotated, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from tidemark.user_files.directory import require_directory
-from tidemark.user_files.form import Form, Text, refusal
+from tidemark.user_files.form import HeaderModel, Text, refusal
 from tidemark.user_files.header import error_in
 from tidemark.user_files.sql_file import read_sql_file
 from tidemark.user_sql.row_check import AnyCheck, RowCheck, read_check
 from tidemark.user_sql.statement import Select, read_select
 from tidemark.validate.findings.check import Check, Layer, Severity
 from tidemark.validate.findings.checks import CHECKS
-from tidemark.validate.user_checks.source import KEYS, AnySource, Source, source_of
+from tidemark.validate.user_checks.source import KEYS, AnySource, CheckSource, source_of
 from tidemark.validate.user_checks.suite import Suite, read_suite
 
 FRAMES = ("messages", "tag_rows", "findings")
@@ -35,7 +35,7 @@ _TAKEN = {
 """Names that reports have besides those of checks."""
 
 
-class CheckHeader(Form):
+class CheckHeader(HeaderModel):
     """The header of a check of validate."""
 
     model_config = ConfigDict(
@@ -93,7 +93,7 @@ class UserCheck:
     file: Path
     check: Check
     condition: RowCheck | Suite
-    source: Source
+    source: CheckSource
     select: Select
 
     @property
@@ -102,7 +102,7 @@ class UserCheck:
         return "" if self.source == KEYS else f"{self.source}: "
 
 
-def tables_of(source: Source) -> tuple[str, ...]:
+def tables_of(source: CheckSource) -> tuple[str, ...]:
     """Return the names of the tables that a SELECT over a source may read."""
     return FRAMES if source == KEYS else (source.table,)
 

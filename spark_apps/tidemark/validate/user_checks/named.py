@@ -22,9 +22,9 @@ from tidemark.validate.findings import finding
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, nowhere
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.evaluate import found, selected
-from tidemark.validate.user_checks.source import Source, SourceKind
+from tidemark.validate.user_checks.source import CheckSource, SourceKind
 
-Reader = Callable[[RunContext, Source, Sequence[int]], DataFrame]
+Reader = Callable[[RunContext, CheckSource, Sequence[int]], DataFrame]
 """Returns the rows of a source; of one with time those in some time buckets (epoch ms), with
 time_bucket. Raises an error of NO_RETRY_HELPS if there is no such source."""
 Readers = Mapping[SourceKind, Reader]

@@ -22,7 +22,7 @@ class SourceKind(StrEnum):
     QUARANTINE = "quarantine"
 
 
-class SourceForm(OneKey):
+class CheckSourceForm(OneKey):
     """A source of one projection."""
 
     events: Text = Field("", description="the projection whose definition decodes the events")
@@ -31,13 +31,13 @@ class SourceForm(OneKey):
 
 AnySource = Annotated[
     Annotated[Literal["keys", "journal", "metajournal", "quarantine"], Tag("text")]
-    | Annotated[SourceForm, Tag("mapping")],
+    | Annotated[CheckSourceForm, Tag("mapping")],
     BY_SHAPE,
 ]
 
 
 @dataclass(frozen=True)
-class Source:
+class CheckSource:
     """The source of one check.
 
     Attributes:
@@ -63,13 +63,13 @@ class Source:
         return f"{self.kind} {self.projection}".rstrip()
 
 
-KEYS = Source(SourceKind.KEYS)
+KEYS = CheckSource(SourceKind.KEYS)
 
 
-def source_of(form: AnySource) -> Source:
+def source_of(form: AnySource) -> CheckSource:
     """Return the source that a header names."""
     if isinstance(form, str):
-        return Source(SourceKind(form))
+        return CheckSource(SourceKind(form))
     if form.events:
-        return Source(SourceKind.EVENTS, form.events)
-    return Source(SourceKind.READ_MODEL, form.read_model)
+        return CheckSource(SourceKind.EVENTS, form.events)
+    return CheckSource(SourceKind.READ_MODEL, form.read_model)

@@ -31,7 +31,7 @@ _WITH_METADATA = 1
 
 
 @dataclass(frozen=True)
-class Event:
+class JournalEvent:
     """An event of an append.
 
     Attributes:
@@ -59,7 +59,7 @@ class Payload:
         data: the user's metadata; None without any.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[JournalEvent, ...]
     expire_after: Duration | None = None
     data: Json = None
 
@@ -84,7 +84,7 @@ def _from_json(value: bytes) -> Payload:
     return Payload(parsed, *_metadata(fields.get("metadata")))
 
 
-def _json_event(value: Json, where: str) -> Event:
+def _json_event(value: Json, where: str) -> JournalEvent:
     fields = _object(value, where)
     seq_nr = integer(fields, "seqNr", where)
     tags = fields.get("tags")
@@ -97,12 +97,12 @@ def _json_event(value: Json, where: str) -> Event:
     if written not in (None, "json", "text"):
         raise Malformed(f"{where} has the payloadType {json_text.shown(written)}")
     if payload is None:
-        return Event(seq_nr, frozenset(texts))
+        return JournalEvent(seq_nr, frozenset(texts))
     if written != "text":
-        return Event(seq_nr, frozenset(texts), "json", json_text.render(payload))
+        return JournalEvent(seq_nr, frozenset(texts), "json", json_text.render(payload))
     if not isinstance(payload, str):
         raise Malformed(f"{where} has a payload that is no text")
-    return Event(seq_nr, frozenset(texts), "text", payload)
+    return JournalEvent(seq_nr, frozenset(texts), "text", payload)
 
 
 def _metadata(value: Json) -> tuple[Duration | None, Json]:
@@ -133,9 +133,9 @@ def _from_binary(value: bytes) -> Payload:
     return Payload(_events(value)[0])
 
 
-def _events(value: bytes) -> tuple[tuple[Event, ...], bytes]:
+def _events(value: bytes) -> tuple[tuple[JournalEvent, ...], bytes]:
     """Return the events and what follows them."""
-    reader = _Reader(value[1:])
+    reader = _BytesReader(value[1:])
     count = reader.integer()
     if count < 1:
         raise Malformed("the value has no events")
@@ -144,8 +144,8 @@ def _events(value: bytes) -> tuple[tuple[Event, ...], bytes]:
     return events, reader.rest()
 
 
-def _binary_event(value: bytes, where: str) -> Event:
-    reader = _Reader(value)
+def _binary_event(value: bytes, where: str) -> JournalEvent:
+    reader = _BytesReader(value)
     seq_nr = reader.long()
     if not 1 <= seq_nr <= MAX_SEQ_NR:
         raise Malformed(f"{where}.seqNr is {seq_nr} and no seq nr")
@@ -154,24 +154,24 @@ def _binary_event(value: bytes, where: str) -> Event:
     payload = reader.sized()
     match kind:
         case 0:
-            return Event(seq_nr, tags)
+            return JournalEvent(seq_nr, tags)
         case 1:
-            return Event(seq_nr, tags, "binary", binary=payload)
+            return JournalEvent(seq_nr, tags, "binary", binary=payload)
         case 2:
             text = json_text.render(_json(payload, f"{where}.payload"))
-            return Event(seq_nr, tags, "json", text)
+            return JournalEvent(seq_nr, tags, "json", text)
         case 3:
-            return Event(seq_nr, tags, "text", utf8(payload, f"{where}.payload"))
+            return JournalEvent(seq_nr, tags, "text", utf8(payload, f"{where}.payload"))
     raise Malformed(f"{where} has the payload type {kind}")
 
 
 def _all_sized(value: bytes) -> Iterator[bytes]:
-    reader = _Reader(value)
+    reader = _BytesReader(value)
     while reader.left:
         yield reader.sized()
 
 
-class _Reader:
+class _BytesReader:
     """Bytes, read from the front."""
 
     def __init__(self, value: bytes) -> None:

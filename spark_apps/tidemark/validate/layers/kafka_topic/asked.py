@@ -10,7 +10,7 @@ from datetime import datetime
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TopicMoved
 from tidemark.replicate.kafka.topics import TopicPartition, Topics, placed
-from tidemark.replicate.plan import Position, reached
+from tidemark.replicate.plan import PartitionPosition, reached
 
 _SPAN = re.compile(r"(\d+)-(\d+)")
 
@@ -42,7 +42,7 @@ class OffsetRange:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TopicScope:
     """What is to be judged.
 
     Attributes:
@@ -71,7 +71,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class OffsetBounds:
     """Offsets of a topic partition, all included.
 
     Attributes:
@@ -95,7 +95,7 @@ class Bounds:
         """Return the first offset that is read, and the one after the last."""
         return self.first, self.end + 1
 
-    def alone(self) -> Bounds:
+    def alone(self) -> OffsetBounds:
         """Return the bounds of a reading that ends with the last judged record."""
         return replace(self, pointer=self.last, end=self.last)
 
@@ -109,11 +109,11 @@ class Within:
         refused: an error for each topic partition that `replicate` refuses as well.
     """
 
-    bounds: Mapping[TopicPartition, Bounds]
+    bounds: Mapping[TopicPartition, OffsetBounds]
     refused: Sequence[TopicMoved]
 
 
-def within(run: RunContext, asked: Asked) -> Within:
+def within(run: RunContext, asked: TopicScope) -> Within:
     """Return the bounds of each topic partition of which something is judged.
 
     The pointers are read before Kafka's offsets: a record after them was not replicated by then.
@@ -133,7 +133,7 @@ def within(run: RunContext, asked: Asked) -> Within:
     far = reached(run.control, run.settings, partitions)
     known = {one: entry.end - 1 for one, entry in far.items() if entry.end}
     held = kafka.offsets(known)
-    positions = [Position(one, far[one], held[one]) for one in known]
+    positions = [PartitionPosition(one, far[one], held[one]) for one in known]
     problems = {one.partition: problem for one in positions if (problem := one.problem())}
     able = [one for one in known if one not in problems]
     since = kafka.offsets_at(able, asked.since) if asked.since else {}
@@ -147,5 +147,5 @@ def within(run: RunContext, asked: Asked) -> Within:
             lowest, last = max(lowest, named[one].first), min(last, named[one].last)
         first = max(held[one].first, lowest)
         if first <= last:
-            found[one] = Bounds(lowest, first, last, known[one], held[one].end - 1)
+            found[one] = OffsetBounds(lowest, first, last, known[one], held[one].end - 1)
     return Within(found, list(problems.values()))

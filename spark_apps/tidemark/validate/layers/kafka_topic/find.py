@@ -33,7 +33,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.python_workers import prepare_python_workers
 from tidemark.spark.shapes import ddl, shaped
 from tidemark.validate.layers.kafka_topic import events, heads, records
-from tidemark.validate.layers.kafka_topic.asked import Asked, Bounds, Within, within
+from tidemark.validate.layers.kafka_topic.asked import OffsetBounds, TopicScope, Within, within
 from tidemark.validate.layers.kafka_topic.events import Verdict
 from tidemark.validate.layers.kafka_topic.reading import (
     Suspects,
@@ -52,7 +52,7 @@ _SAME = ("check_name", "persistence_id", "tag", "number")
 
 
 @dataclass(frozen=True)
-class Compared:
+class TopicComparison:
     """A comparison.
 
     Attributes:
@@ -68,7 +68,7 @@ class Compared:
         heads: the stored heads of these, of shape HEADS.
     """
 
-    bounds: Mapping[TopicPartition, Bounds]
+    bounds: Mapping[TopicPartition, OffsetBounds]
     findings: DataFrame
     events: int
     left: int
@@ -79,7 +79,7 @@ class Compared:
     heads: DataFrame
 
 
-def first_look(run: RunContext, keep: Keep, asked: Asked, of: Within) -> Compared:
+def first_look(run: RunContext, keep: Keep, asked: TopicScope, of: Within) -> TopicComparison:
     """Compare the asked scope; what is found may be due to records that were not read.
 
     Raises:
@@ -91,7 +91,9 @@ def first_look(run: RunContext, keep: Keep, asked: Asked, of: Within) -> Compare
     return _compared(run, keep, asked, bounds, None)
 
 
-def second_look(run: RunContext, keep: Keep, asked: Asked, of: Within, first: Compared) -> Compared:
+def second_look(
+    run: RunContext, keep: Keep, asked: TopicScope, of: Within, first: TopicComparison
+) -> TopicComparison:
     """Compare the journals of the findings of a first look; only those that are still found count.
 
     Raises:
@@ -110,7 +112,7 @@ def second_look(run: RunContext, keep: Keep, asked: Asked, of: Within, first: Co
     )
 
 
-def looked_twice(run: RunContext, keep: Keep, asked: Asked, of: Within) -> Compared:
+def looked_twice(run: RunContext, keep: Keep, asked: TopicScope, of: Within) -> TopicComparison:
     """Compare the asked scope, and once more where something is found.
 
     Raises:
@@ -124,7 +126,7 @@ def looked_twice(run: RunContext, keep: Keep, asked: Asked, of: Within) -> Compa
     return second_look(run, keep, asked, within(run, asked), first)
 
 
-def _suspects(first: Compared, keep: Keep) -> Suspects:
+def _suspects(first: TopicComparison, keep: Keep) -> Suspects:
     found = first.findings.select(F.col("tag").alias("topic"), F.col("persistence_id").alias("id"))
     journals = gateway.leaf(keep(found.distinct()))
     number = journals.count()
@@ -136,10 +138,10 @@ def _suspects(first: Compared, keep: Keep) -> Suspects:
 def _compared(
     run: RunContext,
     keep: Keep,
-    asked: Asked,
-    bounds: Mapping[TopicPartition, Bounds],
+    asked: TopicScope,
+    bounds: Mapping[TopicPartition, OffsetBounds],
     only: Suspects | None,
-) -> Compared:
+) -> TopicComparison:
     settings, spark = run.settings, run.spark
     require_kafka_journal(run.control, settings, JOURNAL_WRITES, METAJOURNAL_WRITES)
     prepare_python_workers(spark)
@@ -179,7 +181,7 @@ def _compared(
         heads.head_findings(journals, stored_heads, read, verdicts, expiry)
     )
     left = verdicts.where(F.col("verdict") == Verdict.LEFT.value)
-    return Compared(
+    return TopicComparison(
         bounds,
         kept(findings),
         said.count(),
@@ -194,11 +196,11 @@ def _compared(
 
 @shaped(read=READ)
 def _with_complete(
-    bounds: Mapping[TopicPartition, Bounds],
+    bounds: Mapping[TopicPartition, OffsetBounds],
     read: DataFrame,
-    asked: Asked,
+    asked: TopicScope,
     only: Suspects | None,
-) -> Mapping[TopicPartition, Bounds]:
+) -> Mapping[TopicPartition, OffsetBounds]:
     """Tell of which partitions each record since offset 0 was read: compaction leaves gaps."""
     if only is not None:
         return {
@@ -216,7 +218,7 @@ def _with_complete(
     }
 
 
-def _limits(spark: SparkSession, bounds: Mapping[TopicPartition, Bounds]) -> DataFrame:
+def _limits(spark: SparkSession, bounds: Mapping[TopicPartition, OffsetBounds]) -> DataFrame:
     return local_rows(
         spark,
         [

@@ -20,7 +20,7 @@ from tidemark.replicate.kafka.records import records
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.replicate.shapes import HEADS, JOURNAL_ROWS
 from tidemark.spark.shapes import shaped
-from tidemark.validate.layers.kafka_topic.asked import Asked, Bounds
+from tidemark.validate.layers.kafka_topic.asked import OffsetBounds, TopicScope
 from tidemark.validate.layers.kafka_topic.shapes import READ
 
 _JOURNAL = tuple(JOURNAL_KEY)
@@ -36,7 +36,7 @@ class Suspects:
         journals: their keys, of shape JOURNAL_KEY.
         number: of them.
         partitions: the partitions of journal that the first reading has found rows of them in.
-        complete: the topic partitions that `Bounds.is_complete`.
+        complete: the topic partitions that `OffsetBounds.is_complete`.
     """
 
     journals: DataFrame
@@ -48,8 +48,8 @@ class Suspects:
 @shaped(returns=DECODED)
 def records_of(
     run: RunContext,
-    asked: Asked,
-    bounds: Mapping[TopicPartition, Bounds],
+    asked: TopicScope,
+    bounds: Mapping[TopicPartition, OffsetBounds],
     only: Suspects | None,
 ) -> DataFrame:
     """Read the records of the partitions, but for those in quarantine."""
@@ -63,7 +63,7 @@ def records_of(
 
 
 @shaped(stored=RECORDS, returns=RECORDS)
-def _with_key(stored: DataFrame, asked: Asked, only: Suspects | None) -> DataFrame:
+def _with_key(stored: DataFrame, asked: TopicScope, only: Suspects | None) -> DataFrame:
     """Return the records of some journals, before they are decoded."""
     if asked.keys:
         stored = stored.where(F.col("key").isin([key.encode() for key in asked.keys]))
@@ -103,7 +103,7 @@ def _with_size(rows: DataFrame, heads: DataFrame, default_size: int) -> DataFram
 
 
 @shaped(returns=JOURNAL_ROWS)
-def scanned(run: RunContext, bounds: Mapping[TopicPartition, Bounds]) -> DataFrame:
+def scanned(run: RunContext, bounds: Mapping[TopicPartition, OffsetBounds]) -> DataFrame:
     """Read the rows of the topics by a scan of journal."""
     rows = connector.read(run.spark, *_journal(run), *JOURNAL_ROWS)
     return rows.where(F.col("topic").isin(sorted({one.topic for one in bounds})))
