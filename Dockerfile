@@ -31,6 +31,7 @@ COPY embedded embedded
 RUN python -c "from embedded.machine import jars; jars.fetch('spark'); jars.fetch('spark-kafka')"
 
 COPY include include
+COPY examples examples
 COPY spark_apps spark_apps
 COPY plugins plugins
 COPY dags dags

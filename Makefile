@@ -11,7 +11,7 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 COMPILE := .venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-header \
   --no-emit-index-url --quiet
-CHECKED := spark_apps plugins embedded benchmarks dags tests
+CHECKED := spark_apps plugins embedded examples benchmarks dags tests
 
 .PHONY: help demo install test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
 
@@ -102,7 +102,7 @@ worker-packages: $(VENV)  ## make the archive of packages for Spark's workers wh
 lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)
 	@.venv/bin/ruff format --check $(CHECKED)
-	@PYTHONPATH=spark_apps:plugins .venv/bin/lint-imports --no-logo
+	@PYTHONPATH=.:spark_apps:plugins .venv/bin/lint-imports --no-logo
 
 fmt: $(VENV)  ## ruff: put style and format right
 	@.venv/bin/ruff check --fix $(CHECKED)
@@ -111,8 +111,9 @@ fmt: $(VENV)  ## ruff: put style and format right
 typing: $(VENV)  ## mypy --strict
 	@.venv/bin/mypy
 
-schemas: $(VENV)  ## write include/schemas, what a definition's header may say, for editors
+schemas: $(VENV)  ## write what is made from code: include/schemas (for editors), the rooms in docs/architecture.md
 	@$(PY) -m tests.schemas
+	@$(PY) -m tests.rooms
 
 lock: $(VENV)  ## resolve requirements.txt into requirements.lock, uv and the jars into their locks
 	@$(COMPILE) requirements.txt -o requirements.lock

@@ -18,9 +18,9 @@ from embedded import applications
 from embedded.cassandra.server import Cassandra, Endpoint
 from embedded.machine import processes
 from embedded.paths import ROOT, STATE
+from examples.flights.plan import load_window
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
-from tidemark.flights.plan import load_window
 from tidemark.settings import Settings
 from tidemark.window import iso
 
@@ -60,16 +60,17 @@ def _run(months: int, endpoint: Endpoint) -> Table:
     for heading in ("what", "rows", "s", "rows/s", "rows/CPU-s", "Cassandra CPU s", "peak MiB"):
         rows.add_column(heading, justify="left" if heading == "what" else "right")
 
-    def application(name: str, *options: str) -> Cost:
-        script = str(ROOT / "spark_apps" / f"{name}.py")
-        return measure([sys.executable, script, *options], environment, server)
+    def application(name: str, *options: str, directory: str = "spark_apps") -> Cost:
+        script = str(ROOT / directory / f"{name}.py")
+        variables = {**environment, "PYTHONPATH": str(ROOT)}
+        return measure([sys.executable, script, *options], variables, server)
 
     def plain(keyspace: str, table: str) -> Cost:
         module = ("-m", "benchmarks.plain_copy")
         command = [sys.executable, *module, keyspace, table, PLAIN]
         return measure(command, {**environment, "PYTHONPATH": str(ROOT)}, server)
 
-    load = application("load_flights", "--months", str(months))
+    load = application("load_flights", "--months", str(months), directory="examples")
     _add(rows, "load-flights: messages", load, load.report["counts"]["events_written"])
     copied = plain(settings.journal_keyspace, "messages")
     _add(rows, "plain connector: messages", copied, copied.report["rows"])

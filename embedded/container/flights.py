@@ -19,9 +19,9 @@ from embedded.demo import summary
 from embedded.demo.steps import CHAIN, Steps, create_read_models, run_application
 from embedded.errors import EmbeddedError
 from embedded.progress import ProgressLine
+from examples.flights.plan import load_window
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
-from tidemark.flights.plan import load_window
 from tidemark.settings import Settings
 
 _PATIENCE_S = 60.0
@@ -48,7 +48,7 @@ def run(months: int, airflow: str) -> None:
         EmbeddedError: the login is refused, a run failed, or the read model disagrees.
     """
     settings = Settings.load()
-    run_application("load_flights.py", os.environ, "--months", str(months))
+    run_application("examples/load_flights.py", os.environ, "--months", str(months))
     window = load_window(months)
     with Control(settings) as control, _client(airflow) as client:
         create_read_models(control, settings)

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from embedded.paths import ROOT
+from examples.flights.source import flights_file
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_keyspace, table
-from tidemark.flights.source import flights_file
 from tidemark.settings import Settings
 
 KEYSPACE = "flight_desk"

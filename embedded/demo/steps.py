@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -30,9 +31,9 @@ from embedded.errors import EmbeddedError
 from embedded.kafka.server import Kafka
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, ROOT
 from embedded.progress import ProgressLine
+from examples.flights.plan import load_window
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
-from tidemark.flights.plan import load_window
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import Pieces
 from tidemark.project.definition import catalog
@@ -67,8 +68,8 @@ def run(months: int) -> None:
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):
             settings = Settings.load()
-        run_application("load_flights.py", environment, "--months", str(months))
-        run_application("publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
+        run_application("examples/load_flights.py", environment, "--months", str(months))
+        run_application("examples/publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
         url = airflow.start()
         agrees = _run_steps(settings, airflow, load_window(months), environment, progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
@@ -108,12 +109,14 @@ def _run_steps(
         steps.replicate()
         days = Window(window.start, window.start + timedelta(days=PUBLISHED_DAYS))
         options = ("--window-start", iso(days.start), "--window-end", iso(days.end))
-        run_application("project.py", {**environment, **OF_TOPICS}, *options)
+        run_application("spark_apps/project.py", {**environment, **OF_TOPICS}, *options)
         correction.create_tables(control, settings)
 
         def event_groups(*arguments: str) -> None:
             # One of the two groups is rolled back, which is exit status 3.
-            run_application("run_event_groups.py", environment, *arguments, accepted=(0, 3))
+            run_application(
+                "spark_apps/run_event_groups.py", environment, *arguments, accepted=(0, 3)
+            )
 
         correction.run(control, settings, event_groups)
         progress.done("all steps are done")
@@ -244,12 +247,19 @@ def run_application(
 ) -> None:
     """Run an application as a user would; its progress goes through, its report is checked.
 
+    Args:
+        program: its file, from the directory of the project.
+        environment: of this process, and what is added to it.
+        options: of the command line.
+        accepted: the exit statuses of a run that has done its work.
+
     Raises:
         EmbeddedError: its status is none of `accepted`.
     """
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     running = subprocess.Popen(
-        [sys.executable, str(ROOT / "spark_apps" / program), *options],
-        env={**os.environ, **environment},
+        [sys.executable, str(ROOT / program), *options],
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(path)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -264,7 +274,7 @@ def run_application(
         running.wait(_UNWIND_S)
         raise
     if running.returncode not in accepted:
-        raise EmbeddedError(f"{program} failed", f"spark_apps/{program}", "its error is above")
+        raise EmbeddedError(f"{Path(program).name} failed", program, "its error is above")
     *text, report = output.splitlines()
     if json.loads(report)["state"] == "done":
         print("\n".join(text))

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from embedded.applications import READ_MODEL_KEYSPACE
+from examples.flights.source import flights_file
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.flights.source import flights_file
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import PieceRow, Pieces, State
 from tidemark.project.definition import catalog

@@ -91,8 +91,8 @@ class Seam(Enum):
     RANGE_FINISHED = "tidemark.replicate.ranges:Ranges.finish"
     # run-event-groups
     GROUP_SUBMITTED = "tidemark.event_groups.stream.store:Stream.submit"
-    GROUP_QUARANTINED = "tidemark.event_groups.topic.store:Source.quarantine"
-    TOPIC_TAKEN = "tidemark.event_groups.topic.store:Source.move"
+    GROUP_QUARANTINED = "tidemark.event_groups.topic.store:TopicSource.quarantine"
+    TOPIC_TAKEN = "tidemark.event_groups.topic.store:TopicSource.move"
     GROUP_STATE_SET = "tidemark.event_groups.stream.store:Stream.set_state"
     IMAGES_KEPT = "tidemark.event_groups.stream.before_images:BeforeImages.keep"
     IMAGES_FORGOTTEN = "tidemark.event_groups.stream.before_images:BeforeImages.forget"
@@ -112,7 +112,7 @@ class Seam(Enum):
     MANY_ROWS_EMPTIED = "tidemark.event_groups.stream.kept_parts:KeptParts.empty"
     MANY_ROWS_ANNOUNCED = "tidemark.event_groups.stream.kept_parts:KeptParts.announce"
     MANY_ROWS_FORGOTTEN = "tidemark.event_groups.stream.kept_parts:KeptParts.forget"
-    MANY_ROWS_KEPT = "tidemark.event_groups.spark_engine.store:KeptRows.write"
+    MANY_ROWS_KEPT = "tidemark.event_groups.spark_engine.store:KeptImages.write"
     MANY_ROWS_SENT = "tidemark.event_groups.spark_engine.writes:send"
     # reconcile
     TABLE_EMPTIED = "tidemark.reconcile.truncate:empty_table"

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from embedded.paths import ROOT
+from examples.flights.source import flights_file
 from tests import flights_model
 from tests.flights_model import Event
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
-from tidemark.flights.source import flights_file
 
 DAY_MS = 86_400_000
 WINDOW = ("--window-start", "2013-01-01", "--window-end", "2013-01-06")

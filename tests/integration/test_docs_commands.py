@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from examples.flights.source import flights_file
 from tests import flights_model
 from tests.docs_commands import PAGES, ROOT, blocks, commands
 from tests.integration import flights
 from tests.integration.support import Journal, Result
-from tidemark.flights.source import flights_file
 
 WINDOW = ("--window-start", "2013-01-01", "--window-end", "2013-02-01")
 AIRCRAFT = "N14228"

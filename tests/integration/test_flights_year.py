@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from tests import flights_model
 from tests.flights_model import Event
 from tests.integration.flights import READ_MODELS, defined, first_events
 from tests.integration.project.flights_read_models import assert_examples, assert_shipped
-from tests.integration.support import Journal, Result
+from tests.integration.support import ROOT, Journal, Result
 
 YEAR = ("--window-start", "2013-01-01", "--window-end", "2014-01-02")
 BY_TAGS, AIRPORTS = "daily_punctuality", ("EWR", "JFK", "LGA")
@@ -26,8 +29,7 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
     directory, definitions = tmp_path / "p", ("projections", "examples")
     journal = defined(make_journal, directory, *definitions, SPARK_DRIVER_MEMORY="3g")
     events = first_events(None)
-    loaded = run_alone(journal, "load_flights", "--months", "12")
-    assert loaded.report["counts"]["events_written"] == len(events)
+    assert loaded(journal).report["counts"]["events_written"] == len(events)
     assert run_alone(journal, "tag_write", *YEAR).report["counts"]["events_read"] == len(events)
     assert run_alone(journal, "validate", *YEAR).report["counts"]["findings"] == 0
     counts = run_alone(journal, "project", *YEAR).report["counts"]
@@ -39,6 +41,16 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
     assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
     assert journal.own_rows("quarantine") == []
     assert offsets(journal) == highest_numbers(events)
+
+
+def loaded(journal: Journal) -> Result:
+    """Load the year into the journal, with the demo's own program."""
+    program = [sys.executable, "-m", "examples.load_flights", "--months", "12"]
+    environment = {**os.environ, **journal.environment}
+    done = subprocess.run(
+        program, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def run_alone(journal: Journal, application: str, *arguments: str) -> Result:

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from examples.flights import events, messages, plan, source, topic
 from tests import flights_model
 from tidemark.errors import InvalidInput
-from tidemark.flights import events, messages, plan, source, topic
 from tidemark.journals.kafka.wire import decode
 from tidemark.journals.kafka.wire.action import HEADER
 from tidemark.journals.kafka.wire.record import Record

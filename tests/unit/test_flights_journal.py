@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from examples.flights import run, store
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, schema_statements
 from tidemark.errors import InvalidInput, SchemaMismatch
-from tidemark.flights import run, store
 from tidemark.journals.pekko import tables
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.settings import Settings

@@ -9,6 +9,10 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
+from tests import rooms
+
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "spark_apps" / "tidemark"
 HOUSES = (LIBRARY, ROOT / "plugins", ROOT / "embedded")
@@ -55,6 +59,25 @@ def test_every_room_says_what_it_is_for() -> None:
     rooms = {file.parent for house in HOUSES for file in house.rglob("*.py")} - {ROOT / "plugins"}
     silent = [room for room in rooms if not (room / "__init__.py").read_text().strip()]
     assert silent == []
+
+
+def test_the_table_of_rooms_is_that_of_the_contracts() -> None:
+    assert rooms.PAGE.read_text() == rooms.page(), "run `make schemas`"
+
+
+def test_every_package_has_a_contract() -> None:
+    packages = {f"tidemark.{file.parent.name}" for file in LIBRARY.glob("*/__init__.py")}
+    assert packages - {"tidemark.projection"} <= set(rooms.layers())
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", rooms.PAGE])
+def test_every_path_that_maintainers_are_sent_to_exists(page: Path) -> None:
+    paths = re.findall(r"`([\w./-]+(?:\.py|/))`", page.read_text())
+    missing = [
+        path for path in paths if not any((base / path).exists() for base in (ROOT, LIBRARY))
+    ]
+    assert len(paths) > 15
+    assert missing == []
 
 
 def test_models_share_no_code_with_the_product() -> None:

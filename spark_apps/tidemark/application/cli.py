@@ -98,16 +98,19 @@ Command = Callable[..., Job | None]
 """A function of the options and arguments that returns a job; None if there is nothing to do."""
 
 
-def start(application: str, main: Command, *, examples: Sequence[str]) -> None:
+def start(
+    application: str, main: Command, *, examples: Sequence[str], program: str | None = None
+) -> None:
     """Run an application's `main` as a command line with plain help and one-line usage errors.
 
     Args:
         application: name of the application in reports and in the ledger.
         main: the application.
         examples: options of calls that the help shows.
+        program: how it is called there, if it is none of `spark_apps`.
     """
     command_line = _plain()
-    epilog = _examples(application, examples)
+    epilog = _examples(application, examples, program)
     command_line.command(context_settings=_WIDE, epilog=epilog)(_runs(application, main))
     command_line()
 
@@ -173,9 +176,9 @@ def _calls(name: str, examples: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{name} {options}".strip() for options in examples[name]]
 
 
-def _examples(application: str, calls: Sequence[str]) -> str:
+def _examples(application: str, calls: Sequence[str], program: str | None = None) -> str:
     """Return the end of a help text; the mark in front keeps its lines as they are."""
-    program = f"spark_apps/{application.replace('-', '_')}.py"
+    program = program or f"spark_apps/{application.replace('-', '_')}.py"
     lines = [f"  {program} {call}".rstrip() for call in calls]
     return "\n".join(["\b", "Examples:", *lines])
 

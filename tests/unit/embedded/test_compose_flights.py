@@ -84,7 +84,7 @@ def test_it_loads_runs_the_chain_and_ends_badly_if_the_read_model_disagrees(
     with nullcontext() if agrees else pytest.raises(EmbeddedError, match="disagrees with the CSV"):
         flights.run(2, "http://somewhere")
     assert done == [
-        "load_flights.py ('--months', '2')",
+        "examples/load_flights.py ('--months', '2')",
         "tables",
         "unpause tag_write validate project",
         "chain",

@@ -135,7 +135,15 @@ def test_all_that_is_imported_is_copied_and_no_more(
     home = environment["TIDEMARK_HOME"]
     for path in environment["PYTHONPATH"].split(":"):
         assert Path(path).relative_to(home).parts[:1] <= (path.rsplit("/")[-1],)
-    needed = {"embedded", "include", "spark_apps", "plugins", "dags", "requirements.lock"}
+    needed = {
+        "embedded",
+        "examples",
+        "include",
+        "spark_apps",
+        "plugins",
+        "dags",
+        "requirements.lock",
+    }
     assert copied == needed
     for variable in ("AIRFLOW__CORE__DAGS_FOLDER", "AIRFLOW__CORE__PLUGINS_FOLDER"):
         assert environment[variable].removeprefix(f"{home}/") in copied

@@ -48,7 +48,7 @@ def written(patched: pytest.MonkeyPatch, mode: Mode, dies_in: int | None = None)
         return write("result")()
 
     # What is read and computed does not matter here.
-    for name in ("transform", "rule", "kept_once", "Watch"):
+    for name in ("transform", "rule", "kept_once", "ReconcileGuard"):
         patched.setattr(pipeline, name, MagicMock())
     patched.setattr(modes, "MODES", {mode: MagicMock()})
     patched.setattr(modes, "write", write_result)

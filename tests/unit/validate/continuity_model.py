@@ -82,7 +82,7 @@ def expected_findings(
 ) -> set[Found]:
     """Return what the numbers of a history show, in any bucket; `last` is the run's newest bucket.
 
-    Missing rows of the buckets in `owed` are yet to be written by tag-write.
+    Missing rows of the buckets in `pending` are yet to be written by tag-write.
     """
     every = [
         *_sequence(history),

@@ -317,7 +317,7 @@ def damaged(draw: st.DrawFn, history: History) -> History:
 
 
 @pytest.mark.parametrize(
-    ("removed", "owed"),
+    ("removed", "pending"),
     [
         (PURGED, OWED),
         pytest.param(frozenset(), frozenset(), marks=pytest.mark.soak),

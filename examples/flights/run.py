@@ -9,10 +9,10 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from examples.flights import events, messages, plan, source, store
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
-from tidemark.flights import events, messages, plan, source, store
 from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, State

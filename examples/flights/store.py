@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from examples.flights.events import ENTITY_TYPE
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import (
@@ -14,7 +15,6 @@ from tidemark.cassandra.schema import (
     table,
 )
 from tidemark.errors import InvalidInput
-from tidemark.flights.events import ENTITY_TYPE
 from tidemark.journals.pekko import tables
 from tidemark.partitioning.keys import entity_type
 from tidemark.settings import Settings

@@ -17,7 +17,7 @@ import uuid
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.flights.events import ARRIVED, DEPARTED
+from examples.flights.events import ARRIVED, DEPARTED
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import BucketSize
 

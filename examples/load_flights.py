@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from examples.flights.plan import MONTHS, load_window
+from examples.flights.run import APPLICATION, load_months
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.flights.plan import MONTHS, load_window
-from tidemark.flights.run import APPLICATION, load_months
 
 
 def main(
@@ -33,4 +33,6 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.start(APPLICATION, main, examples=["", "--months 12"])
+    cli.start(
+        APPLICATION, main, examples=["", "--months 12"], program="python -m examples.load_flights"
+    )

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from examples.flights.topic import APPLICATION, publish_days
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.flights.topic import APPLICATION, publish_days
 
 
 def main(
@@ -27,4 +27,6 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.start(APPLICATION, main, examples=["", "--days 31"])
+    cli.start(
+        APPLICATION, main, examples=["", "--days 31"], program="python -m examples.publish_flights"
+    )

@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from examples.flights import events, messages, source
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import KafkaUnavailable
-from tidemark.flights import events, messages, source
 from tidemark.journals.kafka.wire.action import HEADER
 from tidemark.ledger import applications
 from tidemark.replicate.kafka.topics import Topics, client_settings
