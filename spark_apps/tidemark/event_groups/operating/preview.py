@@ -99,7 +99,7 @@ def _does(control: Control, definition: GroupDefinition) -> dict[str, str]:
             return says
         return f"{says}, {_touches(control, definition.events[name], statement, table)}"
 
-    says = definition.says()
+    says = definition.summaries()
     return dict(zip(says, in_parallel(lambda one: does(*one), says.items()), strict=True))
 
 

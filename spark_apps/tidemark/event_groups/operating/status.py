@@ -83,7 +83,7 @@ def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
 def _of_group(run: RunContext, group: StoredGroup, stream: Stream, history: History) -> Outcome:
     events = stream.events(group.id)
     lines = [f"{group.sequence} {group.id}: {group.state} {group.reason}".rstrip()]
-    for event, says in group.definition.says().items():
+    for event, says in group.definition.summaries().items():
         found = events.get(event, StoredEvent())
         reason = f": {found.reason}" if found.reason else ""
         lines.append(f"  {event} ({says}): {found.state}{reason}")
@@ -105,7 +105,7 @@ def _reported(
     times = history.times(group.id)
     of_events = history.times_of_events(group.id)
     reported = []
-    for name, does in group.definition.says().items():
+    for name, does in group.definition.summaries().items():
         event, row = events.get(name, StoredEvent()), of_events.get(name, {})
         reported.append(
             {
