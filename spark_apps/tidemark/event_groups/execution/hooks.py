@@ -24,7 +24,7 @@ from tidemark.event_groups.definition.model import Event, Hook
 from tidemark.event_groups.external import http, targets, topics
 from tidemark.event_groups.external.airflow import AirflowApi
 from tidemark.event_groups.external.processes import Functions
-from tidemark.event_groups.failure import attempts, said
+from tidemark.event_groups.failure import attempts, error_text
 from tidemark.event_groups.stream.deliveries import BEGINS, Deliveries, Delivery, Notice
 from tidemark.event_groups.stream.states import EventState, StoredGroup
 from tidemark.event_groups.stream.store import Stream
@@ -198,7 +198,7 @@ def _attempted(send: Callable[[], object]) -> tuple[int, str]:
         try:
             send()
         except Exception as error:
-            failure = said(error)
+            failure = error_text(error)
         else:
             return number, ""
     return number, failure
