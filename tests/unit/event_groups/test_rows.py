@@ -17,7 +17,7 @@ from tidemark.event_groups.driver_engine import undo
 from tidemark.event_groups.driver_engine.undo import Now
 from tidemark.event_groups.execution.rollback import in_order, is_needed, own_times, times_of
 from tidemark.event_groups.stream.concurrency import Occupied, collides
-from tidemark.event_groups.stream.holding import Held, OpenGroup, as_known
+from tidemark.event_groups.stream.holding import Held, OpenGroup, parse_known
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredEvent
 
 SAME = {
@@ -151,7 +151,7 @@ def test_groups_that_must_wait_are_the_same_after_they_were_kept(
     held = Held()
     for place, (one, is_stuck) in enumerate(groups):
         held.holder(of_group(one, place, is_stuck=is_stuck))
-    kept, known = Held(), as_known(held.as_text(7))
+    kept, known = Held(), parse_known(held.as_text(7))
     assert known.reached == 7
     assert all(kept.holder(one) for one in known.groups)
     assert (kept.groups, kept.are_enough) == (held.groups, held.are_enough)
