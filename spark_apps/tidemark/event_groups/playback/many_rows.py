@@ -66,7 +66,7 @@ class ManyRowsPlayback:
         """
         query = self._write_of(event).query.name
         with event.named(), failing():
-            count = self._kept(event, self._spark).whole(query, RESULT)
+            count = self._kept(event, self._spark).complete_count(query, RESULT)
         if count is None:
             raise not_stored(query, event.group, self._stream)
         try:
