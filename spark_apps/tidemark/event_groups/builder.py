@@ -66,19 +66,17 @@ class EventHandle:
 
     def call(self, function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
         """Return the value that `module:function` makes of the result's rows as a parameter."""
-        return ParameterHandle(
-            self, _without_none({"as": as_, "call": function, "timeout": timeout})
-        )
+        return ParameterHandle(self, _non_null({"as": as_, "call": function, "timeout": timeout}))
 
 
 def from_function(function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
     """Return the value of a function without a result as a parameter."""
-    return ParameterHandle(None, _without_none({"as": as_, "call": function, "timeout": timeout}))
+    return ParameterHandle(None, _non_null({"as": as_, "call": function, "timeout": timeout}))
 
 
 def from_url(url: str, as_: str, timeout: int | None = None) -> ParameterHandle:
     """Return the answer of an address as a parameter."""
-    return ParameterHandle(None, _without_none({"as": as_, "url": url, "timeout": timeout}))
+    return ParameterHandle(None, _non_null({"as": as_, "url": url, "timeout": timeout}))
 
 
 @dataclass(frozen=True)
@@ -118,10 +116,8 @@ class EventGroup:
         self._header: dict[str, Any] = {"group": name}
         if policy is not None:
             self._header["policy"] = str(policy)
-        for key, declared_rows in (("rows", rows), ("reads", reads)):
-            if plain := [
-                _plain(declared_row, f"{key} of group {name}") for declared_row in declared_rows
-            ]:
+        for key, declared in (("rows", rows), ("reads", reads)):
+            if plain := [_plain(row, f"{key} of group {name}") for row in declared]:
                 self._header[key] = plain
         if hooks:
             self._header["hooks"] = _plain(hooks, f"hooks of group {name}")
@@ -253,7 +249,7 @@ def _event_of(name: str, group: str) -> str:
     return f"event {name} of group {group}"
 
 
-def _without_none(keys: Mapping[str, object]) -> dict[str, object]:
+def _non_null(keys: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in keys.items() if value is not None}
 
 

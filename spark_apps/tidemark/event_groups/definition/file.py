@@ -122,13 +122,11 @@ class GroupDefinition:
     @cached_property
     def tables(self) -> Mapping[str, bool]:
         """Return the tables that the group names, as `keyspace.table`, and which it writes."""
-        writes_by_table: dict[str, bool] = {}
+        written: dict[str, bool] = {}
         for name in self.events:
             for parsed in self.statements_of(name):
-                writes_by_table[parsed.name] = (
-                    writes_by_table.get(parsed.name, False) or parsed.writes
-                )
-        return writes_by_table
+                written[parsed.name] = written.get(parsed.name, False) or parsed.writes
+        return written
 
     def statements_of(self, name: str) -> list[Statement]:
         """Return the statement of an event, and those that undo it."""
@@ -204,9 +202,7 @@ class GroupDefinition:
 def hooks_of(group: Group) -> Iterator[tuple[str, Hook, Place]]:
     """Yield the hooks of a group and of its events, with their moments and paths."""
     owners: list[tuple[Hooks, Place]] = [(group.hooks, ("hooks",))]
-    owners += [
-        (event.hooks, ("events", index, "hooks")) for index, event in enumerate(group.events)
-    ]
+    owners += [(event.hooks, ("events", n, "hooks")) for n, event in enumerate(group.events)]
     for hooks, at in owners:
         for moment in ("before", "after"):
             for number, hook in enumerate(getattr(hooks, moment)):

@@ -144,24 +144,16 @@ class _Parser:
                 raise Refused("it has JSON", "name the columns")
 
     def _select(self) -> Statement:
-        from_index = self._find("FROM")
+        at = self._find("FROM")
         if self._tokens[1].is_word("JSON", "DISTINCT"):
             raise Refused(f"it selects {self._tokens[1].text}", "name the columns")
-        self._at = from_index + 1
+        self._at = at + 1
         keyspace, table = self._table()
-        head = [
-            "SELECT",
-            "JSON",
-            *as_sent(self._tokens[1:from_index]),
-            "FROM",
-            quoted(keyspace, table),
-        ]
+        head = ["SELECT", "JSON", *as_sent(self._tokens[1:at]), "FROM", quoted(keyspace, table)]
         rest = self._tokens[self._at :]
         # Cassandra does not convert a limit, because it is not the value of a column.
-        limit_index = next(
-            (index for index, token in enumerate(rest) if token.is_word("LIMIT", "PER")), len(rest)
-        )
-        if any(token.kind == "parameter" for token in rest[limit_index:]):
+        end = next((n for n, word in enumerate(rest) if word.is_word("LIMIT", "PER")), len(rest))
+        if any(token.kind == "parameter" for token in rest[end:]):
             raise Refused("its limit is a parameter", "write a number")
         key = self._selected_key(rest)
         return self._build(
@@ -264,16 +256,14 @@ class _Parser:
         sent: Sequence[str],
         assigned: Mapping[str, tuple[Token, ...]] | None = None,
     ) -> Statement:
-        parameters = frozenset(
-            token.text[1:] for token in self._tokens if token.kind == "parameter"
-        )
-        if WRITE_TIME in parameters:
+        names = frozenset(token.text[1:] for token in self._tokens if token.kind == "parameter")
+        if WRITE_TIME in names:
             raise Refused(f"it has a parameter {WRITE_TIME}", "give it another name")
         leaves_null = any(token.is_word("DELETE", "NULL", "TTL") for token in self._tokens)
         text = " ".join(part for part in sent if part)
         return Statement(
             *(kind, keyspace, table, columns, key, assigned or {}, is_range, where, leaves_null),
-            *(self._ttl, parameters, text),
+            *(self._ttl, names, text),
         )
 
     def _conditions(self) -> tuple[dict[str, tuple[Token, ...]], bool, str]:

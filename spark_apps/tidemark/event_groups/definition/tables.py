@@ -122,7 +122,7 @@ class _TableCheck:
             raise self._fault(f"{parsed.name} has no column {column}", do, *at)
         if refusal := self._control.refusal(parsed.cql):
             raise self._fault(f"Cassandra refuses it: {refusal}", "correct it", *at)
-        if name := where_now_is_used(parsed, table, values):
+        if name := use_of_now(parsed, table, values):
             what = f"{name} of {parsed.name} gets `now`, which is another time each time"
             raise self._fault(what, "write the time, such as 2024-03-01T12:00:00Z", *at)
         if name := _appended_list(parsed, table):
@@ -286,7 +286,7 @@ def with_comparable_keys(control: Control, definition: GroupDefinition) -> Group
     return GroupDefinition(group.model_copy(update=changed)) if changed else definition
 
 
-def where_now_is_used(statement: Statement, table: Table, values: Mapping[str, object]) -> str:
+def use_of_now(statement: Statement, table: Table, values: Mapping[str, object]) -> str:
     """Return where a statement has the text `now` as a time; empty if it has none.
 
     It would be another time whenever the statement is sent again.
@@ -392,12 +392,10 @@ def owners(settings: Settings) -> Owner:
     from tidemark.project.definition import catalog
 
     journals = _tables_of_journals(settings)
-    projections = catalog.read_all(settings.projections_dir)
-    definitions = [*projections.definitions, *(rollup.definition for rollup in projections.rollups)]
-    projected = {
-        definition.target: definition.name for definition in definitions if definition.table
-    }
-    words_by_projection = {broken.name: _words(broken.file) for broken in projections.unusable}
+    files = catalog.read_all(settings.projections_dir)
+    definitions = [*files.definitions, *(rollup.definition for rollup in files.rollups)]
+    projected = {d.target: d.name for d in definitions if d.table}
+    words_of = {broken.name: _words(broken.file) for broken in files.unusable}
 
     def owner(parsed: Statement) -> str:
         if parsed.keyspace == "system" or parsed.keyspace.startswith("system_"):
@@ -410,9 +408,7 @@ def owners(settings: Settings) -> Owner:
             return name
         if name := projected.get(parsed.name):
             return f"the projection {name}"
-        broken = next(
-            (name for name, words in words_by_projection.items() if parsed.table in words), None
-        )
+        broken = next((name for name, words in words_of.items() if parsed.table in words), None)
         return f"the projection {broken}, as long as its file cannot be used" if broken else ""
 
     return owner

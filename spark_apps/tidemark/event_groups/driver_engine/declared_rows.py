@@ -10,12 +10,7 @@ from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.model import Compensation, Event
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Statement, StatementKind
-from tidemark.event_groups.definition.tables import (
-    Table,
-    touched,
-    where_now_is_used,
-    with_comparable_keys,
-)
+from tidemark.event_groups.definition.tables import Table, touched, use_of_now, with_comparable_keys
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.driver_engine.statements import Parameters
 from tidemark.event_groups.failure import EventFailed
@@ -29,7 +24,7 @@ def require_declared(
     Raises:
         EventFailed: it reads or writes another row, or a value changes each time it is sent.
     """
-    if now_place := where_now_is_used(statement, table, parameters):
+    if now_place := use_of_now(statement, table, parameters):
         raise EventFailed(f"{now_place} gets `now`, which is another time each time")
     rows = definition.rows
     if rows is None or (not statement.writes and definition.undeclared_reads):
@@ -107,23 +102,20 @@ def require_rows_once(statement: Statement, table: Table, parameters: Sequence[P
     columns = [name for name in table.key if name in statement.key]
     seen: set[tuple[str | None, ...]] = set()
     static = sorted(_static(statement, table))
-    values_by_partition: dict[tuple[str | None, ...], list[list[object]]] = {}
+    seen_static: dict[tuple[str | None, ...], list[list[object]]] = {}
     for values in parameters:
         if static:
             partition = tuple(
                 _value_or_text(name, statement, table, values) for name in table.partition_key
             )
-            static_values = [
+            cells = [
                 [
                     values[token.text[1:]] if token.kind == "parameter" else token.text
-                    for token in assigned
+                    for token in tokens
                 ]
-                for assigned in (statement.assigned[name] for name in static)
+                for tokens in (statement.assigned[name] for name in static)
             ]
-            if (
-                None not in partition
-                and values_by_partition.setdefault(partition, static_values) != static_values
-            ):
+            if None not in partition and seen_static.setdefault(partition, cells) != cells:
                 what = f"static columns of the partition {', '.join(map(str, partition))}"
                 raise EventFailed(f"it gives {what} more than one value")
         key = tuple(_value_or_text(name, statement, table, values) for name in columns)

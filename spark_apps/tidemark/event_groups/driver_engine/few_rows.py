@@ -47,11 +47,7 @@ class DriverEngine:
         self._needs, self._table, self._ensure_locked = needs, table, ensure_locked
 
     def prepare(self, event: Event) -> Prepared:
-        """Fix the parameters of an event, and keep before-images of the rows it will write.
-
-        Raises:
-            EventFailed: a needed value is not available, or the event writes a forbidden row.
-        """
+        """Fix the parameters of an event, and keep before-images of the rows it will write."""
         parameters = self._needs.parameters(event)
         statement = self._group.definition.statements.get(event.name)
         if statement is None:
@@ -97,11 +93,7 @@ class DriverEngine:
             ).restore(image)
 
     def send(self, event: Event, stored: StoredEvent) -> list[str]:
-        """Send the statements of an event; return the rows of a select as JSON, one text each.
-
-        Raises:
-            EventFailed: Cassandra rejects a statement, or `expect` does not hold for the rows.
-        """
+        """Send the statements of an event; return the rows of a select as JSON, one text each."""
         statement = self._group.definition.statements[event.name]
 
         def sent(parameters: Parameters) -> list[str]:

@@ -1,7 +1,6 @@
 """The parameters of an event: from its file, from results, and from outside.
 
-They are stored before the statement is sent, so that no external service is called twice for an
-event that has begun.
+They are stored before the statement is sent, so no service is called twice for a begun event.
 """
 
 from __future__ import annotations

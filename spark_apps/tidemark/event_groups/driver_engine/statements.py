@@ -46,9 +46,6 @@ def send(
     """Send the statement of an event; return the rows of a select as JSON.
 
     A result is cut after `MAX_RESULT_ROWS + 1` rows.
-
-    Raises:
-        EventFailed: Cassandra has rejected the statement, or not answered three times.
     """
     values: dict[str, object] = bound(parameters, statement.parameters)
     if statement.writes:

@@ -100,7 +100,6 @@ class GroupExecution:
         group: StoredGroup,
         services: ExecutionServices,
     ) -> None:
-        """Bind; nothing is read yet."""
         self._run, self._control = run, run.control
         self._stream, self._group = stream, group
         self._definition = group.definition
@@ -245,9 +244,7 @@ class GroupExecution:
         return [name for name, stored in self._events.items() if stored.state in states]
 
     def _write_times(self) -> list[int]:
-        return [
-            stored.write_time for stored in self._events.values() if stored.write_time is not None
-        ]
+        return [event.write_time for event in self._events.values() if event.write_time is not None]
 
     def _execute_events(self) -> None:
         """Execute events until none is left whose dependencies have succeeded."""
@@ -316,9 +313,8 @@ class GroupExecution:
     def _table_locked(self, event: Event) -> Iterator[None]:
         """Keep other events from writing the table between before-image and write of this event.
 
-        This is only needed if events may fail independently: the restored value of one must have
-        the writes of the others. After an event whose outcome is unknown nothing more is written:
-        the next run ends it first.
+        Only if events may fail independently: the restored value of one must have the writes of the
+        others. After an event of unknown outcome, nothing is written until the next run ends it.
         """
         statement = self._definition.statements.get(event.name)
         is_alone = self._definition.group.policy is FailurePolicy.ONE_FOR_ONE
@@ -415,7 +411,7 @@ class GroupExecution:
         to_undo = in_order(self._definition.graph, self._events, names)
         newest = max(self._write_times(), default=0)
         times = times_of(self._definition, self._events, to_undo, newest)
-        self._newest_at = max((range_of_times.stop for range_of_times in times.values()), default=0)
+        self._newest_at = max((span.stop for span in times.values()), default=0)
         # The newest write time must be stored whoever ends the group. From now on nobody can cancel
         # it: that would undo other events, at other times.
         self._set(GroupState.ROLLING_BACK, reason)
@@ -430,11 +426,7 @@ class GroupExecution:
             self._ensure_locked,
         )
         events = self._events
-        for name in (
-            event_name
-            for event_name in to_undo
-            if is_needed(self._definition, event_name, events[event_name])
-        ):
+        for name in (name for name in to_undo if is_needed(self._definition, name, events[name])):
             stored = events[name]
             if self._definition.events[name].asked and stored.asked_at is None:
                 stored = self._ask_for(name)

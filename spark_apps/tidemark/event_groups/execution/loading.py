@@ -14,26 +14,17 @@ class Loading:
     """Loads libraries, and tells where the users' functions are."""
 
     def __init__(self, run: RunContext, stream: str, sequence: int) -> None:
-        """Bind; nothing is read yet."""
         self._settings = run.settings
         self._libraries, self._jars = Libraries(run.settings), Jars(run.settings)
         self._loaded = LoadedLibraries(run, stream)
         self._sequence = sequence
 
     def places(self) -> Places:
-        """Return the places of the functions that the group may call now.
-
-        Raises:
-            EventFailed: a library that was loaded before is no longer available.
-        """
+        """Return the places of the functions that the group may call now."""
         return places(self._settings, self._loaded.at(self._sequence))
 
     def jar_functions(self) -> JarFunctions:
-        """Return the functions that Spark may call for the group now.
-
-        Raises:
-            EventFailed: a JAR that was loaded before is no longer available.
-        """
+        """Return the functions that Spark may call for the group now."""
         return self._jars.functions_of(self._loaded_jars())
 
     def _loaded_jars(self) -> list[LoadedJar]:
@@ -41,11 +32,7 @@ class Loading:
         return [library for library in loaded if isinstance(library, LoadedJar)]
 
     def load(self, library: model.Library | model.JarLibrary) -> None:
-        """Load a library, for this group and all later ones.
-
-        Raises:
-            EventFailed: it cannot be loaded.
-        """
+        """Load a library, for this group and all later ones."""
         if isinstance(library, model.JarLibrary):
             refuse_clash(self._loaded_jars(), library)
             self._loaded.load(self._sequence, self._jars.fetch(library))

@@ -50,11 +50,8 @@ class Engine(Protocol):
     def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
         """Restore the rows that an event may have written.
 
-        Args:
-            event: the event.
-            stored: its stored state.
-            at: the write time of restored values, in microseconds.
-            own: the write times of the events that are undone, and of their restored values.
+        `at` is the write time of restored values, in microseconds; `own` has the write times of all
+        events that are undone, and of their restored values.
 
         Raises:
             EventFailed: Cassandra rejects a write.

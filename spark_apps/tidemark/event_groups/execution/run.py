@@ -55,15 +55,13 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         if (waiting := held_groups.unchanged(first_new)) is not None:
             return _outcome(ended, lines, waiting, first_new)
         times = GroupTimes(stream.last_write_time())
-        parallel_execution = _ParallelExecution(
-            run, stream, locks.check, groups_pool, events_pool, times
-        )
+        execution = _ParallelExecution(run, stream, locks.check, groups_pool, events_pool, times)
         pass_by = _ended_group_handler(stream, times, locks.check)
         open_groups = OpenGroups(stream, held_groups.read(pass_by), first_new, pass_by)
 
         def execute(batch: list[StoredGroup]) -> list[StoredGroup]:
             run.say(f"{len(batch)} groups from {batch[0].id} on")
-            done = parallel_execution.execute(batch)
+            done = execution.execute(batch)
             for group, (state, reason) in done:
                 ended[state] = ended.get(state, 0) + 1
                 if reason:

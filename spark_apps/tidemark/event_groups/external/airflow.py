@@ -44,13 +44,11 @@ class AirflowApi:
         """
         stored_uri, deadline = as_stored(uri), self._deadline()
         query = {"uri_pattern": stored_uri, "limit": "100"}
-        assets = _value_of(
-            "assets", self._request("GET", "assets", deadline, params=query), "assets"
-        )
+        assets = _field("assets", self._request("GET", "assets", deadline, params=query), "assets")
         ids = [
-            _value_of("id", asset, "assets")
+            _field("id", asset, "assets")
             for asset in (assets if isinstance(assets, list) else [None])
-            if as_stored(str(_value_of("uri", asset, "assets"))) == stored_uri
+            if as_stored(str(_field("uri", asset, "assets"))) == stored_uri
         ]
         if not ids:
             raise EventFailed(f"Airflow has no asset {uri}")
@@ -77,7 +75,7 @@ class AirflowApi:
         credentials = {"json": {"username": self._user, "password": password}}
         path = "/auth/token"
         token = _json(self._answered("POST", path, deadline, credentials), path)
-        return {"Authorization": f"Bearer {_value_of('access_token', token, path)}"}
+        return {"Authorization": f"Bearer {_field('access_token', token, path)}"}
 
     def _answered(
         self, method: str, path: str, deadline: float, sent: Mapping[str, Any]
@@ -106,7 +104,7 @@ def _json(answer: httpx.Response, path: str) -> Any:
         raise EventFailed(f"Airflow has not answered {path} in JSON: {error}") from None
 
 
-def _value_of(name: str, answer: Any, path: str) -> Any:
+def _field(name: str, answer: Any, path: str) -> Any:
     """Return a value of an answer.
 
     Raises:

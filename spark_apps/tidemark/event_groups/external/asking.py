@@ -1,8 +1,7 @@
 """Asks an external service to undo an event, again and again until it has.
 
-Over HTTP, the status of the answer tells whether it has. A Kafka topic gets the question as a
-record, and another topic the answer: JSON with the `id` of the question, and `state`, `done` or
-`failed`.
+Over HTTP, the answer's status tells whether it has. A Kafka topic gets the question as a record,
+and another topic the answer: JSON with the question's `id`, and `state`, `done` or `failed`.
 """
 
 from __future__ import annotations
@@ -100,14 +99,11 @@ def _by_topic(settings: Settings, question: Question) -> bool:
 
 def _answers(settings: Settings, question: Question) -> Iterator[Mapping[str, object]]:
     """Yield the answers to a question, and skip all other records."""
-    topics_reader = Topics(settings)
-    partitions = topics_reader.partitions_of(str(question.asked.answers))
-    ends = topics_reader.offsets(partitions)
-    firsts = topics_reader.offsets_at(partitions, question.at.replace(tzinfo=UTC) - _APART)
-    spans = {
-        partition: (max(firsts[partition], ends[partition].first), ends[partition].end)
-        for partition in partitions
-    }
+    kafka = Topics(settings)
+    partitions = kafka.partitions_of(str(question.asked.answers))
+    ends = kafka.offsets(partitions)
+    firsts = kafka.offsets_at(partitions, question.at.replace(tzinfo=UTC) - _APART)
+    spans = {p: (max(firsts[p], ends[p].first), ends[p].end) for p in partitions}
     for batch in batches(settings, spans):
         for record in batch.records:
             try:

@@ -35,7 +35,7 @@ def check(
     libraries = {library.name: library for library in loaded}
     for number, event in enumerate(definition.group.events):
         if event.library is not None:
-            fetched = _fetched(
+            fetched = _fetch(
                 settings, event.library, libraries, fault, ("events", number, "library")
             )
             libraries[fetched.name] = fetched
@@ -65,23 +65,20 @@ def _check_targets(settings: Settings, group: Group, fault: Fault) -> None:
             raise fault(why, do, *path)
 
 
-def _fetched(
+def _fetch(
     settings: Settings,
-    requested: model.Library | model.JarLibrary,
+    library: model.Library | model.JarLibrary,
     libraries: Mapping[str, Loaded],
     fault: Fault,
     at: Place,
 ) -> Loaded:
     setting = "TIDEMARK_EVENT_GROUP_LIBRARIES"
     try:
-        if isinstance(requested, model.JarLibrary):
+        if isinstance(library, model.JarLibrary):
             setting = "TIDEMARK_EVENT_GROUP_JARS"
-            refuse_clash(
-                (library for library in libraries.values() if isinstance(library, LoadedJar)),
-                requested,
-            )
-            return Jars(settings).fetch(requested)
-        return Libraries(settings).fetch(requested.name, requested.version)
+            refuse_clash((jar for jar in libraries.values() if isinstance(jar, LoadedJar)), library)
+            return Jars(settings).fetch(library)
+        return Libraries(settings).fetch(library.name, library.version)
     except EventFailed as error:
         raise fault(
             str(error), f"allow it in {setting}, see docs/event-groups.md, or correct it", *at

@@ -75,7 +75,6 @@ class Jars:
     """Fetches allowed JARs into a cache."""
 
     def __init__(self, settings: Settings) -> None:
-        """Bind; nothing is fetched yet."""
         self._allowed = settings.event_group_allowed_jars
         self._repositories = settings.event_group_jar_repository_urls
         self._cache = settings.event_group_library_dir / "jars"
@@ -92,20 +91,9 @@ class Jars:
         return library
 
     def functions_of(self, loaded: Sequence[LoadedJar]) -> JarFunctions:
-        """Return the functions of JARs that were loaded before; fetch those that are missing.
-
-        Raises:
-            EventFailed: one cannot be fetched, or has changed.
-        """
-        files = dict.fromkeys(file for library in loaded for file in self._files(library))
-        return JarFunctions(
-            list(files),
-            {
-                name: java_class
-                for library in loaded
-                for name, java_class in library.functions.items()
-            },
-        )
+        """Return the functions of JARs that were loaded before; fetch those that are missing."""
+        files = dict.fromkeys(file for jar in loaded for file in self._files(jar))
+        return JarFunctions(list(files), {k: v for jar in loaded for k, v in jar.functions.items()})
 
     def _files(self, library: LoadedJar) -> list[Path]:
         files = self._cached_files(library)
@@ -157,16 +145,10 @@ def _require_allowed(entry: Allowed, hashes: Hashes) -> None:
 
 
 def refuse_clash(loaded: Iterable[LoadedJar], wanted: model.JarLibrary) -> None:
-    """Reject a JAR if another JAR has a function of the same name.
-
-    Raises:
-        EventFailed: another one has.
-    """
+    """Raise EventFailed if another JAR has a function of the same name."""
     for other in loaded:
-        if other.name != wanted.name and (
-            shared_names := other.functions.keys() & wanted.functions.keys()
-        ):
-            raise EventFailed(f"{other.name} has a function {min(shared_names)}, too")
+        if other.name != wanted.name and (both := other.functions.keys() & wanted.functions.keys()):
+            raise EventFailed(f"{other.name} has a function {min(both)}, too")
 
 
 def _settings(repositories: Iterable[str], cache: Path) -> ElementTree.Element:

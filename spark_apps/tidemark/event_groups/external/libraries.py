@@ -62,7 +62,6 @@ class Libraries:
     """Fetches allowed libraries into a cache."""
 
     def __init__(self, settings: Settings) -> None:
-        """Bind; nothing is fetched yet."""
         self._allowed = settings.event_group_allowed_libraries
         self._wheels = settings.event_group_wheels_dir
         self._cache = settings.event_group_library_dir
@@ -74,16 +73,14 @@ class Libraries:
             EventFailed: it is not allowed, pip does not find it or a dependency, or a wheel has a
                 wrong hash.
         """
-        canonical_name = canonicalize_name(name)
+        key = canonicalize_name(name)
         source = "" if self._wheels else "a package index"
-        entry = allowed(self._allowed, f"the library {name}", canonical_name, version, source)
+        entry = allowed(self._allowed, f"the library {name}", key, version, source)
         self._cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self._cache) as folder:
             downloaded = Path(folder) / "wheels"
             requirements = Path(folder) / "requirements.txt"
-            requirements.write_text(
-                "\n".join(entry.requirements or [f"{canonical_name}=={version}"])
-            )
+            requirements.write_text("\n".join(entry.requirements or [f"{key}=={version}"]))
             options = ["--no-index", "--find-links", str(self._wheels)] if self._wheels else []
             options += ["--require-hashes"] if entry.hashes else []
             _pip(
@@ -93,7 +90,7 @@ class Libraries:
             )
             files = sorted(downloaded.iterdir())
             wheels = {file.name: sha256(file) for file in files}
-            library = LoadedLibrary(canonical_name, version, wheels)
+            library = LoadedLibrary(key, version, wheels)
             directory = self._directory(library)
             if not directory.exists():
                 unpacked = Path(folder) / "unpacked"
@@ -106,11 +103,7 @@ class Libraries:
         return library
 
     def directory(self, library: LoadedLibrary) -> Path:
-        """Return the directory of a library that was loaded before; fetch it if it is missing.
-
-        Raises:
-            EventFailed: it cannot be fetched, or its wheels have changed.
-        """
+        """Return the directory of a library that was loaded before; fetch it if it is missing."""
         if not self._directory(library).exists():
             fetched = self.fetch(library.name, library.version)
             require_same(f"{library.name} {library.version}", library.wheels, fetched.wheels)
@@ -146,11 +139,7 @@ def allowed(entries: Iterable[Allowed], what: str, name: str, version: str, sour
 
 
 def places(settings: Settings, loaded: Iterable[object]) -> Places:
-    """Return where functions are: in the users' own directory, and in the loaded libraries.
-
-    Raises:
-        EventFailed: a library that was loaded before cannot be fetched any more.
-    """
+    """Return where functions are: in the users' own directory, and in the loaded libraries."""
     libraries = Libraries(settings)
     distributions = {settings.event_group_functions_dir: ""}
     for library in loaded:
@@ -218,10 +207,6 @@ def sha256(file: Path) -> str:
 
 
 def require_same(what: str, before: Hashes, now: Hashes) -> None:
-    """Require that files have not changed.
-
-    Raises:
-        EventFailed: some differ; it names them.
-    """
+    """Raise EventFailed with the names of the files that have changed, if any has."""
     if changed := sorted(dict(before.items() ^ now.items())):
         raise EventFailed(f"{what} is not what was loaded before: {', '.join(changed)}")

@@ -77,15 +77,12 @@ class _TopicReader:
 
     def __init__(self, settings: Settings, spans: Spans) -> None:
         self._settings = settings
-        self._ends = {partition: end for partition, (_, end) in spans.items()}
+        self._ends = {p: end for p, (_, end) in spans.items()}
         self._errors: list[KafkaError] = []
         error_callback = {"error_cb": self._errors.append}
         self._consumer = Consumer({**client_settings(settings), **_CONSUMER, **error_callback})
         self._consumer.assign(
-            [
-                ClientPartition(partition.topic, partition.partition, first)
-                for partition, (first, _) in spans.items()
-            ]
+            [ClientPartition(p.topic, p.partition, first) for p, (first, _) in spans.items()]
         )
 
     def close(self) -> None:

@@ -110,17 +110,15 @@ def _function(name: str) -> Callable[[Any], Any]:
     if not _defines(file, function):
         raise Rejected(f"{file.name} has no `def {function}` at its top level")
     imported = importlib.import_module(module)
-    function_object = getattr(imported, function, None)
+    value = getattr(imported, function, None)
     # A decorator that uses functools.wraps, or functools.cache, keeps the name of the module.
-    is_own = getattr(function_object, "__module__", None) == module and not isinstance(
-        function_object, type
-    )
-    if imported.__file__ != str(file) or not is_own or not callable(function_object):
+    is_own = getattr(value, "__module__", None) == module and not isinstance(value, type)
+    if imported.__file__ != str(file) or not is_own or not callable(value):
         raise Rejected(
             f"{file.name} replaces the function after its `def`, or its decorator does so without"
             " functools.wraps"
         )
-    callable_function: Callable[[Any], Any] = function_object
+    callable_function: Callable[[Any], Any] = value
     return callable_function
 
 
@@ -165,11 +163,7 @@ def _spec(name: str, search: Iterable[str]) -> ModuleSpec | None:
 
 
 def _require_own(module: str, file: Path) -> None:
-    """Require that a file which an import of a module executes is in one of the places.
-
-    Raises:
-        Rejected: it is not.
-    """
+    """Raise Rejected if a file that an import of a module executes is in none of the places."""
     # The innermost place decides: a library may be below the functions.
     for place in sorted(PLACES, key=lambda place: len(place.directory.parts), reverse=True):
         if not file.is_relative_to(place.directory):
@@ -211,10 +205,7 @@ def _directories() -> str:
 def _defines(file: Path, function: str) -> bool:
     """Tell whether a file has a `def` of this name at its top level, without importing it."""
     statements = ast.parse(file.read_bytes(), file.name).body
-    return any(
-        isinstance(statement, ast.FunctionDef) and statement.name == function
-        for statement in statements
-    )
+    return any(isinstance(node, ast.FunctionDef) and node.name == function for node in statements)
 
 
 def _place(error: BaseException) -> str:

@@ -31,7 +31,7 @@ _UNKNOWN = "rows unknown until it runs"
 def shown(
     control: Control,
     definitions: Sequence[GroupDefinition],
-    open_groups: Iterable[StoredGroup],
+    opened: Iterable[StoredGroup],
     *,
     shows_values: bool,
 ) -> list[str]:
@@ -41,19 +41,15 @@ def shown(
     With `shows_values`, each row is shown before and after.
     """
     lines = []
-    for definition, collision in zip(
-        definitions, _collisions(definitions, open_groups), strict=True
-    ):
-        lines += [definition.group.group, collision]
+    for definition, text in zip(definitions, _collisions(definitions, opened), strict=True):
+        lines += [definition.group.group, text]
         lines += dag.as_text(definition.graph, _summaries(control, definition))
         if shows_values:
             lines += ["rows before and after", *values.before_submission(control, definition)]
     return lines
 
 
-def _collisions(
-    definitions: Sequence[GroupDefinition], open_groups: Iterable[StoredGroup]
-) -> list[str]:
+def _collisions(definitions: Sequence[GroupDefinition], opened: Iterable[StoredGroup]) -> list[str]:
     """Describe with which open groups each group collides.
 
     Earlier groups of the same submission will be open, too.
@@ -62,7 +58,7 @@ def _collisions(
     names: list[list[str]] = [[] for _ in footprints]
     numbers = [0] * len(footprints)
     others = chain(
-        ((-1, _footprint(group.definition)) for group in open_groups),
+        ((-1, _footprint(group.definition)) for group in opened),
         enumerate(footprints),
     )
     for other_index, other in others:
@@ -72,7 +68,7 @@ def _collisions(
                 numbers[index] += 1
                 names[index] += [other.item] if numbers[index] <= _MAX_LISTED else []
     return [
-        _collision_text(*collision) for collision in zip(definitions, names, numbers, strict=True)
+        _collision_text(*arguments) for arguments in zip(definitions, names, numbers, strict=True)
     ]
 
 
@@ -96,16 +92,14 @@ def _summaries(control: Control, definition: GroupDefinition) -> dict[str, str]:
     """Return what each event does, with the number of rows that a write touches."""
     table = cache(lambda name: Table.read(control, *name.split(".")))
 
-    def with_rows(name: str, summary: str) -> str:
+    def extended(name: str, summary: str) -> str:
         statement = definition.statements.get(name)
         if statement is None or not statement.writes:
             return summary
         return f"{summary}, {_touches(control, definition.events[name], statement, table)}"
 
-    summaries = definition.summaries()
-    return dict(
-        zip(summaries, in_parallel(lambda item: with_rows(*item), summaries.items()), strict=True)
-    )
+    texts = definition.summaries()
+    return dict(zip(texts, in_parallel(lambda item: extended(*item), texts.items()), strict=True))
 
 
 def _touches(

@@ -96,15 +96,13 @@ def _lines(
 
 
 def _key(statement: Statement, table: Table, parameters: Sequence[Parameters], image: Image) -> str:
-    statement_key = {
+    by_statement = {
         column: _text(statement.key[column], parameters[image.statement])
         for column in table.key
         if column in statement.key
     }
-    image_key = {
-        column: readable(table.columns[column], part) for column, part in image.key.items()
-    }
-    return " ".join(f"{column}={text}" for column, text in (image_key or statement_key).items())
+    by_image = {column: readable(table.columns[column], part) for column, part in image.key.items()}
+    return " ".join(f"{column}={text}" for column, text in (by_image or by_statement).items())
 
 
 def _changes(

@@ -49,7 +49,6 @@ class KeyspaceComparison:
     """Compares rows; use as a context manager."""
 
     def __init__(self, control: Control, copies: Copies) -> None:
-        """Bind; nothing is read yet."""
         self._control, self._copies = control, copies
         self._lines: list[str] = []
         self._counts = dict.fromkeys(
@@ -91,11 +90,7 @@ class KeyspaceComparison:
         return self._lines + ([f"and {omitted:,} more"] if omitted else [])
 
     def add(self, events: Sequence[PlayedEvent]) -> None:
-        """Compare what events have written.
-
-        Raises:
-            CassandraUnavailable: a row cannot be read.
-        """
+        """Compare what events have written."""
         statements = [(event, parameters) for event in events for parameters in event.parameters]
         for start in range(0, len(statements), _PARALLEL):
             part = statements[start : start + _PARALLEL]
@@ -109,57 +104,40 @@ class KeyspaceComparison:
         key_columns = [name for name in table.key if name in source.key]
         where = source.where or key_cql(source, key_columns)
         names = columns_of(table)
-        columns = ", ".join(
-            f"toJson({identifier(name)}) AS c{index}" for index, name in enumerate(names)
-        )
+        columns = ", ".join(f"toJson({identifier(name)}) AS c{n}" for n, name in enumerate(names))
         values = bound_in(where, source, parameters)
 
         def rows(quoted: str) -> Rows:
             cql = f"SELECT {columns} FROM {quoted} WHERE {where} LIMIT {MAX_ROWS + 1}"
-            result_rows = attempted(self._control, cql, values, _TIMEOUT_S)
-            texts = [
-                tuple(str(row[f"c{index}"]) for index in range(len(names))) for row in result_rows
-            ]
+            result = attempted(self._control, cql, values, _TIMEOUT_S)
+            texts = [tuple(str(row[f"c{n}"]) for n in range(len(names))) for row in result]
             return {text[: len(table.key)]: text for text in texts}
 
         with event.named():
             return rows(source.quoted), rows(event.target.quoted)
 
-    def _compare(
-        self, event: PlayedEvent, table: Table, source_rows: Rows, target_rows: Rows
-    ) -> None:
-        if max(len(source_rows), len(target_rows)) > MAX_ROWS:
+    def _compare(self, event: PlayedEvent, table: Table, source: Rows, target: Rows) -> None:
+        if max(len(source), len(target)) > MAX_ROWS:
             what = f"{event.source.name}: more than {MAX_ROWS:,} rows of {event.place}"
             self._counts["ranges_not_compared"] += 1
             if len(self._lines) < _MAX_LISTED:
                 self._lines.append(f"{what} are not compared")
             return
         names = columns_of(table)
-        for key in dict.fromkeys([*source_rows, *target_rows]):
+        for key in dict.fromkeys([*source, *target]):
             if not self._is_new(event.source.name, key):
                 continue
-            count = description = ""
-            if key not in target_rows:
-                count, description = "rows_only_in_source", f"only in {event.source.keyspace}"
-            elif key not in source_rows:
-                count, description = "rows_only_in_target", f"only in {event.target.keyspace}"
-            elif source_rows[key] != target_rows[key]:
-                pairs = zip(names, source_rows[key], target_rows[key], strict=True)
-                count, description = (
-                    "rows_different",
-                    ", ".join(
-                        name
-                        for name, source_text, target_text in pairs
-                        if source_text != target_text
-                    ),
-                )
-            first = (
-                [TableDifference(dict(zip(table.key, key, strict=True)), description)]
-                if count
-                else []
-            )
+            count = text = ""
+            if key not in target:
+                count, text = "rows_only_in_source", f"only in {event.source.keyspace}"
+            elif key not in source:
+                count, text = "rows_only_in_target", f"only in {event.target.keyspace}"
+            elif source[key] != target[key]:
+                pairs = zip(names, source[key], target[key], strict=True)
+                count, text = "rows_different", ", ".join(name for name, a, b in pairs if a != b)
+            first = [TableDifference(dict(zip(table.key, key, strict=True)), text)] if count else []
             counts = {"rows_compared": 1, **({count: 1} if count else {})}
-            self.add_differences(event.source.name, counts, first)
+            self.add_table(event.source.name, counts, first)
 
     def seen(self, name: str) -> Iterator[Sequence[str]]:
         """Yield the keys of the rows of a table that were compared, as JSON."""
@@ -167,7 +145,7 @@ class KeyspaceComparison:
             for (key,) in cursor:
                 yield json.loads(key)
 
-    def add_differences(
+    def add_table(
         self, name: str, counts: Mapping[str, int], first: Sequence[TableDifference]
     ) -> None:
         """Add the counts of a table, under the names of `counts`, and its first differences."""

@@ -13,7 +13,6 @@ class Copies:
     """The tables of both keyspaces, each read once."""
 
     def __init__(self, run: RunContext) -> None:
-        """Bind to a run; nothing is read yet."""
         self._control = run.control
         self._owner = owners(run.settings)
         self._tables: dict[str, Table] = {}

@@ -50,7 +50,6 @@ class ManyRowsPlayback:
     """Plays the events of a stream that write for each of many rows."""
 
     def __init__(self, run: RunContext, stream: str, copies: Copies) -> None:
-        """Bind; Spark is not started yet."""
         self._run, self._stream, self._copies = run, stream, copies
         self._sessions: dict[tuple[object, ...], tuple[SparkSession, IsolatedJars]] = {}
 
@@ -81,12 +80,7 @@ class ManyRowsPlayback:
         return count
 
     def play(self, event: PlayedEvent, ensure_locked: EnsureLocked) -> None:
-        """Write the rows of an event to the copy.
-
-        Raises:
-            CassandraUnavailable: they are not accepted.
-            LockLost: another run may work on the stream.
-        """
+        """Write the rows of an event to the copy."""
         name = event.target.keyspace, event.target.table
         with event.named(), failing():
             target = Target(*name, self._copies.table(event), ensure_locked)
@@ -106,9 +100,6 @@ class ManyRowsPlayback:
 
         Returns:
             numbers of rows as the report names them, and the first differences.
-
-        Raises:
-            CassandraUnavailable: the rows cannot be read.
         """
         [event, *_] = events
         table = self._copies.table(event)
@@ -207,11 +198,7 @@ class ManyRowsPlayback:
         return self._write_of(event).rows(kept, event.parameters[0], jars.functions)
 
     def _with_jars(self, event: PlayedEvent) -> tuple[SparkSession, IsolatedJars]:
-        """Return a session with the functions that the event could call, and their JARs.
-
-        Raises:
-            EventFailed: a JAR is not available any more.
-        """
+        """Return a session with the functions that the event could call, and their JARs."""
         plain = self._spark, IsolatedJars(self._spark)
         if all(need.sql is None for need in event.event.row_needs):
             return plain
@@ -226,9 +213,7 @@ class ManyRowsPlayback:
 
     def _write_of(self, event: PlayedEvent) -> EventWrite:
         return EventWrite(
-            event.definition,
-            event.event,
-            lambda statement: self._copies.source(statement, event.place),
+            event.definition, event.event, lambda parsed: self._copies.source(parsed, event.place)
         )
 
     def _kept(self, event: PlayedEvent, spark: SparkSession) -> KeptImages:

@@ -116,9 +116,7 @@ class _Playback:
                 if event.has_many:
                     events_by_table.setdefault(event.source.name, []).append(event)
         for name, events in events_by_table.items():
-            comparison.add_differences(
-                name, *self._many_rows.differences(events, comparison.seen(name))
-            )
+            comparison.add_table(name, *self._many_rows.differences(events, comparison.seen(name)))
 
     @cached_property
     def _many_rows(self) -> ManyRowsPlayback:

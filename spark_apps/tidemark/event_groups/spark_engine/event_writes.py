@@ -61,8 +61,7 @@ class EventWrite:
             jar_functions: names of the functions of JARs that its SQL may call.
 
         Raises:
-            EventFailed: a parameter is not a single value, or a selected column does not exist any
-                more.
+            EventFailed: a parameter is not a single value, or a selected column was dropped.
         """
         table = self.table(self.statement)
         source_table, key = self.table(self.definition.statements[self.query.name]), list(table.key)

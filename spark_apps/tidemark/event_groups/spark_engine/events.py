@@ -92,11 +92,7 @@ class SparkEngine:
                 yield
 
     def prepare(self, event: Event) -> Prepared:
-        """Fix the parameters that rows share, and keep before-images of the rows to write.
-
-        Raises:
-            EventFailed: a value is not available, or a row may not be written.
-        """
+        """Fix the parameters that rows share, and keep before-images of the rows to write."""
         row_needs = event.row_needs
         shared_needs = tuple(need for need in event.needs if need not in row_needs)
         without_rows = event.model_copy(update={"each": None, "needs": shared_needs})
@@ -117,11 +113,7 @@ class SparkEngine:
                 written.unpersist()
 
     def send(self, event: Event, stored: StoredEvent) -> list[str]:
-        """Read the rows of a select, or write; the rows are stored, and none are returned.
-
-        Raises:
-            EventFailed: Cassandra rejects a request, or `expect` does not hold for the rows.
-        """
+        """Read the rows of a select, or write; the rows are stored, and none are returned."""
         with self._working(event.row_needs):
             if event.each is None:
                 self._select(event, stored.parameters[0])
@@ -130,11 +122,7 @@ class SparkEngine:
         return []
 
     def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
-        """Restore the rows that an event may have written, at a write time.
-
-        Raises:
-            EventFailed: Cassandra rejects a write.
-        """
+        """Restore the rows that an event may have written, at a write time."""
         if event.each is None or stored.write_time is None:
             return
         statement, table = self._target(event)
@@ -190,11 +178,9 @@ class SparkEngine:
             (f"{identifier(name)} {sign} ?", self._bound(name, table, token, parameters))
             for name, sign, token in scan.conditions
         ]
-        result_rows = cells.scan(
-            self._spark, statement.keyspace, statement.table, kinds, conditions
-        )
+        scanned = cells.scan(self._spark, statement.keyspace, statement.table, kinds, conditions)
         count = self._kept.keep(
-            event.name, RESULT, rows.kept(result_rows, table.key, columns), self._ensure_locked
+            event.name, RESULT, rows.kept(scanned, table.key, columns), self._ensure_locked
         )
         expectations = {None: True, "one": count == 1, "some": count > 0, "none": not count}
         if not expectations[event.expect]:
@@ -218,11 +204,9 @@ class SparkEngine:
         if declared is None:
             return
         uncovered = written
-        declared_keys = [dict(key) for name, key in declared if name == statement.name]
-        for names in {tuple(sorted(key)) for key in declared_keys}:
-            keys = [
-                tuple(key[name] for name in names) for key in declared_keys if {*key} == {*names}
-            ]
+        all_keys = [dict(key) for name, key in declared if name == statement.name]
+        for names in {tuple(sorted(key)) for key in all_keys}:
+            keys = [tuple(key[name] for name in names) for key in all_keys if {*key} == {*names}]
             texts = local_rows(self._spark, keys, ", ".join(f"{name} string" for name in names))
             comparable = [canonical(F.col(name), table.columns[name]).alias(name) for name in names]
             uncovered = rows.undeclared(uncovered, texts.select(*comparable), names)
@@ -248,10 +232,8 @@ class SparkEngine:
                 key = ", ".join(str(row[name]) for name in table.key)
                 raise EventFailed(f"it writes the row {key} of another text, which is not restored")
             makes_rows = statement.kind is not StatementKind.DELETE
-            image_rows = images.images(
-                written, existing, table.key, names, now_ms, makes_rows=makes_rows
-            )
-            count = self._kept.keep(event.name, BEFORE, image_rows, self._ensure_locked)
+            kept = images.images(written, existing, table.key, names, now_ms, makes_rows=makes_rows)
+            count = self._kept.keep(event.name, BEFORE, kept, self._ensure_locked)
             times = [F.max(cells.written_at(name)) for name in names]
             newest = existing.agg(F.greatest(F.lit(0), *times)) if times else None
             return (int(newest.collect()[0][0]) if newest else 0), count

@@ -15,11 +15,7 @@ from tidemark.user_sql.refusal import sentence
 
 
 def registered(spark: SparkSession, functions: JarFunctions) -> IsolatedJars:
-    """Register functions with a session; return the JARs that its jobs need for them.
-
-    Raises:
-        EventFailed: Spark rejects a function.
-    """
+    """Register functions with a session; return the JARs that its jobs need for them."""
     jars = IsolatedJars(spark, functions.jars)
     for name, java_class in functions.classes.items():
         register(spark, jars, name, java_class)

@@ -121,14 +121,13 @@ def restore(
     if counts["shared"]:
         marked = decided.where(~_existed() & _is_kept() & F.col(MARKER_AT).isNotNull())
         target.remove(marked, (), F.col(MARKER_AT))
-    for write_time, is_marked in marked_by_time.items():
-        if counts[str(write_time)]:
-            rows = decided.where(_is_put(touched, write_time, is_marked))
+    for when, is_marked in marked_by_time.items():
+        if counts[str(when)]:
+            rows = decided.where(_is_put(touched, when, is_marked))
             values = {
-                name: F.when(_stays(name, write_time), F.col(fate(name, "value")))
-                for name in touched
+                name: F.when(_stays(name, when), F.col(fate(name, "value"))) for name in touched
             }
-            target.store(rows, values, F.lit(write_time), keep_nulls=False)
+            target.store(rows, values, F.lit(when), keep_nulls=False)
     for name in touched:
         if counts[fate(name, "clears")]:
             null = {name: F.lit(None).cast("string")}
@@ -168,14 +167,14 @@ def _absent(name: str) -> str:
     return fate(name, "absent")
 
 
-def _stays(name: str, write_time: int) -> Column:
-    is_at_time = F.col(fate(name, "at")) == write_time
+def _stays(name: str, when: int) -> Column:
+    is_at_time = F.col(fate(name, "at")) == when
     has_no_ttl = F.col(fate(name, "lives")) == 0
     return _is_kept() & F.col(fate(name, "puts")) & has_no_ttl & is_at_time
 
 
-def _is_put(touched: Sequence[str], write_time: int, is_marked: Column) -> Column:
-    return reduce(or_, [_stays(name, write_time) for name in touched], is_marked)
+def _is_put(touched: Sequence[str], when: int, is_marked: Column) -> Column:
+    return reduce(or_, [_stays(name, when) for name in touched], is_marked)
 
 
 def _expires(name: str) -> Column:
@@ -192,8 +191,8 @@ def _write_counts(
         **{fate(name, "clears"): _clears(name) & _is_there() for name in touched},
         **{_absent(name): _clears(name) & ~_is_there() for name in touched},
         **{
-            str(write_time): _is_put(touched, write_time, is_marked)
-            for write_time, is_marked in marked_by_time.items()
+            str(when): _is_put(touched, when, is_marked)
+            for when, is_marked in marked_by_time.items()
         },
         **{fate(name, "lives"): _expires(name) for name in touched},
     }

@@ -107,11 +107,9 @@ class BeforeImages:
         size_rows = self._control.execute_many(
             f"SELECT group_id, kind FROM {self._sizes} WHERE stream = ? AND group_id = ?", keys
         )
-        group_ids = {rows[0]["group_id"] for rows in image_rows if rows}
-        group_ids |= {
-            row["group_id"] for rows in size_rows for row in rows if row["kind"] == BEFORE
-        }
-        return sorted(group_ids)
+        names = {rows[0]["group_id"] for rows in image_rows if rows}
+        names |= {row["group_id"] for rows in size_rows for row in rows if row["kind"] == BEFORE}
+        return sorted(names)
 
     def _parts(self, group: str) -> KeptParts:
         return KeptParts(self._control, self._keyspace, (self._stream, group))

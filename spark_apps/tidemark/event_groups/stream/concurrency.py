@@ -17,7 +17,7 @@ class Occupied(Generic[Item]):
 
     def __init__(self, footprints: Iterable[GroupFootprint[Item]] = ()) -> None:
         self._first: Item | None = None
-        self._colliding_with_all: Item | None = None
+        self._exclusive: Item | None = None
         self._written, self._read = _Keys[Item](), _Keys[Item]()
         self.is_empty = True
         for footprint in footprints:
@@ -28,17 +28,15 @@ class Occupied(Generic[Item]):
         if self.is_empty:
             self._first, self.is_empty = footprint.item, False
         if footprint.rows is None:
-            self._colliding_with_all = (
-                footprint.item if self._colliding_with_all is None else self._colliding_with_all
-            )
+            self._exclusive = footprint.item if self._exclusive is None else self._exclusive
             return
         self._written.add(footprint.rows, footprint.item)
         self._read.add(footprint.reads, footprint.item)
 
     def meeting(self, footprint: GroupFootprint[Item]) -> Item | None:
         """Return a group that collides with this one: one writes what the other reads or writes."""
-        if self._colliding_with_all is not None:
-            return self._colliding_with_all
+        if self._exclusive is not None:
+            return self._exclusive
         if footprint.rows is None:
             return self._first
         written = self._written.meeting((*footprint.rows, *footprint.reads))

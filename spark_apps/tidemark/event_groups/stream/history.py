@@ -41,8 +41,7 @@ class History:
     def places(self, first: int, last: int) -> Iterator[tuple[int, str]]:
         """Yield the sequences and ids of groups in order, from `first` to `last` inclusive.
 
-        If a group is submitted twice at the same time, one submission leaves a place that is not
-        the group's.
+        If a group is submitted twice at once, one submission leaves a place that is not its own.
         """
         for row in self._control.stream(
             f"SELECT sequence, id FROM {self._order}"

@@ -82,18 +82,10 @@ class Held:
         """Return the groups and their rows as JSON; `reached` is that of `KnownGroups`."""
         groups = [
             (
-                *(
-                    footprint.item.id,
-                    footprint.item.sequence,
-                    footprint.item.state,
-                    footprint.events,
-                ),
-                *(
-                    None if footprint.rows is None else sorted(footprint.rows),
-                    sorted(footprint.reads),
-                ),
+                *(group.item.id, group.item.sequence, group.item.state, group.events),
+                *(None if group.rows is None else sorted(group.rows), sorted(group.reads)),
             )
-            for footprint in self.footprints
+            for group in self.footprints
         ]
         return json.dumps({"reached": reached, "groups": groups})
 
@@ -223,20 +215,18 @@ class HeldGroups:
         if self._text is None:
             return KnownGroups()
         stored = parse_known(self._text)
-        states = self._stream.states([footprint.item.place for footprint in stored.groups], ended)
+        states = self._stream.states([group.item.place for group in stored.groups], ended)
         unchanged = {
-            footprint.item.place: footprint
-            for footprint in stored.groups
-            if states.get(footprint.item.place) is footprint.item.state
+            group.item.place: group
+            for group in stored.groups
+            if states.get(group.item.place) is group.item.state
         }
         changed = [place for place in states if place not in unchanged]
         reread = {
             place: footprint_of(group)
             for place, group in self._stream.not_ended(changed, ended).items()
         }
-        groups = sorted(
-            (unchanged | reread).values(), key=lambda footprint: footprint.item.sequence
-        )
+        groups = sorted((unchanged | reread).values(), key=lambda group: group.item.sequence)
         return KnownGroups(groups, stored.reached)
 
     def _read(self, columns: str) -> Row:
@@ -331,11 +321,9 @@ class OpenGroups:
 
     def _loaded(self, part: Sequence[GroupFootprint[OpenGroup]]) -> list[StoredGroup]:
         """Return the groups of a part, after reading those that only an earlier run has read."""
-        missing = [footprint.item.place for footprint in part if footprint.item.stored is None]
-        groups_read = self._stream.not_ended(missing, self._ended)
-        groups = (
-            footprint.item.stored or groups_read.get(footprint.item.place) for footprint in part
-        )
+        missing = [group.item.place for group in part if group.item.stored is None]
+        read = self._stream.not_ended(missing, self._ended)
+        groups = (group.item.stored or read.get(group.item.place) for group in part)
         return [group for group in groups if group is not None]
 
     def _put_back(

@@ -64,9 +64,6 @@ class Stream:
         """Append a group; return its sequence, and whether it is new.
 
         Repeating a submission completes one that died.
-
-        Raises:
-            InvalidInput: another group has this id.
         """
         name = definition.group.group
         text = definition.group.model_dump_json(by_alias=True, exclude_unset=True)
@@ -193,10 +190,7 @@ class Stream:
         answers = self._control.execute_many(
             f"SELECT id, sequence, state, last_write_time FROM {self._groups}"
             " WHERE stream = ? AND id IN ?",
-            [
-                (self.name, names[start : start + _STATES])
-                for start in range(0, len(names), _STATES)
-            ],
+            [(self.name, names[at : at + _STATES]) for at in range(0, len(names), _STATES)],
         )
         rows = self._open_of(answers, places, ended)
         return {_place(row): GroupState(row["state"]) for row in rows}
@@ -329,13 +323,9 @@ class Stream:
             **({"is_cancelled": True} if is_cancelled else {}),
         }
         key = {"stream": self.name, "id": name}
-        expected_version = {} if version is None else {"change_id": version.change_id}
+        change = {} if version is None else {"change_id": version.change_id}
         return conditional.compare_and_set(
-            self._control,
-            self._groups,
-            key,
-            values,
-            expected={"state": expected, **expected_version},
+            self._control, self._groups, key, values, expected={"state": expected, **change}
         )
 
     def win_over_earlier_runs(self, name: str) -> None:

@@ -63,10 +63,7 @@ def _positions(
     # Stored offsets are read before Kafka's, so that none of them can be after the ends.
     stored = TopicSource(run, stream).offsets(partitions[0].topic)
     offsets = Topics(run.settings).offsets(partitions)
-    return [
-        TopicPosition(partition, stored.get(partition), offsets[partition])
-        for partition in partitions
-    ]
+    return [TopicPosition(p, stored.get(p), offsets[p]) for p in partitions]
 
 
 class _TopicSubmission:
@@ -90,18 +87,13 @@ class _TopicSubmission:
 
     def take(self, positions: Sequence[TopicPosition]) -> None:
         """Submit the records of all partitions that can continue."""
-        checked = [(position, position.problem()) for position in positions]
+        checked = [(p, p.problem()) for p in positions]
         self._problems = [problem for _, problem in checked if problem]
-        readable = [
-            position
-            for position, problem in checked
-            if not problem and position.next < position.held.end
-        ]
+        readable = [p for p, problem in checked if not problem and p.next < p.held.end]
         self._partitions = len(readable)
         reached: dict[TopicPartition, int] = {}
         for batch in batches(
-            self._run.settings,
-            {position.partition: (position.next, position.held.end) for position in readable},
+            self._run.settings, {p.partition: (p.next, p.held.end) for p in readable}
         ):
             for record in batch.records:
                 self._take(record)
