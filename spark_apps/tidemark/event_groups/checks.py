@@ -23,7 +23,7 @@ class Checks:
         """Read what every group is checked against.
 
         Raises:
-            DefinitionError: the file of a projection cannot be used.
+            InvalidInput: there is no directory of projection files.
         """
         self._run, self._stream = run, Stream(run, stream)
         self._owner = tables.owners(run.settings)

@@ -41,7 +41,7 @@ def run_submit(
     """Submit the groups of files or of a topic, and execute their stream if `execute` is set.
 
     Raises:
-        InvalidInput: there are neither files nor a topic, or both, or no values can be shown.
+        InvalidInput: there are neither files nor a topic, or both, or `shows_values` does not fit.
     """
     if bool(files) is (topic is not None):
         what = "there are files and a topic" if files else "there is neither a file nor a topic"

@@ -273,7 +273,7 @@ def _check(group: Group, fault: Fault) -> None:
 
 
 def _check_order(group: Group, fault: Fault) -> dict[str, Event]:
-    """Return the events by name; reject double and unknown names, and cycles."""
+    """Return the events by name; reject duplicate and unknown names, and cycles."""
     events: dict[str, Event] = {}
     for index, event in enumerate(group.events):
         what = ""

@@ -45,7 +45,7 @@ SAME_EACH_TIME = frozenset(
 
 
 def first_other(tokens: Sequence[Token]) -> str:
-    """Return the first call of a function that is not in `SAME_EACH_TIME`; empty if none is."""
+    """Return the first call of a function outside of `SAME_EACH_TIME`; empty if there is none."""
     # In an INSERT, calls are only inside brackets; the table and VALUES stand before brackets.
     is_insert = bool(tokens) and tokens[0].is_word("INSERT")
     depth = 0

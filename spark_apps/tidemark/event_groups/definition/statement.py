@@ -47,7 +47,7 @@ class Statement:
         assigned: the columns that an insert or update writes, with the tokens of the value.
         is_range: whether it has conditions other than `column = value`.
         where: its conditions as they are sent; empty for an insert.
-        may_leave_null: whether it may set a column to null.
+        may_leave_null: whether a column may be null after it, now or by its TTL.
         ttl: the seconds after which its values expire; None if the statement has no TTL.
         parameters: names of its parameters.
         cql: the statement as it is sent, with a parameter `WRITE_TIME` if it writes.

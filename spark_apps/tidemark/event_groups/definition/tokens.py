@@ -83,7 +83,7 @@ def is_value(tokens: Sequence[Token]) -> bool:
 
 
 def _end(tokens: Sequence[Token], first: int) -> int:
-    """Return the index after the bracket that closes the one at `first`, or one past the end."""
+    """Return the index after the bracket that closes the first one; too large if none does."""
     depth = 0
     for index in range(first, len(tokens)):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[index].text, 0)

@@ -222,7 +222,7 @@ class Restoring:
         self._write(cql, {**key, "at": at})
 
     def _has_many_cells(self, where: str, key: Mapping[str, object]) -> bool:
-        """Tell whether columns of many cells have any: somebody else must have written them."""
+        """Tell whether columns of many cells have values, which somebody else must have written."""
         names = [identifier(name) for name in self.table.regular if self.table.has_many_cells(name)]
         if not names:
             return False

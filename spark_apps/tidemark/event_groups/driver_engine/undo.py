@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 STAYS_LATER = 1
-"""Microseconds by which the write time of a value that stays is later than that of another."""
+"""Microseconds by which a value that stays is written later than other restored values."""
 MARKER_LATER = 2
-"""Microseconds by which that of the marker of a row is later, which so loses its end."""
+"""Microseconds by which a row's marker is written later, so that it outlives the row's TTL."""
 TIME_OF_EVENT = 3
 """Microseconds of write times that undoing one event needs."""
 Truth = TypeVar("Truth", bool, "Column")

@@ -56,7 +56,7 @@ EVENTS_AT_ONCE = 8
 MOST_AHEAD_S = 3600
 """The maximum seconds that a value's write time may be ahead: all later groups write after it."""
 CANCEL_SEEN_S = 1
-"""Seconds after which a run notices that a group, whose events it executes, was cancelled."""
+"""Seconds after which a run that executes events notices that their group was cancelled."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sends the hooks of a group: notices that an event begins, and how it has ended.
+"""Sends the hooks of a group: notices of the beginning and of the end of each event.
 
 A notice is sent at least once, with the same id each time, and recorded when it is delivered or
 given up. The end of an event waits for notices that must be acknowledged. All others are recorded
@@ -59,11 +59,11 @@ class HookTeller:
         return {delivery.notice: delivery for delivery in self._deliveries.of(self._group.id)}
 
     def begins(self, event: Event) -> Sent:
-        """Send notices that an event begins; return those to be acknowledged before its end."""
+        """Send notices of an event's beginning; return those to be acknowledged before its end."""
         return self._notify(event.name, event.hooks.before, BEGINS, "")
 
     def ended(self, event: Event, begin_notices: Sent, state: EventState, reason: str) -> str:
-        """Send notices how an event has ended, after those that must be acknowledged.
+        """Send notices of an event's end, once those that must be acknowledged have been.
 
         Returns:
             why an event that was done has failed (a notice was not acknowledged), or nothing.

@@ -50,7 +50,7 @@ def of_events(
     stored: Mapping[str, StoredEvent],
     images: Mapping[str, Sequence[Image]],
 ) -> list[str]:
-    """Return what those writes of a group have changed that have begun.
+    """Return the changes by the writes of a group, as far as they have begun.
 
     `images` are the before-images that still exist, by event.
     """

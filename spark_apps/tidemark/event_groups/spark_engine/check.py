@@ -138,7 +138,7 @@ class _ManyRowsCheck:
         try:
             with allowed.flat():
                 value = allowed.expression(spark, need.sql, jars.functions)
-                # As a condition: Spark rejects aggregates and windows there, which read other rows.
+                # As a condition, where Spark rejects aggregates and windows, which read other rows.
                 filtered = rows.where(value.isNotNull())
                 [field] = rows.select(value).schema.fields
         except NotAllowed as error:

@@ -83,7 +83,7 @@ class EventWrite:
             shared,
             jar_functions,
         )
-        # A row can be deleted twice as if once; other duplicates may differ, and are rejected.
+        # Duplicate deletes count as one; other writes of one row may differ, and are rejected.
         return (
             written.dropDuplicates(key) if self.statement.kind is StatementKind.DELETE else written
         )

@@ -59,7 +59,7 @@ class KeptImages:
         return int(count)
 
     def write(self, event: str, kind: str, rows: DataFrame, parts: int, at: int) -> None:
-        """Write the rows at a write time, which must be later than that of deletes before."""
+        """Write the rows at a write time, which must be later than that of earlier deletes."""
         stream, group = self._group
         connector.write(
             rows.select(

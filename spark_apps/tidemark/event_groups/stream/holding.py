@@ -1,8 +1,8 @@
 """Which open groups a run may execute, and which it holds.
 
-Held are groups whose rollback has not ended, and groups that wait for them. A run stores what it
-reports of them, and the next run repeats the report if nothing has happened since. Otherwise it
-needs the rows of these groups; they are stored too, so that it reads only the groups' states.
+A run holds groups whose rollback has not ended, and groups that wait for them. It stores its report
+of them, which the next run repeats if nothing has happened since. Otherwise the next run needs the
+rows of these groups, which are stored too, so that it reads only the groups' states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The libraries that a stream has loaded, and the groups from which on they are used."""
+"""The libraries that a stream has loaded, each with the first group that uses it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoadedLibraries:
         self._table = table(run.settings.keyspace, "group_library")
 
     def at(self, sequence: int) -> list[Loaded]:
-        """Return the libraries of a group: of each, the version last loaded up to the group."""
+        """Return the libraries of a group, each in the version loaded last, up to the group."""
         rows = self._control.execute(
             "SELECT name, sequence, version, wheels, jars, functions"
             f" FROM {self._table} WHERE stream = ?",

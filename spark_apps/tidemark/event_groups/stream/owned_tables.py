@@ -84,7 +84,7 @@ class OwnedTables:
         )
 
     def named(self, text: str) -> str:
-        """Return the name of a table that is written as in statements or as in reports."""
+        """Return the stored name of a table, given as in statements or as in reports."""
         if self.users(text).all:
             return text
         try:

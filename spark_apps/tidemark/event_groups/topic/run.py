@@ -38,8 +38,7 @@ def run_submit_topic(run: RunContext, stream: str, topic: str, *, dry_run: bool)
     the others are submitted, and the run fails at its end. A dry run only checks the records.
 
     Raises:
-        InvalidInput: there is no such topic.
-        DefinitionError: the file of a projection cannot be used.
+        InvalidInput: there is no such topic, or no directory of projection files.
         KafkaUnavailable: Kafka does not answer.
         LockHeld: another run submits the records of the topic to the stream.
         LockLost: the lock was lost during the run.
