@@ -41,8 +41,8 @@ def order(graph: Graph) -> list[list[str]]:
     Source: OrderEventsForExecution of mklew/cassandra-transactions.
     """
     parts: list[set[str]] = []
-    for name, before in graph.items():
-        connected = {name, *before}
+    for name, predecessors in graph.items():
+        connected = {name, *predecessors}
         connected_parts = [part for part in parts if part & connected]
         parts = [part for part in parts if not part & connected]
         parts.append(connected.union(*connected_parts))
@@ -78,6 +78,6 @@ def as_mermaid(graph: Graph, summaries: Mapping[str, str]) -> str:
     for name, number in numbers.items():
         text = f"{name}<br>{summaries[name]}".replace('"', "&quot;")
         lines.append(f'    {number}["{text}"]')
-    for name, before in graph.items():
-        lines += [f"    {numbers[predecessor]} --> {numbers[name]}" for predecessor in before]
+    for name, predecessors in graph.items():
+        lines += [f"    {numbers[predecessor]} --> {numbers[name]}" for predecessor in predecessors]
     return "\n".join(lines)

@@ -130,8 +130,8 @@ class GroupDefinition:
 
     def statements_of(self, name: str) -> list[Statement]:
         """Return the statement of an event, and those that undo it."""
-        own = [self.statements[name]] if name in self.statements else []
-        return [*own, *self.compensations(name)]
+        statements = [self.statements[name]] if name in self.statements else []
+        return [*statements, *self.compensations(name)]
 
     @property
     def loads(self) -> Mapping[str, Library | JarLibrary]:
@@ -389,10 +389,10 @@ def _check_source(
 def _check_compensation(rollback: Compensation, given: set[str], fault: Fault, at: Place) -> None:
     for number, compensating in enumerate(rollback.statements):
         where = (*at, number, "statement")
-        back = _parsed(compensating.statement, fault, where)
-        if back is None or not back.writes:
+        parsed = _parsed(compensating.statement, fault, where)
+        if parsed is None or not parsed.writes:
             raise fault("a select takes nothing back", "leave it out", *where)
-        if missing := back.parameters - given - set(compensating.values):
+        if missing := parsed.parameters - given - set(compensating.values):
             what = f"the parameter {min(missing)} has no value"
             raise fault(what, f"add `values: {{{min(missing)}: ...}}`", *where)
 

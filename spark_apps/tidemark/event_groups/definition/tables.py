@@ -161,11 +161,11 @@ def check(control: Control, owner: Owner, definition: GroupDefinition, fault: Fa
             table = checks.statement(parsed, event.values, (*at, "statement"))
             if event.rollback == "restore" and (why := _cannot_restore(parsed, table)):
                 raise fault(why, _COMPENSATE, *at, "statement")
-        own = event.rollback.statements if isinstance(event.rollback, Compensation) else ()
-        backs = definition.compensations(event.name)
-        for number, (compensating, parsed_compensating) in enumerate(zip(own, backs, strict=True)):
+        statements = event.rollback.statements if isinstance(event.rollback, Compensation) else ()
+        undos = definition.compensations(event.name)
+        for number, (written, undo) in enumerate(zip(statements, undos, strict=True)):
             path = (*at, "rollback", "statements", number, "statement")
-            checks.statement(parsed_compensating, {**event.values, **compensating.values}, path)
+            checks.statement(undo, {**event.values, **written.values}, path)
     for at, row in declared(definition.group):
         checks.row(row, at)
     if definition.group.policy is FailurePolicy.ONE_FOR_ONE:

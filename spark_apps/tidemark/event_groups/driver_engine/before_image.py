@@ -21,7 +21,7 @@ from tidemark.event_groups.driver_engine.statements import (
     attempted_serialized,
     bound,
 )
-from tidemark.event_groups.driver_engine.undo import STAYS_LATER, Now
+from tidemark.event_groups.driver_engine.undo import STAYS_LATER, ColumnState
 from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.states import NOTHING, Cell, Image
 
@@ -157,9 +157,9 @@ class Restoring:
         cells = self._read(where, key, names_touched)
         for name in names_touched:
             cell = cells.get(name, NOTHING)
-            now = self._now(cell, name)
-            if now.is_written:
-                cell = image.cells.get(name, NOTHING) if now.gets_image else cell
+            state = self._column_state(cell, name)
+            if state.is_written:
+                cell = image.cells.get(name, NOTHING) if state.gets_image else cell
                 self._put(where, key, name, cell)
 
     def _row_conditions(self, image: Image) -> tuple[str, dict[str, object]]:
@@ -183,9 +183,9 @@ class Restoring:
         rows = attempted_serialized(self.control, cql, key, _TIMEOUT_S)
         return _cells(rows[0], names) if rows else {}
 
-    def _now(self, cell: Cell, column: str) -> Now[bool]:
+    def _column_state(self, cell: Cell, column: str) -> ColumnState[bool]:
         is_own = cell.written in self.own
-        return Now(
+        return ColumnState(
             is_own=is_own,
             is_null=cell.written is None,
             is_older=cell.written is not None and not is_own and cell.written < self.written_at,

@@ -74,8 +74,8 @@ def _with_values(
     if event.name in definition.statements:
         yield definition.statements[event.name], event.values, ("statement",)
     if isinstance(event.rollback, Compensation):
-        backs = zip(event.rollback.statements, definition.compensations(event.name), strict=True)
-        for number, (compensating, parsed) in enumerate(backs):
+        pairs = zip(event.rollback.statements, definition.compensations(event.name), strict=True)
+        for number, (compensating, parsed) in enumerate(pairs):
             path = ("rollback", "statements", number, "statement")
             yield parsed, {**event.values, **compensating.values}, path
 

@@ -40,7 +40,7 @@ Truth = TypeVar("Truth", bool, "Column")
 
 
 @dataclass(frozen=True)
-class Now(Generic[Truth]):
+class ColumnState(Generic[Truth]):
     """What the write time of a column tells; at most one of the first three holds.
 
     Attributes:

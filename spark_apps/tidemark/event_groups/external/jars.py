@@ -79,14 +79,14 @@ class Jars:
         self._repositories = settings.event_group_jar_repository_urls
         self._cache = settings.event_group_library_dir / "jars"
 
-    def fetch(self, wanted: model.JarLibrary) -> LoadedJar:
+    def fetch(self, requested: model.JarLibrary) -> LoadedJar:
         """Fetch a JAR and its dependencies, and keep them.
 
         Raises:
             EventFailed: it is not allowed, not available, or lacks the class of a function.
         """
-        jars = self._fetched(wanted.name, wanted.version)
-        library = LoadedJar(wanted.name, wanted.version, jars, wanted.functions)
+        jars = self._fetched(requested.name, requested.version)
+        library = LoadedJar(requested.name, requested.version, jars, requested.functions)
         _require_classes(library, self._cached_files(library))
         return library
 
@@ -144,10 +144,12 @@ def _require_allowed(entry: Allowed, hashes: Hashes) -> None:
             )
 
 
-def refuse_clash(loaded: Iterable[LoadedJar], wanted: model.JarLibrary) -> None:
+def refuse_clash(loaded: Iterable[LoadedJar], library: model.JarLibrary) -> None:
     """Raise EventFailed if another JAR has a function of the same name."""
     for other in loaded:
-        if other.name != wanted.name and (both := other.functions.keys() & wanted.functions.keys()):
+        if other.name != library.name and (
+            both := other.functions.keys() & library.functions.keys()
+        ):
             raise EventFailed(f"{other.name} has a function {min(both)}, too")
 
 

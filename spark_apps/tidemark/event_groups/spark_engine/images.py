@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra.cells import lives_for, written_at
-from tidemark.event_groups.driver_engine.undo import STAYS_LATER, Now
+from tidemark.event_groups.driver_engine.undo import STAYS_LATER, ColumnState
 from tidemark.event_groups.spark_engine.rows import by_name
 from tidemark.event_groups.spark_engine.shapes import (
     CELL,
@@ -151,25 +151,27 @@ class Rule:
         image = F.col(IMAGE_COLUMN)
         time, cell = F.col(written_at(name)), image["cells"][name]
         is_own = F.coalesce(time.isin(*self.own), F.lit(False))
-        now = Now(
+        state = ColumnState(
             is_own=is_own,
             is_null=time.isNull(),
             is_older=~is_own & F.coalesce(time < self.written_at, F.lit(False)),
             may_be_cleared=image["nulls"] | F.lit(self.leaves_null),
         )
         image_ttl = F.floor((cell["expires"] - self.now_ms) / 1000)
-        value = F.when(now.gets_image, F.when(image["existed"], cell["value"])).otherwise(
+        value = F.when(state.gets_image, F.when(image["existed"], cell["value"])).otherwise(
             F.col(name)
         )
-        written = F.when(now.gets_image, F.when(image["existed"], cell["written"])).otherwise(time)
+        written = F.when(state.gets_image, F.when(image["existed"], cell["written"])).otherwise(
+            time
+        )
         stays_later = F.coalesce(~written.isin(*self.own), F.lit(False)).cast("int") * STAYS_LATER
-        lives = F.when(now.gets_image, image_ttl).otherwise(F.col(lives_for(name)))
+        lives = F.when(state.gets_image, image_ttl).otherwise(F.col(lives_for(name)))
         # A value whose TTL is over would have expired by now.
         is_alive = value.isNotNull() & F.coalesce(lives > 0, F.lit(True))
         return [
-            (now.is_written & is_alive).alias(fate(name, "puts")),
+            (state.is_written & is_alive).alias(fate(name, "puts")),
             (F.lit(self.at) + stays_later).alias(fate(name, "at")),
             value.alias(fate(name, "value")),
             F.coalesce(lives, F.lit(0)).cast("int").alias(fate(name, "lives")),
-            (now.is_written & ~is_alive).alias(fate(name, "clears")),
+            (state.is_written & ~is_alive).alias(fate(name, "clears")),
         ]

@@ -44,7 +44,7 @@ def written(
     rows: DataFrame,
     write: Write,
     key: Mapping[str, str],
-    own: Sequence[Need],
+    row_needs: Sequence[Need],
     shared: Mapping[str, str | None],
     jar_functions: Collection[str],
 ) -> DataFrame:
@@ -54,12 +54,12 @@ def written(
         rows: as `seen` returns them.
         write: of the event.
         key: CQL types of the key, whose texts are made comparable.
-        own: the needs whose values differ for each row.
+        row_needs: the needs whose values differ for each row.
         shared: the values of the other parameters.
         jar_functions: names of the functions of JARs that expressions may call.
     """
     parameters = {
-        **{need.as_: _row_parameter(rows, need, jar_functions) for need in own},
+        **{need.as_: _row_parameter(rows, need, jar_functions) for need in row_needs},
         **{name: F.lit(value).cast("string") for name, value in shared.items()},
     }
     values = {
