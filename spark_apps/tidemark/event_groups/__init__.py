@@ -1,1 +1,1 @@
-"""Event groups: statements over Cassandra that are executed as a whole, or rolled back."""
+"""Event groups: statements over Cassandra that are executed together, or rolled back."""

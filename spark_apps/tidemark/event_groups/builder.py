@@ -1,4 +1,4 @@
-"""Event groups in Python: events are handles, so that what depends on what needs no names.
+"""Event groups in Python: events are handles, so that dependencies need no names.
 
 ::
 
@@ -41,7 +41,7 @@ Rollback = str | Sequence[tuple[str, Values]] | None
 
 @dataclass(frozen=True)
 class ParameterHandle:
-    """A parameter out of the result of an event, or, without one, from outside."""
+    """A parameter from the result of an event or, without an event, from outside."""
 
     event: EventHandle | None
     keys: Mapping[str, object]
@@ -49,34 +49,34 @@ class ParameterHandle:
 
 @dataclass(frozen=True, eq=False)
 class EventHandle:
-    """An event of a group: what others wait for, or take data from."""
+    """An event of a group, which others can depend on or take data from."""
 
     group: EventGroup
     name: str
 
     def column(self, name: str, as_: str | None = None) -> ParameterHandle:
-        """Return a column of its result, as the parameter `as_`, or one of the column's name."""
+        """Return a column of the result as a parameter, named `as_` or like the column."""
         return ParameterHandle(
             self, {"as": as_ or name, **({"take": name} if as_ not in (None, name) else {})}
         )
 
     def sql(self, expression: str, as_: str) -> ParameterHandle:
-        """Return what an expression makes of its result, as a parameter."""
+        """Return an SQL expression over the result as a parameter."""
         return ParameterHandle(self, {"as": as_, "sql": expression})
 
     def call(self, function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
-        """Return what a function, `module:function`, makes of its rows, as a parameter."""
-        return ParameterHandle(self, _given({"as": as_, "call": function, "timeout": timeout}))
+        """Return the value that `module:function` makes of the result's rows as a parameter."""
+        return ParameterHandle(self, _non_null({"as": as_, "call": function, "timeout": timeout}))
 
 
-def called(function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
-    """Return what a function knows by itself, as a parameter."""
-    return ParameterHandle(None, _given({"as": as_, "call": function, "timeout": timeout}))
+def from_function(function: str, as_: str, timeout: int | None = None) -> ParameterHandle:
+    """Return the value of a function without a result as a parameter."""
+    return ParameterHandle(None, _non_null({"as": as_, "call": function, "timeout": timeout}))
 
 
-def asked(url: str, as_: str, timeout: int | None = None) -> ParameterHandle:
-    """Return what an address answers, as a parameter."""
-    return ParameterHandle(None, _given({"as": as_, "url": url, "timeout": timeout}))
+def from_url(url: str, as_: str, timeout: int | None = None) -> ParameterHandle:
+    """Return the answer of an address as a parameter."""
+    return ParameterHandle(None, _non_null({"as": as_, "url": url, "timeout": timeout}))
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,14 @@ class Jar:
 
 
 def row(table: str, /, **key: object) -> Mapping[str, object]:
-    """Return a row that a group declares: `keyspace.table`, and its key, or its partition key."""
+    """Return a row that a group declares: `keyspace.table`, and its primary or partition key."""
     return {"table": table, "key": key}
 
 
 class EventGroup:
-    """An event group that is put together event by event.
+    """An event group that is built event by event.
 
-    It is checked as a whole by `definition` and `save`; docs/event-groups.md says what the
-    arguments mean.
+    `definition` and `save` check the complete group; docs/event-groups.md explains the arguments.
     """
 
     def __init__(
@@ -109,16 +108,16 @@ class EventGroup:
         policy: Literal["all-for-one", "one-for-one"] | None = None,
         hooks: Mapping[str, object] | None = None,
     ) -> None:
-        """Begin a group without events; `hooks` as in a file, a group for `submit`.
+        """Create a group without events; `hooks` as in a file, with an `EventGroup` for `submit`.
 
         Raises:
-            DefinitionError: the key of a row has a value that Cassandra has no text for.
+            DefinitionError: the key of a row has a value that has no text in Cassandra.
         """
         self._header: dict[str, Any] = {"group": name}
         if policy is not None:
             self._header["policy"] = str(policy)
         for key, declared in (("rows", rows), ("reads", reads)):
-            if plain := [_plain(one, f"{key} of group {name}") for one in declared]:
+            if plain := [_plain(row, f"{key} of group {name}") for row in declared]:
                 self._header[key] = plain
         if hooks:
             self._header["hooks"] = _plain(hooks, f"hooks of group {name}")
@@ -140,7 +139,7 @@ class EventGroup:
         library: tuple[str, str] | Jar | None = None,
         hooks: Mapping[str, object] | None = None,
     ) -> EventHandle:
-        """Add an event, which also depends on the events of what it needs.
+        """Add an event, which also depends on the events of its `needs`.
 
         Args:
             name: unique in the group.
@@ -148,35 +147,34 @@ class EventGroup:
             values: of its parameters.
             after: events of this group that must have succeeded before.
             each: the select for each of whose rows the statement is sent.
-            needs: parameters out of results, or from outside.
+            needs: parameters from results, or from outside.
             many: whether a select finds many rows, and Spark reads them.
-            expect: the rows that a select must find.
-            rollback: the statements of a list have further parameters beside them; another text
-                is that of a function, `module:function`.
+            expect: the number of rows that a select must find.
+            rollback: `restore`, `none`, a function `module:function`, or statements, each with its
+                further parameters.
             timeout: seconds for one attempt.
-            library: the name and version of a library that it loads instead of a statement, or
-                a JAR.
+            library: the name and version of a library, or a JAR, to load instead of a statement.
             hooks: as in a file.
 
         Raises:
-            DefinitionError: it depends on an event of another group, or has a value that Cassandra
-                has no text for.
+            DefinitionError: it depends on an event of another group, or has a value that has no
+                text in Cassandra.
         """
         where = _event_of(name, self._header["group"])
-        needed = list(needs)
-        before = [*after, *(one.event for one in needed if one.event is not None)]
-        before += [] if each is None else [each]
-        for one in before:
-            if one.group is not self:
-                what = f"the event {one.name} is of another group"
+        all_needs = list(needs)
+        predecessors = [*after, *(need.event for need in all_needs if need.event is not None)]
+        predecessors += [] if each is None else [each]
+        for event in predecessors:
+            if event.group is not self:
+                what = f"the event {event.name} is of another group"
                 raise DefinitionError(what, where=where, do="name events of this group")
-        own = {
+        keys = {
             "name": name,
             "statement": statement,
             "values": _plain(values or {}, where),
-            "after": list(dict.fromkeys(one.name for one in before)),
+            "after": list(dict.fromkeys(event.name for event in predecessors)),
             "each": None if each is None else each.name,
-            "needs": [_need(one, where) for one in needed],
+            "needs": [_need(need, where) for need in all_needs],
             "many": "true" if many else None,
             "expect": expect,
             "rollback": _rollback(rollback, where),
@@ -185,12 +183,12 @@ class EventGroup:
             "hooks": _plain(hooks or {}, where),
         }
         self._events.append(
-            {key: value for key, value in own.items() if value not in (None, {}, [])}
+            {key: value for key, value in keys.items() if value not in (None, {}, [])}
         )
         return EventHandle(self, name)
 
     def definition(self) -> GroupDefinition:
-        """Return the group, checked as far as can be told without Cassandra.
+        """Return the group, after all checks that need no Cassandra.
 
         Raises:
             DefinitionError: the group cannot be used; the message names the event and the remedy.
@@ -204,7 +202,7 @@ class EventGroup:
         return definition
 
     def save(self, file: Path) -> None:
-        """Write the group into a file, which `run_event_groups.py submit` takes.
+        """Write the group to a file for `run_event_groups.py submit`.
 
         Raises:
             DefinitionError: as `definition`; nothing is written then.
@@ -213,7 +211,7 @@ class EventGroup:
         file.write_text(self._text(), encoding="utf-8")
 
     def keys(self) -> dict[str, Any]:
-        """Return the group as it stands in a file."""
+        """Return the group as the mapping that a file contains."""
         return {**self._header, "events": self._events}
 
     def _text(self) -> str:
@@ -223,10 +221,10 @@ class EventGroup:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts so that they are read as they were."""
+    """Writes texts so that they are read back unchanged."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        # In other styles they end lines, and lines are folded.
+        # In other styles these characters end lines, and lines are folded.
         style = '"' if {"\x85", "\u2028", "\u2029"}.intersection(data) else None
         return self.represent_scalar("tag:yaml.org,2002:str", data, style)
 
@@ -235,7 +233,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 class _Built(Header):
-    """A group that no file holds: errors name the event."""
+    """A group without a file: errors name the event."""
 
     def _where(self, path: Sequence[str | int], place: Place) -> str:
         group = self.node("group").value
@@ -251,7 +249,7 @@ def _event_of(name: str, group: str) -> str:
     return f"event {name} of group {group}"
 
 
-def _given(keys: Mapping[str, object]) -> dict[str, object]:
+def _non_null(keys: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in keys.items() if value is not None}
 
 
@@ -283,10 +281,10 @@ def _rollback(rollback: Rollback, where: str) -> object:
 
 
 def _plain(value: object, where: str) -> Any:
-    """Return a value as texts, lists and mappings, as a file has it and Cassandra takes it.
+    """Return a value as texts, lists and mappings, as in a file.
 
     Raises:
-        DefinitionError: there is no such text.
+        DefinitionError: a value has no text in Cassandra.
     """
     match value:
         case None:

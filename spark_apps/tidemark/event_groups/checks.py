@@ -1,4 +1,4 @@
-"""Whether a group can be submitted to a stream, as far as Cassandra and those outside can tell."""
+"""The checks of groups before submission that need Cassandra or external services."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemark.context import RunContext
 from tidemark.event_groups.definition import tables
 from tidemark.event_groups.definition.file import Fault, GroupDefinition, hooks_of, within
 from tidemark.event_groups.driver_engine import declared_rows
-from tidemark.event_groups.external import check as outside
+from tidemark.event_groups.external import check as external_check
 from tidemark.event_groups.external.jars import Jars, Loaded, LoadedJar
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
 from tidemark.event_groups.stream.owned_tables import OwnedTables, refusal
@@ -17,13 +17,13 @@ from tidemark.event_groups.stream.store import Stream
 
 
 class Checks:
-    """The checks of groups that are submitted to one stream."""
+    """Checks groups that are submitted to one stream."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
-        """Read what all groups are compared with.
+        """Read what every group is checked against.
 
         Raises:
-            DefinitionError: the file of a projection cannot be used.
+            InvalidInput: there is no directory of projection files.
         """
         self._run, self._stream = run, Stream(run, stream)
         self._owner = tables.owners(run.settings)
@@ -35,8 +35,8 @@ class Checks:
         Raises:
             DefinitionError: it cannot be executed; the error names the place in its file.
         """
-        # One that was submitted before had its tables then, and so had those of its hooks. And it
-        # kept to the rules of then.
+        # A group that was submitted before, with the groups of its hooks, owns its tables already,
+        # and was checked by the rules of that time.
         is_known = self._stream.has(definition.group.group)
         self._check(definition, fault, self._loaded, is_known=is_known)
 
@@ -47,18 +47,18 @@ class Checks:
         if not is_known:
             self._check_users(definition, fault)
             declared_rows.check(self._run.control, definition, fault)
-        known = outside.check(self._run.settings, definition, fault, loaded)
+        libraries_after = external_check.check(self._run.settings, definition, fault, loaded)
         if definition.functions or any(map(definition.has_many, definition.group.events)):
             # Imported here, so that other groups do not wait for Spark.
-            from tidemark.event_groups.spark_engine import check as many_rows
+            from tidemark.event_groups.spark_engine import check as spark_check
 
-            jars = [one for one in known if isinstance(one, LoadedJar)]
+            jars = [library for library in libraries_after if isinstance(library, LoadedJar)]
             functions = partial(Jars(self._run.settings).functions_of, jars)
-            many_rows.check(self._run, definition, fault, functions)
-        for _, hook, place in hooks_of(definition.group):
+            spark_check.check(self._run, definition, fault, functions)
+        for _, hook, path in hooks_of(definition.group):
             if hook.submit is not None:
-                inner = within(fault, (*place, "submit"))
-                self._check(GroupDefinition(hook.submit), inner, known, is_known=is_known)
+                inner = within(fault, (*path, "submit"))
+                self._check(GroupDefinition(hook.submit), inner, libraries_after, is_known=is_known)
 
     def _check_users(self, definition: GroupDefinition, fault: Fault) -> None:
         owned = OwnedTables(self._run)
@@ -66,7 +66,7 @@ class Checks:
             name: owned.users(name).other(self._stream.name, writes=writes)
             for name, writes in definition.tables.items()
         }
-        for place, event in enumerate(definition.group.events):
-            for one in definition.statements_of(event.name):
-                if other := others[one.name]:
-                    raise fault(*refusal(other, one.name), "events", place, "statement")
+        for index, event in enumerate(definition.group.events):
+            for parsed in definition.statements_of(event.name):
+                if other := others[parsed.name]:
+                    raise fault(*refusal(other, parsed.name), "events", index, "statement")

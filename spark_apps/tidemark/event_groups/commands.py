@@ -1,4 +1,4 @@
-"""What people do with event groups: submit, plan, try again, cancel, settle."""
+"""The commands for event groups: submit, retry, cancel, settle, release a table."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ def run_submit(
     shows_values: bool,
     dry_run: bool,
 ) -> Outcome:
-    """Submit the groups of files, or those of a topic, and execute their stream if that is asked.
+    """Submit the groups of files or of a topic, and execute their stream if `execute` is set.
 
     Raises:
-        InvalidInput: there are neither files nor a topic, or both; or what `_submit_files` and
-            `run_submit_topic` say.
+        InvalidInput: there are neither files nor a topic, or both, or `shows_values` does not fit.
     """
     if bool(files) is (topic is not None):
         what = "there are files and a topic" if files else "there is neither a file nor a topic"
@@ -81,45 +80,45 @@ def _submit_files(
     for definition, fault in checked:
         checks.check(definition, fault)
     lines, counts = [], {"groups": len(checked), "groups_submitted": 0}
-    submitted = Stream(run, stream)
+    target = Stream(run, stream)
     if dry_run:
-        groups = [with_comparable_keys(run.control, one) for one, _ in checked]
+        groups = [with_comparable_keys(run.control, definition) for definition, _ in checked]
         for definition in groups:
-            submitted.require_free(definition)
-        lines = preview.shown(run.control, groups, submitted.open(), shows_values=shows_values)
+            target.require_free(definition)
+        lines = preview.shown(run.control, groups, target.open(), shows_values=shows_values)
         return Outcome(RunState.PLANNED, PieceCounts(len(checked)), counts, lines)
     for definition, _ in checked:
-        told, is_new = submit(run, submitted, definition)
+        line, is_new = submit(run, target, definition)
         counts["groups_submitted"] += is_new
-        lines.append(told)
+        lines.append(line)
     state = RunState.DONE if counts["groups_submitted"] else RunState.NOTHING
     return Outcome(state, counts=counts, lines=lines)
 
 
 def run_retry(run: RunContext, stream: str, name: str, *, apply: bool) -> Outcome:
-    """Let the next run try once more to roll a group back.
+    """Let the next run retry the rollback of a group.
 
     Raises:
         InvalidInput: there is no such group, or its rollback has not failed.
     """
-    then = {GroupState.ROLLBACK_FAILED: GroupState.ROLLING_BACK}
-    return _change(run, stream, name, then, "rolling-back", apply=apply)
+    transitions = {GroupState.ROLLBACK_FAILED: GroupState.ROLLING_BACK}
+    return _change(run, stream, name, transitions, "rolling-back", apply=apply)
 
 
 def run_cancel(run: RunContext, stream: str, name: str, *, apply: bool) -> Outcome:
-    """Take a group out of the stream that has not begun, or let one that runs go back.
+    """Cancel a group that has not begun, or roll back one that is running.
 
-    A run that executes the group notices it. So no lock of the stream is needed: the state changes
-    in one transaction.
+    This needs no lock of the stream: the state changes in one transaction, and a run that executes
+    the group notices the change.
 
     Raises:
         InvalidInput: there is no such group, or it has ended, or is being rolled back.
     """
-    then = {
+    transitions = {
         GroupState.SUBMITTED: GroupState.CANCELLED,
         GroupState.RUNNING: GroupState.ROLLING_BACK,
     }
-    return _change(run, stream, name, then, "cancelled", apply=apply, is_cancelled=True)
+    return _change(run, stream, name, transitions, "cancelled", apply=apply, is_cancelled=True)
 
 
 def run_settle(
@@ -127,22 +126,22 @@ def run_settle(
 ) -> Outcome:
     """End a group that cannot be rolled back, and leave its rows as they are.
 
-    It takes the lock of the stream: a run would execute what it has begun after the end.
+    The lock of the stream keeps runs from executing the group after its end.
 
     Raises:
         LockHeld: a run works on the stream.
         InvalidInput: there is no such group, or it is not being rolled back.
     """
-    then = {GroupState.ROLLBACK_FAILED: settled_as, GroupState.ROLLING_BACK: settled_as}
-    return _change(run, stream, name, then, "settled", lock_of(stream), apply=apply)
+    transitions = {GroupState.ROLLBACK_FAILED: settled_as, GroupState.ROLLING_BACK: settled_as}
+    return _change(run, stream, name, transitions, "settled", lock_of(stream), apply=apply)
 
 
 def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
-    """Let other streams use a table, once no open group of its streams does.
+    """Let other streams use a table that no open group of its current streams uses.
 
     Raises:
         LockHeld: a run works on one of the streams.
-        InvalidInput: no stream uses it, or an open group does.
+        InvalidInput: no stream uses the table, or an open group does.
     """
     create_own_tables(run.control, run.settings)
     owned = OwnedTables(run)
@@ -169,7 +168,7 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
         lines = [f"{name}: is not used by {', '.join(users.all)} any more"]
         return Plan({"tables": 1}, lines, change)
 
-    # Under the locks of its streams no run executes a group that has ended meanwhile.
+    # The locks of its streams keep runs from executing a group that has ended meanwhile.
     locks = [f"event-group-table/{name}", *map(lock_of, users.all)]
     return guarded_change(
         *(run, "event group table released", name, plan),
@@ -179,14 +178,14 @@ def run_release(run: RunContext, name: str, *, apply: bool) -> Outcome:
 
 
 def _unused_since(stream: Stream, name: str) -> int:
-    """Return the newest write time of a stream's groups, none of which may be open and use a table.
+    """Return the newest write time of a stream's groups, if no open group uses the table.
 
     Raises:
-        InvalidInput: one is.
+        InvalidInput: an open group uses it.
     """
     newest = [stream.last_write_time()]
     for group in stream.open(
-        ended=lambda ended: newest.extend(one.last_write_time for one in ended)
+        ended=lambda ended: newest.extend(group.last_write_time for group in ended)
     ):
         if group.definition.refusal or name in group.definition.tables:
             raise InvalidInput(
@@ -201,48 +200,48 @@ def _change(
     run: RunContext,
     stream: str,
     name: str,
-    states: Mapping[GroupState, GroupState],
+    transitions: Mapping[GroupState, GroupState],
     operation: str,
     *more_locks: str,
     apply: bool,
     is_cancelled: bool = False,
 ) -> Outcome:
     create_own_tables(run.control, run.settings)
-    stored = Stream(run, stream)
+    groups = Stream(run, stream)
 
     def plan() -> Plan:
-        group = existing(stored, name)
-        if group.state not in states:
+        group = existing(groups, name)
+        if group.state not in transitions:
             raise InvalidInput(
-                f"the group {name} is {group.state}, and not {' or '.join(states)}",
+                f"the group {name} is {group.state}, and not {' or '.join(transitions)}",
                 where=f"stream {stream}",
             )
-        then = states[group.state]
+        new_state = transitions[group.state]
         reason = f"cancelled by {run.owner}" if is_cancelled else group.reason
 
         def change(ensure_locked: EnsureLocked) -> dict[str, int]:
             ensure_locked()
-            # A run that died may have noted it of the events alone.
-            newest = stored.newest_write_time(name) if then.has_ended else 0
-            HeldGroups(run, stored).note_change(group.version)
-            if not stored.set_state(
-                *(name, group.state, then, reason),
+            # A run that died may have recorded the write time only with the events.
+            newest = groups.newest_write_time(name) if new_state.has_ended else 0
+            HeldGroups(run, groups).note_change(group.version)
+            if not groups.set_state(
+                *(name, group.state, new_state, reason),
                 last_write_time=newest or None,
                 is_cancelled=is_cancelled,
                 version=group.version,
             ):
                 raise InvalidInput(
-                    f"the group {name} was changed meanwhile: it is {stored.state_of(name)[0]}",
+                    f"the group {name} was changed meanwhile: it is {groups.state_of(name)[0]}",
                     where=f"stream {stream}",
                     do="look at its status, and decide once more",
                 )
-            if then.has_ended:
-                stored.images.forget_of_all(name, ensure_locked)
+            if new_state.has_ended:
+                groups.images.forget_of_all(name, ensure_locked)
             return {"groups": 1}
 
-        lines = [f"{name}: {group.state} becomes {then}"]
-        if then.has_ended and group.state is not GroupState.SUBMITTED:
-            lines += _left(stored, group)
+        lines = [f"{name}: {group.state} becomes {new_state}"]
+        if new_state.has_ended and group.state is not GroupState.SUBMITTED:
+            lines += _lines_of_kept_events(groups, group)
         return Plan({"groups": 1}, lines, change)
 
     return guarded_change(
@@ -255,8 +254,8 @@ def _change(
     )
 
 
-def _left(stream: Stream, group: StoredGroup) -> list[str]:
-    """Return the events of a group that nobody takes back, for people."""
+def _lines_of_kept_events(stream: Stream, group: StoredGroup) -> list[str]:
+    """Return the events of a group that are not undone, as lines of a report."""
     events = stream.events(group.id)
     if group.definition.refusal:
         return [f"  {event}: {stored.state}, left as it is" for event, stored in events.items()]
@@ -269,7 +268,7 @@ def _left(stream: Stream, group: StoredGroup) -> list[str]:
 
 
 def drawn(file: Path, *, as_mermaid: bool, as_json: bool) -> str:
-    """Return the picture of a group in a file, without Cassandra.
+    """Return the graph of a group in a file as text, JSON or Mermaid, without Cassandra.
 
     Raises:
         InvalidInput: there is no such file.
@@ -279,5 +278,5 @@ def drawn(file: Path, *, as_mermaid: bool, as_json: bool) -> str:
     if as_json:
         return json.dumps(dag.waves(definition.graph))
     if as_mermaid:
-        return dag.as_mermaid(definition.graph, definition.says())
-    return "\n".join(dag.as_text(definition.graph, definition.says()))
+        return dag.as_mermaid(definition.graph, definition.summaries())
+    return "\n".join(dag.as_text(definition.graph, definition.summaries()))

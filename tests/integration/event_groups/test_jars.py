@@ -334,7 +334,7 @@ def test_each_job_over_many_rows_says_which_jars_it_has(
 ) -> None:
     """Else it would get those of other groups, and so would all that run behind it."""
     found: dict[str, bool] = {}
-    for owner, name in ((cells, "scan"), (cells, "of_rows"), (writes, "put_back")):
+    for owner, name in ((cells, "scan"), (cells, "of_rows"), (writes, "restore")):
         function = getattr(owner, name)
 
         def noted(*args: Any, made: Any = function, name: str = name, **kwargs: Any) -> Any:
@@ -346,7 +346,7 @@ def test_each_job_over_many_rows_says_which_jars_it_has(
     fails = FAIL.replace("load", "write")
     submitted(shop, tmp_path, settings, use("plain", sql="upper(id)") + fails)
     executed(shop, settings, 3)
-    assert found == {"scan": True, "of_rows": True, "put_back": True}
+    assert found == {"scan": True, "of_rows": True, "restore": True}
 
 
 @pytest.mark.parametrize(

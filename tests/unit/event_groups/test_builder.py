@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.docs_commands import ROOT, blocks
 from tidemark.errors import DefinitionError
-from tidemark.event_groups.builder import EventGroup, EventHandle, Jar, asked, called, row
+from tidemark.event_groups.builder import EventGroup, EventHandle, Jar, from_function, from_url, row
 from tidemark.event_groups.definition.file import load
 from tidemark.event_groups.definition.model import Group, JarLibrary
 
@@ -241,8 +241,8 @@ def test_all_that_a_file_can_say_can_be_said_in_python(tmp_path: Path) -> None:
         needs=[
             few.sql("n + 1", as_="a"),
             few.call("m:f", as_="b", timeout=3),
-            called("m:g", as_="c"),
-            asked("http://a/b", as_="d"),
+            from_function("m:g", as_="c"),
+            from_url("http://a/b", as_="d"),
         ],
         rollback="m:back",
         hooks={"before": [{"call": "m:told"}]},

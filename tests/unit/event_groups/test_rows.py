@@ -14,10 +14,10 @@ from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.definition.row_keys import GroupFootprint, RowKey, canonical
 from tidemark.event_groups.driver_engine import undo
-from tidemark.event_groups.driver_engine.undo import Now
+from tidemark.event_groups.driver_engine.undo import ColumnState
 from tidemark.event_groups.execution.rollback import in_order, is_needed, own_times, times_of
 from tidemark.event_groups.stream.concurrency import Occupied, collides
-from tidemark.event_groups.stream.holding import Held, OpenGroup, as_known
+from tidemark.event_groups.stream.holding import Held, OpenGroup, parse_known
 from tidemark.event_groups.stream.states import EventState, GroupState, StoredEvent
 
 SAME = {
@@ -151,7 +151,7 @@ def test_groups_that_must_wait_are_the_same_after_they_were_kept(
     held = Held()
     for place, (one, is_stuck) in enumerate(groups):
         held.holder(of_group(one, place, is_stuck=is_stuck))
-    kept, known = Held(), as_known(held.as_text(7))
+    kept, known = Held(), parse_known(held.as_text(7))
     assert known.reached == 7
     assert all(kept.holder(one) for one in known.groups)
     assert (kept.groups, kept.are_enough) == (held.groups, held.are_enough)
@@ -285,7 +285,7 @@ def test_only_what_may_have_been_done_is_taken_back(state: EventState) -> None:
 def test_what_is_put_back_follows_from_the_write_time(
     now: tuple[bool, bool, bool, bool], *, is_written: bool, gets_image: bool
 ) -> None:
-    found = Now(*now)
+    found = ColumnState(*now)
     assert (found.is_written, found.gets_image) == (is_written, gets_image)
 
 

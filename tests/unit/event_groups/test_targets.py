@@ -69,7 +69,7 @@ def test_a_notice_is_not_sent_to_a_target_that_is_no_longer_allowed(
         raise AssertionError("it was sent")
 
     recorded: list[Any] = []
-    monkeypatch.setattr(hooks.HookTeller, "_sent", lambda *_: sends)
+    monkeypatch.setattr(hooks.HookTeller, "_sender", lambda *_: sends)
     monkeypatch.setattr(hooks, "Deliveries", lambda *_: SimpleNamespace(record=record))
 
     def record(group: str, own: object, delivery: Any) -> None:

@@ -1,1 +1,1 @@
-"""What an event group says, and whether it can be executed."""
+"""The definition of an event group, and whether the group can be executed."""

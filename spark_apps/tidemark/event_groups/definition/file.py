@@ -1,4 +1,4 @@
-"""Event groups as files, and what can be told of them without Cassandra."""
+"""Event groups as files, and the checks that need no Cassandra."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EMPTY = ("the file has no event group", "write `group: its-name`")
 Place = tuple[str | int, ...]
 """The path of a value in a definition."""
 Fault = Callable[..., DefinitionError]
-"""Makes an error of what is wrong, what to do, and the path of the value in the definition."""
+"""Makes an error: what is wrong, what to do, and the path of the value in the definition."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GroupDefinition:
     """A group whose statements are parsed.
 
     Attributes:
-        group: as its file or the stream has it.
+        group: as written in the file or stored in the stream.
         fault: why it cannot be executed, such as that this version cannot read it; or empty.
     """
 
@@ -51,11 +51,9 @@ class GroupDefinition:
 
     @classmethod
     def stored(cls, name: str, text: str) -> GroupDefinition:
-        """Return a group of the stream; without events if this version cannot read it.
+        """Parse the JSON of a group in the stream, which was checked when it was submitted.
 
-        Args:
-            name: its id.
-            text: the group in JSON, which was checked when it was submitted.
+        If this version cannot read it, the result has a fault and no events.
         """
         try:
             group = Group.model_validate_json(text)
@@ -73,28 +71,28 @@ class GroupDefinition:
 
     @cached_property
     def events(self) -> Mapping[str, Event]:
-        """Return the events by name, in the order of the file; those of the group's hooks too."""
-        return {one.name: one for one in with_group_hooks(self.group)}
+        """Return the events by name, in the order of the file, with those of the group's hooks."""
+        return {event.name: event for event in with_group_hooks(self.group)}
 
     @cached_property
     def graph(self) -> dag.Graph:
-        """Return what each event depends on."""
-        return {name: one.after for name, one in self.events.items()}
+        """Return the names of the events that each event depends on."""
+        return {name: event.after for name, event in self.events.items()}
 
     @cached_property
     def statements(self) -> Mapping[str, Statement]:
-        """Return the statements by event; an empty event has none."""
+        """Return the statements by event; empty events have none."""
         return {
-            one.name: statement.parse(one.statement)
-            for one in self.group.events
-            if one.statement is not None
+            event.name: statement.parse(event.statement)
+            for event in self.group.events
+            if event.statement is not None
         }
 
     @cached_property
     def refusal(self) -> str:
-        """Return why this version does not take a group or a statement; empty if it takes all.
+        """Return why this version rejects the group or a statement; empty if it accepts all.
 
-        What was submitted to an earlier version was checked by that version's rules.
+        A group that an earlier version accepted was checked by that version's rules.
         """
         if self.fault:
             return self.fault
@@ -110,11 +108,11 @@ class GroupDefinition:
         return event.many or (event.each is not None and self.events[event.each].many)
 
     def compensations(self, name: str) -> list[Statement]:
-        """Return the user's statements that take back an event."""
+        """Return the user's statements that undo an event."""
         rollback = self.events[name].rollback
         if not isinstance(rollback, Compensation):
             return []
-        return [statement.parse(one.statement) for one in rollback.statements]
+        return [statement.parse(compensating.statement) for compensating in rollback.statements]
 
     @cached_property
     def rows(self) -> frozenset[RowKey] | None:
@@ -123,48 +121,49 @@ class GroupDefinition:
 
     @cached_property
     def tables(self) -> Mapping[str, bool]:
-        """Return whether it writes each table that it names, by keyspace and name with a dot."""
-        found: dict[str, bool] = {}
+        """Return the tables that the group names, as `keyspace.table`, and which it writes."""
+        written: dict[str, bool] = {}
         for name in self.events:
-            for one in self.statements_of(name):
-                found[one.name] = found.get(one.name, False) or one.writes
-        return found
+            for parsed in self.statements_of(name):
+                written[parsed.name] = written.get(parsed.name, False) or parsed.writes
+        return written
 
     def statements_of(self, name: str) -> list[Statement]:
-        """Return the statement of an event, and those that take it back."""
-        own = [self.statements[name]] if name in self.statements else []
-        return [*own, *self.compensations(name)]
+        """Return the statement of an event, and those that undo it."""
+        statements = [self.statements[name]] if name in self.statements else []
+        return [*statements, *self.compensations(name)]
 
     @property
     def loads(self) -> Mapping[str, Library | JarLibrary]:
-        """Return the libraries that it loads, by event."""
-        return {one.name: one.library for one in self.group.events if one.library is not None}
+        """Return the libraries that the group loads, by event."""
+        return {
+            event.name: event.library for event in self.group.events if event.library is not None
+        }
 
     @property
     def functions(self) -> Mapping[str, Place]:
-        """Return the functions of the JARs that it loads, with their places."""
+        """Return the functions of the JARs that the group loads, with their paths."""
         return {
-            name: ("events", place, "library", "functions", name)
-            for place, event in enumerate(self.group.events)
+            name: ("events", index, "library", "functions", name)
+            for index, event in enumerate(self.group.events)
             if isinstance(event.library, JarLibrary)
             for name in event.library.functions
         }
 
     @cached_property
     def reads(self) -> frozenset[RowKey]:
-        """Return the rows that it only reads, as they are declared."""
+        """Return the declared rows that the group only reads."""
         return frozenset(map(_row, self.group.reads))
 
     def footprint_as(self, item: Item, *, reads: bool = True) -> GroupFootprint[Item]:
-        """Return the rows by which others may run at the same time.
+        """Return the rows that decide which groups may run at the same time.
 
-        None runs at the same time as a group that loads a library, since it would use the old or
-        the new version; nor as one that reads rows which it does not name; nor as one that this
-        version does not take, whose execution says why.
+        A group runs alone if it loads a library (others would use the old or the new version), if
+        it reads rows that it does not declare, or if this version rejects it.
 
         Args:
-            item: names the group.
-            reads: whether it still reads.
+            item: identifies the group.
+            reads: whether the group has yet to read.
         """
         if self.refusal:
             return GroupFootprint(item, len(self.events), None)
@@ -174,7 +173,7 @@ class GroupDefinition:
 
     @cached_property
     def undeclared_reads(self) -> Sequence[str]:
-        """Return the selects whose conditions tie no columns by which rows are declared."""
+        """Return the selects whose conditions do not fix the key columns of a declared row."""
         return [
             name
             for name, parsed in self.statements.items()
@@ -185,11 +184,11 @@ class GroupDefinition:
             )
         ]
 
-    def says(self) -> dict[str, str]:
+    def summaries(self) -> dict[str, str]:
         """Return what each event does, in a few words."""
-        return {name: self._says(one) for name, one in self.events.items()}
+        return {name: self._summary(event) for name, event in self.events.items()}
 
-    def _says(self, event: Event) -> str:
+    def _summary(self, event: Event) -> str:
         if event.statement is not None:
             if self.refusal:
                 return "statement"
@@ -201,9 +200,9 @@ class GroupDefinition:
 
 
 def hooks_of(group: Group) -> Iterator[tuple[str, Hook, Place]]:
-    """Yield the hooks of a group and of its events, with their moments and places."""
+    """Yield the hooks of a group and of its events, with their moments and paths."""
     owners: list[tuple[Hooks, Place]] = [(group.hooks, ("hooks",))]
-    owners += [(one.hooks, ("events", n, "hooks")) for n, one in enumerate(group.events)]
+    owners += [(event.hooks, ("events", n, "hooks")) for n, event in enumerate(group.events)]
     for hooks, at in owners:
         for moment in ("before", "after"):
             for number, hook in enumerate(getattr(hooks, moment)):
@@ -211,14 +210,14 @@ def hooks_of(group: Group) -> Iterator[tuple[str, Hook, Place]]:
 
 
 def declared(group: Group) -> Iterator[tuple[Place, DeclaredRow]]:
-    """Yield the rows that a group declares, with their places."""
+    """Yield the rows that a group declares, with their paths."""
     for key, rows in (("rows", group.rows), ("reads", group.reads)):
         for number, row in enumerate(rows):
             yield (key, number), row
 
 
 def within(fault: Fault, outer: Place) -> Fault:
-    """Return what makes an error at a place in a group that stands in another one."""
+    """Return a fault for a group that is nested at `outer` in another group."""
 
     def error(what: str, do: str, *at: str | int) -> DefinitionError:
         return fault(what, do, *outer, *at)
@@ -226,15 +225,15 @@ def within(fault: Fault, outer: Place) -> Fault:
     return error
 
 
-def _row(one: DeclaredRow) -> RowKey:
-    return one.table, tuple(sorted(one.key.items()))
+def _row(row: DeclaredRow) -> RowKey:
+    return row.table, tuple(sorted(row.key.items()))
 
 
 def load(file: Path) -> tuple[GroupDefinition, Fault]:
-    """Read a group and check all that its file can tell.
+    """Read a group and check everything that needs no Cassandra.
 
     Returns:
-        the group, and what makes an error at a place in the file.
+        the group, and the function that makes errors with a place in the file.
 
     Raises:
         InvalidInput: there is no such file.
@@ -246,7 +245,7 @@ def load(file: Path) -> tuple[GroupDefinition, Fault]:
 
 
 def parse(text: str, source: Path) -> tuple[GroupDefinition, Fault]:
-    """Read a group as `load` does; `source` is where the text is from, for errors."""
+    """Parse and check a group as `load` does; `source` is named in errors."""
     return checked(Header(source, mapping_of(source, text, EMPTY)))
 
 
@@ -258,51 +257,51 @@ def checked(header: Header) -> tuple[GroupDefinition, Fault]:
 
 
 def _check(group: Group, fault: Fault) -> None:
-    known = _check_order(group, fault)
+    events = _check_order(group, fault)
     for number, event in enumerate(group.events):
-        _check_event(event, known, fault, ("events", number))
-    for place, row in declared(group):
+        _check_event(event, events, fault, ("events", number))
+    for path, row in declared(group):
         if row.table.count(".") != 1:
             what = f"{row.table} is no table with its keyspace"
-            raise fault(what, "write keyspace.table", *place, "table")
+            raise fault(what, "write keyspace.table", *path, "table")
     if group.reads and not group.rows:
         raise fault("it declares what it reads, and no rows", "declare all that it writes", "reads")
-    _check_libraries(group, known, fault)
+    _check_libraries(group, events, fault)
     for _, hook, at in hooks_of(group):
         if hook.submit is not None:
             _check(hook.submit, within(fault, (*at, "submit")))
 
 
 def _check_order(group: Group, fault: Fault) -> dict[str, Event]:
-    """Return the events by name; refuse names that no event has, and events that wait in a ring."""
-    known: dict[str, Event] = {}
-    for place, event in enumerate(group.events):
+    """Return the events by name; reject duplicate and unknown names, and cycles."""
+    events: dict[str, Event] = {}
+    for index, event in enumerate(group.events):
         what = ""
-        if event.name in known:
+        if event.name in events:
             what = f"the event {event.name} is there twice"
         elif event.name in (BEGINS, ENDS):
             what = f"{event.name} is the event of the group's own hooks"
         if what:
-            raise fault(what, "give it another name", "events", place, "name")
-        known[event.name] = event
-    for place, event in enumerate(group.events):
+            raise fault(what, "give it another name", "events", index, "name")
+        events[event.name] = event
+    for index, event in enumerate(group.events):
         for number, name in enumerate(event.after):
-            if name not in known:
-                do = f"events are {', '.join(known)}"
-                raise fault(f"there is no event {name}", do, "events", place, "after", number)
-    if found := dag.cycle({one.name: one.after for one in group.events}):
-        first = [*known].index(found[0])
-        what = f"events wait for each other: {' after '.join(found)}"
+            if name not in events:
+                do = f"events are {', '.join(events)}"
+                raise fault(f"there is no event {name}", do, "events", index, "after", number)
+    if cycle := dag.cycle({event.name: event.after for event in group.events}):
+        first = [*events].index(cycle[0])
+        what = f"events wait for each other: {' after '.join(cycle)}"
         raise fault(what, "leave out one of these", "events", first, "after")
-    return known
+    return events
 
 
-def _check_event(event: Event, known: Mapping[str, Event], fault: Fault, at: Place) -> None:
+def _check_event(event: Event, events: Mapping[str, Event], fault: Fault, at: Place) -> None:
     parsed = _parsed(event.statement, fault, (*at, "statement"))
     if event.each is not None:
-        _check_source(event.each, event, known, fault, (*at, "each"))
+        _check_source(event.each, event, events, fault, (*at, "each"))
     for number, need in enumerate(event.needs):
-        _check_need(need, event, known, fault, (*at, "needs", number))
+        _check_need(need, event, events, fault, (*at, "needs", number))
     given = {*event.values, *(need.as_ for need in event.needs)}
     _check_parameters(parsed.parameters if parsed else frozenset(), given, fault, at)
     if event.library is not None and (parsed is not None or event.rollback != "restore"):
@@ -312,63 +311,63 @@ def _check_event(event: Event, known: Mapping[str, Event], fault: Fault, at: Pla
         raise fault("only a select finds rows", "leave it out", *at, "expect")
     if event.each is not None and not writes:
         raise fault("only writes are sent for each row", "leave it out", *at, "each")
-    if found := many.refusal(event, parsed, known):
-        what, do, place = found
-        raise fault(what, do, *at, *place)
+    if refused := many.refusal(event, parsed, events):
+        what, do, inner_path = refused
+        raise fault(what, do, *at, *inner_path)
     if isinstance(event.rollback, Compensation):
         if not writes and not (event.rollback.call or event.rollback.ask):
             raise fault("there is nothing to take back", "leave it out", *at, "rollback")
         _check_compensation(event.rollback, given, fault, (*at, "rollback", "statements"))
 
 
-def _check_libraries(group: Group, known: Mapping[str, Event], fault: Fault) -> None:
-    """Let no event call a function beside the load of a library: it might use either version."""
-    graph = {one.name: one.after for one in group.events}
+def _check_libraries(group: Group, events: Mapping[str, Event], fault: Fault) -> None:
+    """Forbid function calls while a library may be loading: they might use either version."""
+    graph = {event.name: event.after for event in group.events}
     loaded: set[str] = set()
-    for place, one in enumerate(group.events):
-        if one.library is None:
+    for index, loading in enumerate(group.events):
+        if loading.library is None:
             continue
-        if one.library.key in loaded:
-            raise fault(f"{one.library.name} is loaded twice", "leave one out", "events", place)
-        loaded.add(one.library.key)
-        is_jar = isinstance(one.library, JarLibrary)
-        behind = dag.dependents(graph, [one.name])
+        if loading.library.key in loaded:
+            raise fault(f"{loading.library.name} is loaded twice", "leave one out", "events", index)
+        loaded.add(loading.library.key)
+        is_jar = isinstance(loading.library, JarLibrary)
+        later = dag.dependents(graph, [loading.name])
         for number, event in enumerate(group.events):
-            if one is event or event.name in behind:
+            if loading is event or event.name in later:
                 continue
-            uses = _is_of_many(event, known) if is_jar else _calls(event)
+            uses = _is_of_many(event, events) if is_jar else _calls(event)
             if uses:
-                what = f"{event.name} calls a function while {one.name} may load a library"
-                raise fault(what, f"add {one.name} to `after`", "events", number)
+                what = f"{event.name} calls a function while {loading.name} may load a library"
+                raise fault(what, f"add {loading.name} to `after`", "events", number)
 
 
 def _calls(event: Event) -> bool:
     """Tell whether an event calls functions."""
-    called = [one.call for one in event.needs]
-    called += [one.call for one in (*event.hooks.before, *event.hooks.after)]
+    functions = [need.call for need in event.needs]
+    functions += [hook.call for hook in (*event.hooks.before, *event.hooks.after)]
     if isinstance(event.rollback, Compensation):
-        called.append(event.rollback.call)
-    return any(called)
+        functions.append(event.rollback.call)
+    return any(functions)
 
 
-def _is_of_many(event: Event, known: Mapping[str, Event]) -> bool:
-    """Tell whether Spark evaluates SQL of an event, in which a JAR's functions may be."""
-    has_sql = any(one.sql is not None for one in event.needs)
-    return has_sql and event.each is not None and known[event.each].many
+def _is_of_many(event: Event, events: Mapping[str, Event]) -> bool:
+    """Tell whether Spark evaluates SQL of the event, which may call functions of a JAR."""
+    has_sql = any(need.sql is not None for need in event.needs)
+    return has_sql and event.each is not None and events[event.each].many
 
 
 def _check_need(
-    need: Need, event: Event, known: Mapping[str, Event], fault: Fault, at: Place
+    need: Need, event: Event, events: Mapping[str, Event], fault: Fault, at: Place
 ) -> None:
     ways = [name for name in ("take", "sql", "call", "url") if getattr(need, name) is not None]
     if need.event is not None:
-        _check_source(need.event, event, known, fault, (*at, "event"))
+        _check_source(need.event, event, events, fault, (*at, "event"))
         if len(ways) > 1 or need.url is not None:
             raise fault("its value is made in several ways", "keep take, sql or call", *at)
     elif ways not in (["call"], ["url"]):
         raise fault("nothing says where its value is from", "name an event, call or url", *at)
-    # Of many rows Spark evaluates it, see `many_rows.check`.
-    is_few = need.event is None or not known[need.event].many
+    # An expression over many rows is evaluated by Spark, see `spark_engine.check`.
+    is_few = need.event is None or not events[need.event].many
     if need.sql is not None and is_few and (refusal := result_sql.refusal(need.sql)):
         raise fault(f"not an expression: {refusal}", "correct it", *at, "sql")
     if need.as_ in event.values:
@@ -376,24 +375,24 @@ def _check_need(
 
 
 def _check_source(
-    name: str, event: Event, known: Mapping[str, Event], fault: Fault, at: Place
+    name: str, event: Event, events: Mapping[str, Event], fault: Fault, at: Place
 ) -> None:
-    """Check that an event has a result that another one may use."""
+    """Check that `name` is an event whose result `event` may use."""
     if name not in event.after:
         what = f"it needs data of {name}, and does not depend on it"
         raise fault(what, f"add {name} to `after`", *at)
-    source = known[name].statement
+    source = events[name].statement
     if source is None or not source.lstrip().upper().startswith("SELECT"):
         raise fault(f"{name} selects nothing", "name a select", *at)
 
 
 def _check_compensation(rollback: Compensation, given: set[str], fault: Fault, at: Place) -> None:
-    for number, one in enumerate(rollback.statements):
+    for number, compensating in enumerate(rollback.statements):
         where = (*at, number, "statement")
-        back = _parsed(one.statement, fault, where)
-        if back is None or not back.writes:
+        parsed = _parsed(compensating.statement, fault, where)
+        if parsed is None or not parsed.writes:
             raise fault("a select takes nothing back", "leave it out", *where)
-        if missing := back.parameters - given - set(one.values):
+        if missing := parsed.parameters - given - set(compensating.values):
             what = f"the parameter {min(missing)} has no value"
             raise fault(what, f"add `values: {{{min(missing)}: ...}}`", *where)
 

@@ -1,7 +1,7 @@
-"""The functions that statements may call: those of Cassandra that give the same value each time.
+"""The functions that statements may call: those of Cassandra that return the same value each time.
 
 Source: org.apache.cassandra.cql3.functions.NativeFunctions (5.0.9), without uuid() and those that
-read the clock. User-defined functions are left out: nobody can tell whether they do the same.
+read the clock. User-defined functions are left out, because they may return other values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from tidemark.event_groups.definition.tokens import Token
 
 _SYNTAX = ("SELECT", "WHERE", "AND", "IN", "CAST", "TTL", "WRITETIME", "MAXWRITETIME")
-"""Words of CQL before a bracket; without quotes they cannot be names of user-defined functions."""
+"""Words of CQL before a bracket, which cannot be unquoted names of user-defined functions."""
 _TYPES = (
     *("ascii", "bigint", "boolean", "counter", "date", "decimal", "double", "duration", "empty"),
     *("float", "inet", "int", "smallint", "text", "time", "timestamp", "timeuuid", "tinyint"),
@@ -24,7 +24,7 @@ _WITH_OLDER_NAMES = (
     *("to_date", "to_timestamp", "to_unix_timestamp", "min_timeuuid", "max_timeuuid"),
     *("to_json", "from_json"),
 )
-"""Functions that have the same name without `_` as well, their only name before 5.0."""
+"""Functions that also have a name without `_`, which was their only name before 5.0."""
 _CASTS = (
     *("ascii", "bigint", "date", "decimal", "double", "float", "int", "smallint", "text"),
     *("timestamp", "tinyint", "varint"),
@@ -45,11 +45,11 @@ SAME_EACH_TIME = frozenset(
 
 
 def first_other(tokens: Sequence[Token]) -> str:
-    """Return the first call in a statement of any other function; empty if there is none."""
-    # An INSERT has calls in brackets only; before the brackets are its table and VALUES.
+    """Return the first call of a function outside of `SAME_EACH_TIME`; empty if there is none."""
+    # In an INSERT, calls are only inside brackets; the table and VALUES stand before brackets.
     is_insert = bool(tokens) and tokens[0].is_word("INSERT")
     depth = 0
-    for place, (token, following) in enumerate(pairwise(tokens)):
+    for index, (token, following) in enumerate(pairwise(tokens)):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if (
             token.kind not in ("word", "quoted")
@@ -57,8 +57,8 @@ def first_other(tokens: Sequence[Token]) -> str:
             or (is_insert and not depth)
         ):
             continue
-        if place and tokens[place - 1].text == ".":
-            return f"{tokens[place - 2].text}.{token.text}()"
+        if index and tokens[index - 1].text == ".":
+            return f"{tokens[index - 2].text}.{token.text}()"
         if not token.is_word(*_SYNTAX) and token.name not in SAME_EACH_TIME:
             return f"{token.text}()"
     return ""

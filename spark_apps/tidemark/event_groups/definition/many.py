@@ -1,7 +1,7 @@
-"""What selects of many rows, and writes for each of their rows, may say: Spark executes them.
+"""The syntax of selects of many rows, and of writes for each of these rows, for the Spark engine.
 
-A scan of a whole table has no conditions; those that there are, Cassandra evaluates. A write names
-its row by its whole key, so that what was there can be read by key before.
+Cassandra evaluates the conditions of a scan; without any, the complete table is read. A write
+names its row by the complete key, so that its before-image can be read by key.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Scan:
     """A select of many rows.
 
     Attributes:
-        columns: what it selects; empty if all.
-        conditions: column, sign and value of each.
+        columns: the selected columns; empty if all.
+        conditions: the column, sign and value of each condition.
     """
 
     columns: tuple[str, ...]
@@ -31,11 +31,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Write:
-    """A write for each of many rows.
-
-    Attributes:
-        values: the value of each column that it names, those of the key included.
-    """
+    """A write for each of many rows; `values` includes the columns of the key."""
 
     values: Mapping[str, Token]
 
@@ -57,17 +53,17 @@ def scan(text: str) -> Scan:
     """Parse a select that `statement.parse` accepts.
 
     Raises:
-        Refused: it selects more than plain columns, or has other conditions than comparisons.
+        Refused: it selects more than plain columns, or has conditions other than comparisons.
     """
     tokens = tokenized(text)
-    at = next(place for place, one in enumerate(tokens) if one.is_word("FROM"))
-    selected = split(tokens[1:at], ",")
+    from_index = next(index for index, token in enumerate(tokens) if token.is_word("FROM"))
+    selected = split(tokens[1:from_index], ",")
     columns: tuple[str, ...] = ()
-    if [one.text for one in tokens[1:at]] != ["*"]:
+    if [token.text for token in tokens[1:from_index]] != ["*"]:
         if any(len(part) != 1 or part[0].kind not in ("word", "quoted") for part in selected):
             raise Refused("it selects more than columns of many rows", "name columns, or *")
         columns = tuple(part[0].name for part in selected)
-    rest = tokens[at + 4 :]
+    rest = tokens[from_index + 4 :]
     if len(rest) > 1 and rest[-2].is_word("ALLOW") and rest[-1].is_word("FILTERING"):
         rest = rest[:-2]
     if not rest:
@@ -79,7 +75,7 @@ def scan(text: str) -> Scan:
 
 def _condition(part: Sequence[Token]) -> tuple[str, str, Token]:
     if len(part) != 3 or part[1].text not in _SIGNS or not is_value(part[2]):
-        text = " ".join(one.text for one in part)
+        text = " ".join(token.text for token in part)
         raise Refused(
             f"`{text}` cannot be a condition of many rows", "write `column = value`, or < <= > >="
         )
@@ -97,13 +93,13 @@ def write(text: str, parsed: Statement) -> Write:
     if parsed.is_range:
         raise Refused("it names ranges of rows for each of many", "write `column = value`")
     if parsed.kind is StatementKind.UPDATE:
-        if any(one.is_word("TTL") for one in tokens):
+        if any(token.is_word("TTL") for token in tokens):
             raise Refused("it updates many rows with a TTL", "insert them with it")
-        places = [
-            next(n for n, one in enumerate(tokens) if one.is_word(word))
+        starts = [
+            next(index for index, token in enumerate(tokens) if token.is_word(word))
             for word in ("SET", "WHERE")
         ]
-        for part in split(tokens[places[0] + 1 : places[1]], ","):
+        for part in split(tokens[starts[0] + 1 : starts[1]], ","):
             values[part[0].name] = list(part[2:])
     if parsed.kind is StatementKind.DELETE and parsed.columns:
         raise Refused("it deletes columns of many rows", "write `UPDATE ... SET column = NULL`")
@@ -114,11 +110,11 @@ def write(text: str, parsed: Statement) -> Write:
 
 
 def refusal(
-    event: Event, parsed: Statement | None, known: Mapping[str, Event]
+    event: Event, parsed: Statement | None, events: Mapping[str, Event]
 ) -> tuple[str, str, tuple[str | int, ...]] | None:
-    """Return what many rows make wrong with an event: what, the remedy, and the place in it."""
+    """Return the fault of an event with many rows: what, the remedy, and the path in the event."""
     for number, need in enumerate(event.needs):
-        if need.event is None or not known[need.event].many:
+        if need.event is None or not events[need.event].many:
             continue
         if need.event != event.each:
             what = f"{need.event} has many rows, and one value is needed"
@@ -130,7 +126,7 @@ def refusal(
             if parsed is None or parsed.writes:
                 return "only a select has many rows", "leave it out", ("many",)
             scan(str(event.statement))
-        elif parsed is not None and event.each is not None and known[event.each].many:
+        elif parsed is not None and event.each is not None and events[event.each].many:
             write(str(event.statement), parsed)
             if isinstance(event.rollback, Compensation):
                 what = "many rows are not taken back by statements or functions"

@@ -1,6 +1,6 @@
-"""The form of an event group: the keys that its file may have.
+"""The model of an event group: the keys that its file may have.
 
-Values are texts or nulls in the file, and reach Cassandra as JSON, which Cassandra converts to the
+Values are texts or nulls in the file. They are sent as JSON, and Cassandra converts them to the
 type of the column.
 """
 
@@ -30,7 +30,7 @@ Function = Annotated[
 """A Python function: `module:function`."""
 Seconds = Annotated[int, Field(ge=1, le=3600)]
 MAX_EVENTS = 1000
-"""The most events of a group: their states are read and written together."""
+"""The maximum number of events in a group: their states are read and written together."""
 
 
 def _require_json(value: Any) -> Any:
@@ -50,14 +50,14 @@ Value = Annotated[Any, AfterValidator(_require_json)]
 
 
 class FailurePolicy(StrEnum):
-    """What the failure of an event does to the others of its group."""
+    """What happens to the other events of a group when one fails."""
 
     ALL_FOR_ONE = "all-for-one"
     ONE_FOR_ONE = "one-for-one"
 
 
 class Need(HeaderModel):
-    """A value out of the result of another event, or from outside."""
+    """The source of a parameter: the result of another event, or something outside the group."""
 
     event: Name | None = Field(None, description="the select whose result it is")
     as_: Name = Field(description="the parameter that it becomes", examples=["total"])
@@ -73,14 +73,14 @@ class Need(HeaderModel):
 
 
 class Compensating(HeaderModel):
-    """A statement that takes back what an event has done."""
+    """A statement that undoes an event."""
 
     statement: Text = Field(examples=["DELETE FROM shop.orders WHERE id = :id"])
     values: dict[str, Value] = Field({}, description="further parameters")
 
 
 class AskedAddress(HeaderModel):
-    """Somebody who takes back what an event has done, in their own time."""
+    """An external service that undoes an event, and may answer later."""
 
     http: Text | None = Field(
         None, description="an address, which gets a POST until it has taken it back"
@@ -104,7 +104,7 @@ class AskedAddress(HeaderModel):
 
 
 class Compensation(OneKey):
-    """The user's own way back: statements in their order, a function, or somebody who is asked."""
+    """The user's own undo: statements in order, a function, or an external service."""
 
     statements: tuple[Compensating, ...] = Field(
         (), min_length=1, description="with the parameters of the event"
@@ -120,7 +120,7 @@ Rollback = Annotated[
 
 
 class Library(HeaderModel):
-    """A Python library that is loaded, for this group and all behind it."""
+    """A Python library to load, for this group and all later ones."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}\w)?$")] = (
         Field(examples=["shop-rules"])
@@ -131,12 +131,12 @@ class Library(HeaderModel):
 
     @property
     def key(self) -> str:
-        """Return what tells it from other libraries."""
+        """Return the name that identifies the library."""
         return canonicalize_name(self.name)
 
 
 class JarLibrary(HeaderModel):
-    """A JAR whose functions Spark calls, for this group and all behind it."""
+    """A JAR whose functions Spark calls, for this group and all later ones."""
 
     jar: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*:[A-Za-z0-9][\w.-]*$")] = (
         Field(description="`group:artifact`", examples=["org.example:geo"])
@@ -155,12 +155,12 @@ class JarLibrary(HeaderModel):
 
     @property
     def name(self) -> str:
-        """Return its coordinate, which names it."""
+        """Return the Maven coordinate."""
         return self.jar
 
     @property
     def key(self) -> str:
-        """Return what tells it from other libraries."""
+        """Return the name that identifies the library."""
         return self.jar
 
 
@@ -176,7 +176,7 @@ AnyLibrary = Annotated[
 
 
 class Hook(HeaderModel):
-    """Somebody who is told that an event begins or has ended; exactly one target."""
+    """A notification that an event begins or has ended, to exactly one target."""
 
     http: Text | None = Field(None, description="an address, which gets a POST in JSON")
     kafka: Text | None = Field(None, description="a topic of Kafka, which gets a record in JSON")
@@ -192,7 +192,7 @@ class Hook(HeaderModel):
 
     @property
     def target(self) -> str:
-        """Return the key of its target."""
+        """Return the key of the target, such as `http`."""
         return next(name for name in TARGETS if getattr(self, name) is not None)
 
     @model_validator(mode="after")
@@ -206,14 +206,14 @@ TARGETS = ("http", "kafka", "dag", "asset", "call", "submit")
 
 
 class Hooks(HeaderModel):
-    """Who is told of an event."""
+    """The notifications of an event."""
 
     before: tuple[Hook, ...] = Field((), description="told that it begins")
     after: tuple[Hook, ...] = Field((), description="told how it has ended")
 
 
 class GroupHooks(Hooks):
-    """Who is told of a group, and what lives as long as it is executed."""
+    """The notifications of a group, and the helpers that run while it is executed."""
 
     helpers: tuple[Function, ...] = Field(
         (), description="Python functions that run until the group has ended"
@@ -221,7 +221,7 @@ class GroupHooks(Hooks):
 
 
 class Event(HeaderModel):
-    """A statement that is executed once all events that it depends on were."""
+    """A step of a group, which is executed after all events that it depends on."""
 
     name: Name = Field(examples=["correct-total"])
     statement: Text | None = Field(
@@ -248,17 +248,17 @@ class Event(HeaderModel):
 
     @property
     def asked(self) -> AskedAddress | None:
-        """Return who is asked to take it back."""
+        """Return the external service that undoes the event."""
         return self.rollback.ask if isinstance(self.rollback, Compensation) else None
 
     @property
     def row_needs(self) -> list[Need]:
-        """Return what each row of `each` has of its own."""
+        """Return the needs whose values differ for each row of `each`."""
         return [need for need in self.needs if self.each is not None and need.event == self.each]
 
 
 class DeclaredRow(HeaderModel):
-    """A row, or all rows of a partition, that the group may write."""
+    """A row, or all rows of a partition, that the group may write or read."""
 
     table: Text = Field(examples=["shop.orders"])
     key: dict[str, Text] = Field(min_length=1, examples=[{"id": "17"}])

@@ -1,10 +1,10 @@
 """SQL expressions over the rows of a result, evaluated by DuckDB, which needs no JVM.
 
-A column of whole numbers is a HUGEINT, one of other numbers a DECIMAL or, where that is too narrow,
-a DOUBLE, one of truth values a BOOLEAN; all others, times and uuids among them, are texts.
+A column of integers is a HUGEINT; one of other numbers a DECIMAL or, if that is too narrow, a
+DOUBLE; one of truth values a BOOLEAN. All others, including times and uuids, are texts.
 
-Each expression is checked and evaluated by a process of its own (`result_worker.py`), which is
-killed when its time is up.
+Each expression is checked and evaluated in its own process (`result_worker.py`), which is killed
+at its timeout.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHECK_S = 30.0
 
 
 def refusal(expression: str) -> str:
-    """Return why a text is no expression over the columns of a result; empty if it is one."""
+    """Return why a text is not one expression over the columns of a result; empty if it is."""
     if len(expression) > _MOST_CHARACTERS:
         return f"it has more than {_MOST_CHARACTERS:,} characters"
     try:
@@ -40,13 +40,10 @@ def evaluate(
 ) -> list[str | None]:
     """Return the values of an expression as texts: one for each row, or one of an aggregate.
 
-    Args:
-        expression: over the columns of the rows.
-        rows: at least one; numbers are int or Decimal.
-        timeout: in seconds.
+    There must be at least one row; numbers are int or Decimal.
 
     Raises:
-        ValueError: it is not allowed or cannot be evaluated; the message says why.
+        ValueError: the expression is not allowed or cannot be evaluated; the message says why.
     """
     if len(expression) > _MOST_CHARACTERS:
         raise ValueError(f"it has more than {_MOST_CHARACTERS:,} characters")
@@ -65,7 +62,7 @@ def evaluate(
 
 def _answer(request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     try:
-        ended = subprocess.run(  # noqa: S603  our own script
+        completed = subprocess.run(  # noqa: S603  our own script
             [sys.executable, "-P", str(_WORKER)],
             input=json.dumps(request),
             capture_output=True,
@@ -74,25 +71,25 @@ def _answer(request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         raise ValueError(f"it has not ended within {timeout:g} s") from None
-    if ended.returncode != 0 or not ended.stdout:
+    if completed.returncode != 0 or not completed.stdout:
         raise ValueError("it ended DuckDB: it takes too much memory, or its values are too deep")
-    answer: dict[str, Any] = json.loads(ended.stdout)
+    answer: dict[str, Any] = json.loads(completed.stdout)
     return answer
 
 
 def _kind(values: Iterable[Any]) -> str:
-    known = [value for value in values if value is not None]
-    if known and all(isinstance(value, bool) for value in known):
+    present = [value for value in values if value is not None]
+    if present and all(isinstance(value, bool) for value in present):
         return "BOOLEAN"
-    if not known or not all(type(value) in (int, Decimal) for value in known):
+    if not present or not all(type(value) in (int, Decimal) for value in present):
         return "VARCHAR"
-    if all(type(value) is int and abs(value) < 1 << 126 for value in known):
+    if all(type(value) is int and abs(value) < 1 << 126 for value in present):
         return "HUGEINT"
-    numbers = [Decimal(value).as_tuple() for value in known]
+    numbers = [Decimal(value).as_tuple() for value in present]
     scale = max(-number.exponent for number in numbers if isinstance(number.exponent, int))
     scale = max(scale, 0)
-    whole = max(len(number.digits) + int(number.exponent) for number in numbers)
-    return f"DECIMAL({_DIGITS}, {scale})" if scale + max(whole, 0) <= _DIGITS else "DOUBLE"
+    integer_digits = max(len(number.digits) + int(number.exponent) for number in numbers)
+    return f"DECIMAL({_DIGITS}, {scale})" if scale + max(integer_digits, 0) <= _DIGITS else "DOUBLE"
 
 
 def _value(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""A process that checks one SQL expression, and evaluates it: a line of JSON in, one out.
+"""Checks and evaluates one SQL expression in its own process: a line of JSON in, one out.
 
-It is run as a script and imports nothing of Tidemark. DuckDB's timer does not interrupt a function,
-its limit of memory does not count what functions make, and a text can take its stack: none of these
-may reach the run, which ends this process when its time is up.
+It is run as a script and imports nothing of Tidemark. DuckDB's timer does not interrupt functions,
+its memory limit does not count what functions allocate, and a text can overflow its stack. The run
+is not affected: it kills this process at the timeout.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 _MEMORY = 2 * 2**30
-"""Bytes of address space, of which DuckDB and Python take half a gigabyte."""
+"""Bytes of address space, of which DuckDB and Python need half a gigabyte."""
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "lock_configuration": "true",
@@ -29,7 +29,7 @@ _NODES = frozenset(
     WINDOW
     """.split()
 )
-"""The kinds of DuckDB's nodes that an expression may have; `LAMBDA` is JSON's arrow, too."""
+"""The kinds of DuckDB's nodes that an expression may have; `LAMBDA` is also JSON's arrow."""
 _TYPES = frozenset(
     """
     BIGINT BOOLEAN DATE DECIMAL DOUBLE FLOAT HUGEINT INTEGER INTERVAL SMALLINT TIME TIMESTAMP
@@ -37,7 +37,7 @@ _TYPES = frozenset(
     VARCHAR
     """.split()
 ) | {"TIMESTAMP WITH TIME ZONE"}
-"""The types of one value that it may cast to."""
+"""The scalar types that an expression may cast to."""
 _FUNCTIONS = frozenset(
     """
     cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank
@@ -104,12 +104,12 @@ _FUNCTIONS = frozenset(
 
     """.split()
 )
-"""The functions and operators that it may call: over numbers, texts, times and JSON. None of them
-reads a file, a table or a setting, waits, or makes more than one row."""
+"""The functions and operators that an expression may call, over numbers, texts, times and JSON.
+None of them reads a file, a table or a setting, waits, or returns more than one row."""
 
 
 def main() -> None:
-    """Answer the one request: `{"refusal": ...}`, or `{"values": [...]}` or `{"error": ...}`."""
+    """Answer one request: `{"refusal": ...}`, or `{"values": [...]}` or `{"error": ...}`."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     request = json.load(sys.stdin)
@@ -129,7 +129,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusal(expression: str) -> str:
-    """Return why a text is no expression over the columns of a result; empty if it is one."""
+    """Return why a text is not one expression over the columns of a result; empty if it is."""
     try:
         duckdb.SQLExpression(expression)
         select = _syntax(f"SELECT {expression}\n")
@@ -146,7 +146,7 @@ def refusal(expression: str) -> str:
 
 
 def _syntax(sql: str) -> Any:
-    """Return what DuckDB's parser makes of one SELECT, or None; nothing is resolved or run."""
+    """Return DuckDB's syntax tree of one SELECT, or None; nothing is resolved or run."""
     with duckdb.connect(":memory:", config=_CONFIG) as connection:
         [(text,)] = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     parsed = json.loads(text)
@@ -190,12 +190,12 @@ def _values(expression: str, kinds: Mapping[str, str], rows: list[list[Any]]) ->
         result = connection.table("result")
         value: Any = duckdb.SQLExpression(expression).cast("VARCHAR")
         try:
-            found = result.project(value).fetchall()
+            rows_of_texts = result.project(value).fetchall()
         except duckdb.BinderException as error:
             if "Aggregates" not in str(error):
                 raise
-            found = result.aggregate([value]).fetchall()
-    return [value for (value,) in found]
+            rows_of_texts = result.aggregate([value]).fetchall()
+    return [value for (value,) in rows_of_texts]
 
 
 def _quoted(name: str) -> str:

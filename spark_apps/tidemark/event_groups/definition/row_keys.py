@@ -1,4 +1,4 @@
-"""Keys of rows, by which groups collide: values in one form, whoever has written them."""
+"""Keys of rows in one comparable form, by which colliding groups are recognized."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class GroupFootprint(Generic[Item]):
-    """A group, and what is known of its size and rows.
+    """A group, its size, and the rows it uses.
 
     Attributes:
         item: the group.
@@ -38,30 +38,30 @@ class GroupFootprint(Generic[Item]):
 
 
 def canonical(kind: str, text: str) -> str:
-    """Return the one form of a value of a key, by which rows are compared.
+    """Return the comparable form of a key column's value.
 
     Args:
         kind: the CQL type of the column.
-        text: the value as a statement, JSON or YAML has it, a text without its quotes.
+        text: the value as in a statement, JSON or YAML, without quotes.
 
     Raises:
-        ValueError: it is no value of this type in a form that can be compared; says what is.
+        ValueError: it is no comparable value of this type; the message says what is.
     """
     if kind not in _FORMS and kind not in _TEXTS:
         raise ValueError(f"a key of type {kind} cannot be compared; leave out `rows` and `reads`")
-    form, made = _FORMS.get(kind, ("", str))
+    form, convert = _FORMS.get(kind, ("", str))
     try:
-        return made(text.strip() if form else text)
+        return convert(text.strip() if form else text)
     except (ValueError, InvalidOperation, OverflowError, struct.error):
         raise ValueError(f"{text!r} is no {kind}; write {form}") from None
 
 
 def as_text(value: object) -> str:
-    """Return a value of JSON's as `canonical` takes it."""
+    """Return a JSON value as a text for `canonical`."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _whole(text: str) -> str:
+def _integer(text: str) -> str:
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise ValueError(text)
     return str(int(text))
@@ -72,11 +72,11 @@ def _decimal(text: str) -> str:
     if not value.is_finite():
         raise ValueError(text)
     sign, digits, exponent = value.as_tuple()
-    shown = "".join(map(str, digits)).rstrip("0")
-    if not shown.strip("0"):
+    significant = "".join(map(str, digits)).rstrip("0")
+    if not significant.strip("0"):
         return "0"
-    scale = int(exponent) + len(digits) - len(shown)
-    return f"{'-' if sign else ''}{shown.lstrip('0')}E{scale}"
+    scale = int(exponent) + len(digits) - len(significant)
+    return f"{'-' if sign else ''}{significant.lstrip('0')}E{scale}"
 
 
 def _single(text: str) -> str:
@@ -101,14 +101,14 @@ def _timestamp(text: str) -> str:
         return str(int(text))
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        # Cassandra would take the time zone of the node.
+        # Cassandra would use the time zone of the node.
         raise ValueError(text)
     return str((moment - _EPOCH) // timedelta(milliseconds=1))
 
 
 def _date(text: str) -> str:
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        # Cassandra takes other texts of digits for a number of days.
+        # Cassandra reads other digits as a number of days.
         raise ValueError(text)
     return date.fromisoformat(text).isoformat()
 
@@ -117,7 +117,7 @@ def _address(text: str) -> str:
     if "%" in text:
         raise ValueError(text)
     address = ipaddress.ip_address(text)
-    # Java makes one address of both.
+    # Java treats both as the same address.
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
@@ -130,14 +130,14 @@ def _time(text: str) -> str:
 
 
 _TEXTS = ("text", "ascii", "varchar")
-_A_WHOLE_NUMBER: tuple[str, Callable[[str], str]] = ("a whole number", _whole)
-_A_UUID: tuple[str, Callable[[str], str]] = (
+_INTEGER: tuple[str, Callable[[str], str]] = ("a whole number", _integer)
+_UUID: tuple[str, Callable[[str], str]] = (
     "it as 6f9a0c4e-8d1b-4c55-9d0c-2f8f6b1f7f60",
     lambda text: str(uuid.UUID(text)),
 )
 _FORMS: Mapping[str, tuple[str, Callable[[str], str]]] = {
-    **dict.fromkeys(("bigint", "int", "smallint", "tinyint", "varint"), _A_WHOLE_NUMBER),
-    **dict.fromkeys(("uuid", "timeuuid"), _A_UUID),
+    **dict.fromkeys(("bigint", "int", "smallint", "tinyint", "varint"), _INTEGER),
+    **dict.fromkeys(("uuid", "timeuuid"), _UUID),
     "boolean": ("true or false", _boolean),
     "blob": ("it as 0x00ff", _blob),
     "date": ("it as 2024-03-01", _date),

@@ -1,7 +1,7 @@
-"""The statements of events: which table and rows they are about, and how they are sent.
+"""Parses the statements of events: their table, their rows, and the CQL that is sent.
 
-Only statements that write the same if they are sent twice are accepted, since a run after a crash
-sends them again: no conditions, counters, appends to lists, or functions that give another value.
+Only idempotent statements are accepted, because a run after a crash sends them again: no
+conditions, counters, appends to lists, or functions that return another value each time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemark.event_groups.definition.tokens import (
 )
 
 WRITE_TIME = "tidemark_write_time"
-"""The parameter that a write gets: its timestamp in microseconds."""
+"""The parameter of a write for its timestamp in microseconds."""
 
 
 class StatementKind(StrEnum):
@@ -41,17 +41,14 @@ class Statement:
     """A statement of an event.
 
     Attributes:
-        kind: what it does.
-        keyspace: of its table.
-        table: its table.
         columns: the columns that an insert or update writes, or that a delete names.
-        key: the columns that conditions tie to one value each, with the tokens of the value; of an
-            insert all its columns.
+        key: the columns that conditions fix to one value each, with the tokens of the value; all
+            columns of an insert.
         assigned: the columns that an insert or update writes, with the tokens of the value.
         is_range: whether it has conditions other than `column = value`.
-        where: its conditions as they are sent; empty of an insert.
-        may_leave_null: whether a column may be null behind it.
-        ttl: the seconds after which what it writes expires; None if the statement does not say.
+        where: its conditions as they are sent; empty for an insert.
+        may_leave_null: whether a column may be null after it, now or by its TTL.
+        ttl: the seconds after which its values expire; None if the statement has no TTL.
         parameters: names of its parameters.
         cql: the statement as it is sent, with a parameter `WRITE_TIME` if it writes.
     """
@@ -87,12 +84,12 @@ class Statement:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Where, and how much later, a statement is sent once more.
+    """Where, and how much later, a statement is sent again.
 
     Attributes:
-        keyspaces: the keyspaces that take the place of others, by those; tables keep their names.
-        age: seconds since it was sent, by which its TTL is shorter. What has expired gets a second:
-            it must still hide what was there before.
+        keyspaces: replacements of keyspaces; tables keep their names.
+        age: seconds since it was first sent, by which its TTL is shortened. An expired TTL becomes
+            a second, because the write must still hide older values.
     """
 
     keyspaces: Mapping[str, str] = field(default_factory=dict)
@@ -100,10 +97,10 @@ class Elsewhere:
 
 
 def parse(text: str, elsewhere: Elsewhere = Elsewhere()) -> Statement:
-    """Parse a statement, as it is sent here and now or elsewhere.
+    """Parse a statement, as it is sent now or, later, elsewhere.
 
     Raises:
-        Refused: it is none that an event may have.
+        Refused: an event may not have this statement.
     """
     tokens = tokenized(text)
     first = tokens[0].text.upper() if tokens else ""
@@ -116,7 +113,7 @@ _KINDS = "write a SELECT, INSERT, UPDATE or DELETE"
 
 
 class _Parser:
-    """Goes through the tokens of one statement."""
+    """Parses the tokens of one statement."""
 
     def __init__(self, tokens: Sequence[Token], elsewhere: Elsewhere) -> None:
         self._tokens, self._at = tokens, 1
@@ -154,23 +151,25 @@ class _Parser:
         keyspace, table = self._table()
         head = ["SELECT", "JSON", *as_sent(self._tokens[1:at]), "FROM", quoted(keyspace, table)]
         rest = self._tokens[self._at :]
-        # A limit is no column's value, so that Cassandra does not convert it.
-        cut = next((n for n, one in enumerate(rest) if one.is_word("LIMIT", "PER")), len(rest))
-        if any(token.kind == "parameter" for token in rest[cut:]):
+        # Cassandra does not convert a limit, because it is not the value of a column.
+        end = next((n for n, word in enumerate(rest) if word.is_word("LIMIT", "PER")), len(rest))
+        if any(token.kind == "parameter" for token in rest[end:]):
             raise Refused("its limit is a parameter", "write a number")
         key = self._selected_key(rest)
-        return self._made(
+        return self._build(
             StatementKind.SELECT, keyspace, table, (), key, True, "", [*head, *as_sent(rest)]
         )
 
     def _selected_key(self, rest: Sequence[Token]) -> dict[str, tuple[Token, ...]]:
-        """Return the columns that a select's conditions tie to one value each."""
+        """Return the columns that a select's conditions fix to one value each."""
         if not rest or not rest[0].is_word("WHERE"):
             return {}
         ends = ("GROUP", "ORDER", "PER", "LIMIT", "ALLOW")
-        end = next((n for n, one in enumerate(rest) if one.is_word(*ends)), len(rest))
+        end = next((index for index, token in enumerate(rest) if token.is_word(*ends)), len(rest))
         parts = split_words(rest[1:end], "AND")
-        return {one[0].name: tuple(one[2:]) for one in parts if len(one) > 2 and one[1].text == "="}
+        return {
+            part[0].name: tuple(part[2:]) for part in parts if len(part) > 2 and part[1].text == "="
+        }
 
     def _insert(self) -> Statement:
         self._expect("INTO")
@@ -188,7 +187,7 @@ class _Parser:
             *("USING TIMESTAMP", f":{WRITE_TIME}", *(["AND", *ttl] if ttl else [])),
         ]
         key = dict(zip(names, map(tuple, values), strict=True))
-        return self._made(
+        return self._build(
             StatementKind.INSERT, keyspace, table, tuple(names), key, False, "", sent, key
         )
 
@@ -196,18 +195,18 @@ class _Parser:
         keyspace, table = self._table()
         ttl = self._using_ttl()
         self._expect("SET")
-        where = self._find("WHERE")
+        where_index = self._find("WHERE")
         assigned: dict[str, tuple[Token, ...]] = {}
         sets = []
-        for part in split(self._tokens[self._at : where], ","):
+        for part in split(self._tokens[self._at : where_index], ","):
             if len(part) < 3 or part[1].text != "=" or not is_value(part[2:]):
                 raise Refused(
-                    f"`{' '.join(one.text for one in part)}` is not the same if it is sent twice",
+                    f"`{' '.join(word.text for word in part)}` is not the same if it is sent twice",
                     "write `column = value`",
                 )
             assigned[part[0].name] = tuple(part[2:])
             sets.append(f"{_column(part[0].name)} = {' '.join(as_sent(part[2:]))}")
-        self._at = where + 1
+        self._at = where_index + 1
         key, is_range, conditions = self._conditions()
         sent = [
             *("UPDATE", quoted(keyspace, table), "USING TIMESTAMP", f":{WRITE_TIME}"),
@@ -215,7 +214,7 @@ class _Parser:
             *("SET", ", ".join(sets), "WHERE", conditions),
         ]
         columns = tuple(assigned)
-        return self._made(
+        return self._build(
             StatementKind.UPDATE,
             keyspace,
             table,
@@ -228,12 +227,12 @@ class _Parser:
         )
 
     def _delete(self) -> Statement:
-        at = self._find("FROM")
-        parts = split(self._tokens[1:at], ",") if at > 1 else []
+        from_index = self._find("FROM")
+        parts = split(self._tokens[1:from_index], ",") if from_index > 1 else []
         if any(len(part) != 1 for part in parts):
             raise Refused("it deletes a part of a column", "delete or update whole columns")
         names = tuple(part[0].name for part in parts)
-        self._at = at + 1
+        self._at = from_index + 1
         keyspace, table = self._table()
         self._expect("WHERE")
         key, is_range, conditions = self._conditions()
@@ -241,11 +240,11 @@ class _Parser:
             *("DELETE", ", ".join(map(_column, names)), "FROM", quoted(keyspace, table)),
             *("USING TIMESTAMP", f":{WRITE_TIME}", "WHERE", conditions),
         ]
-        return self._made(
+        return self._build(
             StatementKind.DELETE, keyspace, table, names, key, is_range, conditions, sent
         )
 
-    def _made(
+    def _build(
         self,
         kind: StatementKind,
         keyspace: str,
@@ -257,14 +256,14 @@ class _Parser:
         sent: Sequence[str],
         assigned: Mapping[str, tuple[Token, ...]] | None = None,
     ) -> Statement:
-        named = frozenset(token.text[1:] for token in self._tokens if token.kind == "parameter")
-        if WRITE_TIME in named:
+        names = frozenset(token.text[1:] for token in self._tokens if token.kind == "parameter")
+        if WRITE_TIME in names:
             raise Refused(f"it has a parameter {WRITE_TIME}", "give it another name")
         leaves_null = any(token.is_word("DELETE", "NULL", "TTL") for token in self._tokens)
         text = " ".join(part for part in sent if part)
         return Statement(
             *(kind, keyspace, table, columns, key, assigned or {}, is_range, where, leaves_null),
-            *(self._ttl, named, text),
+            *(self._ttl, names, text),
         )
 
     def _conditions(self) -> tuple[dict[str, tuple[Token, ...]], bool, str]:
@@ -280,8 +279,8 @@ class _Parser:
     def _table(self) -> tuple[str, str]:
         names = self._tokens[self._at : self._at + 3]
         if len(names) < 3 or names[1].text != ".":
-            found = names[0].text if names else "nothing"
-            raise Refused(f"{found} is no table with its keyspace", "write keyspace.table")
+            name = names[0].text if names else "nothing"
+            raise Refused(f"{name} is no table with its keyspace", "write keyspace.table")
         self._at += 3
         keyspace, table = names[0].name, names[2].name
         keyspace = self._elsewhere.keyspaces.get(keyspace, keyspace)
@@ -301,7 +300,7 @@ class _Parser:
         if not value or not value[0].text.isdecimal():
             raise Refused("its TTL is no number", "write the seconds")
         seconds = int(value[0].text)
-        # A TTL of 0 is none.
+        # A TTL of 0 means none.
         self._ttl = max(seconds - self._elsewhere.age, 1) if seconds else None
         return ["TTL", str(self._ttl or 0)]
 
@@ -309,17 +308,17 @@ class _Parser:
         if self._at >= len(self._tokens) or self._tokens[self._at].text != "(":
             raise Refused("there is no list in brackets where one must be", "correct it")
         depth, start = 0, self._at + 1
-        for place in range(self._at, len(self._tokens)):
-            depth += {"(": 1, ")": -1}.get(self._tokens[place].text, 0)
+        for index in range(self._at, len(self._tokens)):
+            depth += {"(": 1, ")": -1}.get(self._tokens[index].text, 0)
             if not depth:
-                self._at = place + 1
-                return split(self._tokens[start:place], ",")
+                self._at = index + 1
+                return split(self._tokens[start:index], ",")
         raise Refused("a bracket is not closed", "correct it")
 
     def _find(self, word: str) -> int:
-        for place in range(self._at, len(self._tokens)):
-            if self._tokens[place].is_word(word):
-                return place
+        for index in range(self._at, len(self._tokens)):
+            if self._tokens[index].is_word(word):
+                return index
         raise Refused(f"it has no {word}", "correct it")
 
     def _expect(self, word: str) -> None:
@@ -333,7 +332,7 @@ class _Parser:
 
 
 def key_cql(statement: Statement, columns: Sequence[str]) -> str:
-    """Return conditions that are met by the rows of the statement's values of key columns."""
+    """Return conditions that select the rows with the statement's values of `columns`."""
     return " AND ".join(
         f"{_column(name)} = {' '.join(as_sent(statement.key[name]))}" for name in columns
     )

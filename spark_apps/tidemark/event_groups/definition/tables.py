@@ -1,4 +1,4 @@
-"""What of a group only Cassandra can tell: tables and columns, and whether rows can be restored."""
+"""Checks of a group that need Cassandra: its tables, and whether rows can be restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidemark.journals.pekko.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
 from tidemark.settings import Settings
 
 Owner = Callable[[Statement], str]
-"""Tells whose table a statement must not use; empty if it may."""
+"""Returns the owner of a table that a statement must not use; empty if it may use the table."""
 _MANAGEMENT_OF_PEKKO_PROJECTIONS = "projection_management"
 _OTHERS_OF_KAFKA_JOURNAL = ("setting", "locks")
 """The default names of tables that have no setting."""
@@ -33,7 +33,7 @@ _NATIVE = frozenset(
         *("timeuuid", "tinyint", "uuid", "varchar", "varint"),
     }
 )
-"""The types of CQL that are no collections; a name that is none of them is a user-defined type."""
+"""The native types of CQL; a name that is neither one of them nor a collection is user-defined."""
 _WITH_PARTS = frozenset({"frozen", "list", "set", "map", "tuple", "vector"})
 _COMPENSATE = "write `rollback: none`, or `rollback: {statements: [...]}` of your own"
 
@@ -43,10 +43,10 @@ class Table:
     """A table of the cluster.
 
     Attributes:
-        columns: CQL types by column; all of them.
+        columns: the CQL type of every column.
         partition_key: columns, in order.
         clustering: columns, in order.
-        static: columns that a partition has once.
+        static: columns with one value per partition.
     """
 
     columns: Mapping[str, str]
@@ -61,13 +61,13 @@ class Table:
 
     @property
     def regular(self) -> tuple[str, ...]:
-        """Return the columns that are neither static nor of the key."""
-        return tuple(one for one in self.columns if one not in {*self.key, *self.static})
+        """Return the columns that are neither static nor in the key."""
+        return tuple(name for name in self.columns if name not in {*self.key, *self.static})
 
     def has_many_cells(self, column: str) -> bool:
-        """Tell whether parts of a column's value have write times of their own.
+        """Tell whether parts of a column's value have their own write times.
 
-        Those are collections and values of user-defined types that are not frozen.
+        This holds for collections and user-defined types that are not frozen.
         """
         kind = self.columns[column]
         return kind.startswith(("list<", "set<", "map<")) or (
@@ -76,42 +76,42 @@ class Table:
 
     @classmethod
     def read(cls, control: Control, keyspace: str, name: str) -> Table | None:
-        """Read what the cluster says; None if there is no such table."""
+        """Read a table's columns; None if there is no such table."""
         rows = control.columns(keyspace, name)
         if not rows:
             return None
-        of_kind = {
+        columns_by_kind = {
             kind: [row["column_name"] for row in rows if row["kind"] == kind]
             for kind in ("partition_key", "clustering", "static")
         }
         return cls(
             {row["column_name"]: row["type"] for row in rows},
-            tuple(of_kind["partition_key"]),
-            tuple(of_kind["clustering"]),
-            frozenset(of_kind["static"]),
+            tuple(columns_by_kind["partition_key"]),
+            tuple(columns_by_kind["clustering"]),
+            frozenset(columns_by_kind["static"]),
         )
 
 
 class _TableCheck:
-    """Goes through the statements of a group."""
+    """Checks statements and declared rows against the tables of the cluster."""
 
     def __init__(self, control: Control, owner: Owner, fault: Fault) -> None:
         self._control, self._fault = control, fault
         self._owner = owner
-        self._known: dict[str, Table] = {}
+        self._tables: dict[str, Table] = {}
 
     def table(self, name: str, at: Place) -> Table:
         """Return a table by `keyspace.table`."""
-        if name not in self._known:
-            found = Table.read(self._control, *name.split("."))
-            if found is None:
+        if name not in self._tables:
+            table = Table.read(self._control, *name.split("."))
+            if table is None:
                 do = "create it, or correct the name"
                 raise self._fault(f"there is no table {name}", do, *at)
-            self._known[name] = found
-        return self._known[name]
+            self._tables[name] = table
+        return self._tables[name]
 
     def statement(self, parsed: Statement, values: Mapping[str, object], at: Place) -> Table:
-        """Check one statement with the values that are known; return its table."""
+        """Check one statement with its known values; return its table."""
         if owner := self._owner(parsed):
             do = "leave it to its owner" if parsed.writes else "select from another table"
             raise self._fault(f"{parsed.name} belongs to {owner}", do, *at)
@@ -122,7 +122,7 @@ class _TableCheck:
             raise self._fault(f"{parsed.name} has no column {column}", do, *at)
         if refusal := self._control.refusal(parsed.cql):
             raise self._fault(f"Cassandra refuses it: {refusal}", "correct it", *at)
-        if name := moving(parsed, table, values):
+        if name := use_of_now(parsed, table, values):
             what = f"{name} of {parsed.name} gets `now`, which is another time each time"
             raise self._fault(what, "write the time, such as 2024-03-01T12:00:00Z", *at)
         if name := _appended_list(parsed, table):
@@ -132,7 +132,7 @@ class _TableCheck:
         return table
 
     def row(self, row: DeclaredRow, at: Place) -> None:
-        """Check that a declared row names its partition."""
+        """Check that a declared row has the complete partition key."""
         table = self.table(row.table, (*at, "table"))
         if not set(table.partition_key) <= row.key.keys() <= set(table.key):
             what = f"the key of a row of {row.table} has {', '.join(row.key)}"
@@ -150,22 +150,22 @@ def check(control: Control, owner: Owner, definition: GroupDefinition, fault: Fa
     """Check a group against the tables of the cluster.
 
     Raises:
-        DefinitionError: a table or column is not there, a table belongs to somebody else, or what
-            an event does cannot be restored.
+        DefinitionError: a table or column does not exist, a table belongs to somebody else, or
+            the rows that an event writes cannot be restored.
     """
     checks = _TableCheck(control, owner, fault)
-    for place, event in enumerate(definition.group.events):
-        at: Place = ("events", place)
+    for index, event in enumerate(definition.group.events):
+        at: Place = ("events", index)
         if event.name in definition.statements:
             parsed = definition.statements[event.name]
             table = checks.statement(parsed, event.values, (*at, "statement"))
             if event.rollback == "restore" and (why := _cannot_restore(parsed, table)):
                 raise fault(why, _COMPENSATE, *at, "statement")
-        own = event.rollback.statements if isinstance(event.rollback, Compensation) else ()
-        backs = definition.compensations(event.name)
-        for number, (one, back) in enumerate(zip(own, backs, strict=True)):
-            place_of = (*at, "rollback", "statements", number, "statement")
-            checks.statement(back, {**event.values, **one.values}, place_of)
+        statements = event.rollback.statements if isinstance(event.rollback, Compensation) else ()
+        undos = definition.compensations(event.name)
+        for number, (written, undo) in enumerate(zip(statements, undos, strict=True)):
+            path = (*at, "rollback", "statements", number, "statement")
+            checks.statement(undo, {**event.values, **written.values}, path)
     for at, row in declared(definition.group):
         checks.row(row, at)
     if definition.group.policy is FailurePolicy.ONE_FOR_ONE:
@@ -173,20 +173,20 @@ def check(control: Control, owner: Owner, definition: GroupDefinition, fault: Fa
 
 
 def _check_alone(checks: _TableCheck, definition: GroupDefinition, fault: Fault) -> None:
-    """Refuse events that may fail alone, and whose nulls in one row nobody could tell apart.
+    """Reject events that may fail independently and may both leave nulls in the same row.
 
-    A null has no write time that can be read: the rollback of one would take back that of another.
+    The write time of a null cannot be read: the rollback of one event would undo the other's null.
     """
     written: dict[str, list[tuple[Event, Statement]]] = {}
-    for place, event in enumerate(definition.group.events):
+    for index, event in enumerate(definition.group.events):
         parsed = definition.statements.get(event.name)
         if parsed is None or not parsed.writes:
             continue
-        table = checks.table(parsed.name, ("events", place, "statement"))
-        for other, its in written.setdefault(parsed.name, []):
+        table = checks.table(parsed.name, ("events", index, "statement"))
+        for other, other_parsed in written.setdefault(parsed.name, []):
             if (
-                _share_nulls((event, parsed), (other, its), table)
-                and not _are_of_two_rows((event, parsed), (other, its), table)
+                _share_nulls((event, parsed), (other, other_parsed), table)
+                and not _are_of_two_rows((event, parsed), (other, other_parsed), table)
                 and not {event.name, other.name}
                 & (
                     dag.dependents(definition.graph, [event.name])
@@ -198,21 +198,21 @@ def _check_alone(checks: _TableCheck, definition: GroupDefinition, fault: Fault)
                     " and neither comes after the other",
                     "let one be `after` the other, put them into two groups, or write"
                     " `policy: all-for-one`",
-                    *("events", place, "statement"),
+                    *("events", index, "statement"),
                 )
         written[parsed.name].append((event, parsed))
 
 
 def _share_nulls(
-    one: tuple[Event, Statement], other: tuple[Event, Statement], table: Table
+    first: tuple[Event, Statement], second: tuple[Event, Statement], table: Table
 ) -> bool:
-    """Tell whether two writes may leave a null in the same column, or one no column at all."""
-    mine, its = _nulls(*one, table), _nulls(*other, table)
+    """Tell whether two writes may null the same column, or one may insert a row without values."""
+    first_nulls, second_nulls = _nulls(*first, table), _nulls(*second, table)
     is_bare = any(
         parsed.kind is StatementKind.INSERT and nulls.issuperset(touched(parsed, table))
-        for (_, parsed), nulls in ((one, mine), (other, its))
+        for (_, parsed), nulls in ((first, first_nulls), (second, second_nulls))
     )
-    return is_bare or bool(mine & its)
+    return is_bare or bool(first_nulls & second_nulls)
 
 
 def _nulls(event: Event, statement: Statement, table: Table) -> set[str]:
@@ -231,16 +231,16 @@ def _nulls(event: Event, statement: Statement, table: Table) -> set[str]:
 
 
 def _are_of_two_rows(
-    one: tuple[Event, Statement], other: tuple[Event, Statement], table: Table
+    first: tuple[Event, Statement], second: tuple[Event, Statement], table: Table
 ) -> bool:
-    """Tell whether two statements name rows of which a column of the key differs."""
-    mine, its = _named(*one, table), _named(*other, table)
-    return any(mine[name] != its[name] for name in mine.keys() & its.keys())
+    """Tell whether two statements name different rows: a column of the key differs."""
+    first_key, second_key = _known_key(*first, table), _known_key(*second, table)
+    return any(first_key[name] != second_key[name] for name in first_key.keys() & second_key.keys())
 
 
-def _named(event: Event, statement: Statement, table: Table) -> dict[str, str]:
+def _known_key(event: Event, statement: Statement, table: Table) -> dict[str, str]:
     """Return the values of key columns that are known before any event is executed."""
-    found = {}
+    key = {}
     for name, tokens in statement.key.items():
         if name not in table.key or len(tokens) != 1:
             continue
@@ -249,45 +249,45 @@ def _named(event: Event, statement: Statement, table: Table) -> dict[str, str]:
         value = event.values.get(token.text[1:]) if is_parameter else literal(token)
         if value is not None:
             with suppress(ValueError):
-                found[name] = canonical(table.columns[name], as_text(value))
-    return found
+                key[name] = canonical(table.columns[name], as_text(value))
+    return key
 
 
 def with_comparable_keys(control: Control, definition: GroupDefinition) -> GroupDefinition:
-    """Return a group whose declared rows have the values that `row_keys.canonical` makes of them.
+    """Return a group whose declared rows have canonical values (see `row_keys.canonical`).
 
     Raises:
-        InvalidInput: a value is none of its column's type.
+        InvalidInput: a value does not have its column's type.
     """
-    known: dict[str, Table | None] = {}
+    tables: dict[str, Table | None] = {}
 
-    def row(one: DeclaredRow) -> DeclaredRow:
-        if one.table not in known:
-            known[one.table] = Table.read(control, *one.table.split("."))
-        table = known[one.table]
+    def canonical_row(row: DeclaredRow) -> DeclaredRow:
+        if row.table not in tables:
+            tables[row.table] = Table.read(control, *row.table.split("."))
+        table = tables[row.table]
         if table is None:
-            return one
+            return row
         try:
             key = {
                 name: canonical(table.columns.get(name, "text"), text)
-                for name, text in one.key.items()
+                for name, text in row.key.items()
             }
         except ValueError as error:
             what, _, do = str(error).partition("; ")
             raise InvalidInput(what, where=f"group {definition.group.group}", do=do) from None
-        return one.model_copy(update={"key": key})
+        return row.model_copy(update={"key": key})
 
     group = definition.group
     changed = {
-        name: tuple(map(row, rows))
+        name: tuple(map(canonical_row, rows))
         for name, rows in (("rows", group.rows), ("reads", group.reads))
         if rows
     }
     return GroupDefinition(group.model_copy(update=changed)) if changed else definition
 
 
-def moving(statement: Statement, table: Table, values: Mapping[str, object]) -> str:
-    """Say where a statement has the text `now` for a time; empty if it has not.
+def use_of_now(statement: Statement, table: Table, values: Mapping[str, object]) -> str:
+    """Return where a statement has the text `now` as a time; empty if it has none.
 
     It would be another time whenever the statement is sent again.
     Source: org.apache.cassandra.serializers.TimestampSerializer (5.0.9).
@@ -295,10 +295,10 @@ def moving(statement: Statement, table: Table, values: Mapping[str, object]) -> 
     Args:
         statement: the statement.
         table: its table.
-        values: of its parameters, as far as they are known.
+        values: the known values of its parameters.
     """
-    found = sum(_is_now(token, values) for token in tokenized(statement.cql))
-    if not found:
+    count = sum(_is_now(token, values) for token in tokenized(statement.cql))
+    if not count:
         return ""
     harmless = 0
     for column, tokens in {**statement.key, **statement.assigned}.items():
@@ -306,20 +306,20 @@ def moving(statement: Statement, table: Table, values: Mapping[str, object]) -> 
         if number and _takes_time(table.columns.get(column, ""), tokens):
             return f"the column {column}"
         harmless += number
-    # Else it is in a condition of another kind, or in what is selected.
-    return "a condition or a function" if found > harmless else ""
+    # Otherwise it is in another kind of condition, or in a selected expression.
+    return "a condition or a function" if count > harmless else ""
 
 
 def _is_now(token: Token, values: Mapping[str, object]) -> bool:
-    """Tell whether a token is the text `now`, or a parameter that has it."""
+    """Tell whether a token is the text `now`, or a parameter with that value."""
     if token.kind not in ("text", "parameter"):
         return False
-    given = values.get(token.text[1:]) if token.kind == "parameter" else literal(token)
-    return any(text.strip().lower() == "now" for text in _texts(given))
+    value = values.get(token.text[1:]) if token.kind == "parameter" else literal(token)
+    return any(text.strip().lower() == "now" for text in _texts(value))
 
 
 def _takes_time(kind: str, tokens: Sequence[Token]) -> bool:
-    """Tell whether a text in tokens may become a time: by the type of the column, or a function."""
+    """Tell whether a text may become a time, by the type of its column or through a function."""
     words = {*re.findall(r"\w+", kind)}
     return (
         "timestamp" in words
@@ -329,7 +329,7 @@ def _takes_time(kind: str, tokens: Sequence[Token]) -> bool:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield the texts in a value of JSON's types."""
+    """Yield the texts in a value of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -338,16 +338,16 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def touched(statement: Statement, table: Table) -> tuple[str, ...]:
-    """Return the columns that a statement writes, but for those of the key."""
+    """Return the columns outside of the key that a statement writes."""
     if statement.kind is StatementKind.DELETE and not statement.columns:
         return table.regular
     return tuple(name for name in statement.columns if name not in table.key)
 
 
 def _appended_list(parsed: Statement, table: Table) -> str:
-    """Return a column that has its elements twice if a statement is sent twice; empty if none has.
+    """Return a list column whose elements double if a statement is sent twice; empty if none.
 
-    Cassandra gives each element of a list a key of its own, another one each time.
+    Cassandra gives each element of a list a new key each time.
     """
     if parsed.kind not in (StatementKind.INSERT, StatementKind.UPDATE):
         return ""
@@ -355,7 +355,7 @@ def _appended_list(parsed: Statement, table: Table) -> str:
 
 
 def _cannot_restore(parsed: Statement, table: Table) -> str:
-    """Return why the rows cannot be put back as they were; empty if they can."""
+    """Return why the rows cannot be restored; empty if they can."""
     if not parsed.writes:
         return ""
     if parsed.kind is StatementKind.UPDATE and (
@@ -379,23 +379,23 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
 
 
 def owners(settings: Settings) -> Owner:
-    """Return what tells whose table a statement must not use.
+    """Return the function that names the owner of a table that a statement must not use.
 
-    Nobody writes or selects from the tables of Cassandra and Tidemark. Nobody writes the tables of
-    journals and projections, which anybody may select from. Every table whose name is a word of a
-    projection file that cannot be used counts as its own.
+    Groups may neither write nor select from tables of Cassandra and Tidemark. They may select from
+    tables of journals and projections, but not write them. A projection file that cannot be used
+    owns every table whose name is a word of the file.
 
     Raises:
         InvalidInput: there is no directory of projection files.
     """
-    # A run only executes what was checked, and projections are a tenth of what it would load.
+    # Only checks need projections; a run need not load them (a tenth of all that it would load).
     from tidemark.project.definition import catalog
 
     journals = _tables_of_journals(settings)
-    everything = catalog.read_all(settings.projections_dir)
-    definitions = [*everything.definitions, *(rollup.definition for rollup in everything.rollups)]
-    projected = {one.target: one.name for one in definitions if one.table}
-    named = {broken.name: _words(broken.file) for broken in everything.unusable}
+    files = catalog.read_all(settings.projections_dir)
+    definitions = [*files.definitions, *(rollup.definition for rollup in files.rollups)]
+    projected = {d.target: d.name for d in definitions if d.table}
+    words_of = {broken.name: _words(broken.file) for broken in files.unusable}
 
     def owner(parsed: Statement) -> str:
         if parsed.keyspace == "system" or parsed.keyspace.startswith("system_"):
@@ -408,7 +408,7 @@ def owners(settings: Settings) -> Owner:
             return name
         if name := projected.get(parsed.name):
             return f"the projection {name}"
-        broken = next((name for name, words in named.items() if parsed.table in words), None)
+        broken = next((name for name, words in words_of.items() if parsed.table in words), None)
         return f"the projection {broken}, as long as its file cannot be used" if broken else ""
 
     return owner
@@ -439,7 +439,7 @@ def _tables_of_journals(settings: Settings) -> dict[str, str]:
 
 
 def _words(file: Path) -> set[str]:
-    """Return the words of a file; none of one that cannot be read."""
+    """Return the words of a file; none if it cannot be read."""
     try:
         return set(re.findall(r"\w+", file.read_text(errors="replace")))
     except OSError:

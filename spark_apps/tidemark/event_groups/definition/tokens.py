@@ -15,7 +15,7 @@ _TOKEN = re.compile(
 
 
 class Refused(ValueError):
-    """A statement that cannot be an event's: what is wrong, and what to do."""
+    """A statement that an event may not have: what is wrong, and what to do."""
 
     def __init__(self, what: str, do: str) -> None:
         super().__init__(what, do)
@@ -24,13 +24,13 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """A part of a statement; `kind` is the name of its group in the grammar."""
+    """A part of a statement; `kind` is the name of its group in the regular expression."""
 
     kind: str
     text: str
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether it is one of these words of CQL."""
+        """Tell whether the token is one of these words of CQL."""
         return self.kind == "word" and self.text.upper() in words
 
     @property
@@ -40,36 +40,36 @@ class Token:
 
 
 def tokenized(text: str) -> list[Token]:
-    """Take a statement apart.
+    """Split a statement into tokens.
 
     Raises:
-        Refused: it is not CQL, more than one statement, or has parameters without a name.
+        Refused: it is not CQL, has several statements, or a parameter without a name.
     """
-    found, at = [], 0
+    tokens, at = [], 0
     stripped = text.rstrip().removesuffix(";").rstrip()
     while at < len(stripped):
         match = _TOKEN.match(stripped, at)
         if match is None or match.lastgroup is None:
             raise Refused(f"not CQL: {stripped[at : at + 20]!r}", "correct it")
-        found.append(Token(match.lastgroup, match[match.lastgroup]))
+        tokens.append(Token(match.lastgroup, match[match.lastgroup]))
         at = match.end()
-    for token in found:
+    for token in tokens:
         if token.text in (";", "?"):
             do = "write one statement" if token.text == ";" else "name it, such as `:id`"
             raise Refused(f"there is a `{token.text}` in it", do)
-    return found
+    return tokens
 
 
 def as_sent(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield tokens as they are sent: parameters are JSON, which Cassandra converts."""
+    """Yield tokens as they are sent: parameters are sent as JSON, which Cassandra converts."""
     for token in tokens:
         yield f"fromJson({token.text})" if token.kind == "parameter" else token.text
 
 
 def is_value(tokens: Sequence[Token]) -> bool:
-    """Tell whether tokens are one literal, parameter or call, so that they name no column.
+    """Tell whether tokens are one literal, parameter or call, and therefore name no column.
 
-    A type in brackets may be before it, which converts it.
+    A cast, a type in brackets, may precede the value.
     """
     while tokens[0].text == "(" and (end := _end(tokens, 0)) < len(tokens):
         tokens = tokens[end:]
@@ -83,17 +83,17 @@ def is_value(tokens: Sequence[Token]) -> bool:
 
 
 def _end(tokens: Sequence[Token], first: int) -> int:
-    """Return the place after the bracket that closes the first one; one too many if none does."""
+    """Return the index after the bracket that closes the first one; too large if none does."""
     depth = 0
-    for place in range(first, len(tokens)):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[place].text, 0)
+    for index in range(first, len(tokens)):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[index].text, 0)
         if not depth:
-            return place + 1
+            return index + 1
     return len(tokens) + 1
 
 
 def split(tokens: Sequence[Token], sign: str) -> list[list[Token]]:
-    """Split tokens at a sign that stands in no bracket."""
+    """Split tokens at a sign outside of brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:

@@ -1,7 +1,7 @@
-"""Rows as they were before a statement, and how they are put back, by the rule of `undo`.
+"""Before-images of rows, and how rows are restored from them, by the rule of `undo`.
 
-Cells are read and written as the bytes that Cassandra stores, so that what comes back is what was
-there: the zeros of a decimal, NaN, what is in a frozen collection.
+Cells are read and written as the bytes that Cassandra stores, so that the restored value is
+identical: the zeros of a decimal, NaN, the contents of a frozen collection.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidemark.event_groups.driver_engine.statements import (
     attempted_serialized,
     bound,
 )
-from tidemark.event_groups.driver_engine.undo import STAYS_LATER, Now
+from tidemark.event_groups.driver_engine.undo import STAYS_LATER, ColumnState
 from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.states import NOTHING, Cell, Image
 
 MAX_ROWS = 1000
-"""The most rows that one delete may take if they are to be restored."""
+"""The maximum number of rows that one delete may delete if they are to be restored."""
 MAX_ROW_BYTES = 2 * 1024 * 1024
-"""The most bytes of a row that is to be restored: it is kept in one cell, in hexadecimal digits."""
+"""The maximum size of a row that is to be restored: it is stored in one cell, as hexadecimal."""
 _TIMEOUT_S = 30
 SerializedRow = Mapping[str, Serialized | None]
 
@@ -36,7 +36,7 @@ SerializedRow = Mapping[str, Serialized | None]
 def read(
     control: Control, statement: Statement, table: Table, parameters: Parameters, number: int
 ) -> list[Image]:
-    """Read the rows that a statement is about to write; `number` is that of its parameters.
+    """Read the rows that a statement will write; `number` is the index of its parameters.
 
     Raises:
         EventFailed: there are too many, one is too large, or Cassandra does not answer.
@@ -64,7 +64,7 @@ def read(
         Image(
             number,
             True,
-            {name: row[f"k{place}"] or Serialized() for place, name in enumerate(table.key)},
+            {name: row[f"k{index}"] or Serialized() for index, name in enumerate(table.key)},
             _cells(row, names),
         )
         for row in rows
@@ -72,23 +72,23 @@ def read(
 
 
 def named_in(where: str, statement: Statement) -> frozenset[str]:
-    """Return the parameters of a statement that conditions have."""
+    """Return the parameters of a statement that occur in conditions."""
     return frozenset(name for name in statement.parameters if f":{name})" in where)
 
 
 def bound_in(where: str, statement: Statement, parameters: Parameters) -> dict[str, object]:
-    """Return the parameters of a statement that conditions have, as they are bound."""
+    """Return the bound parameters of a statement that occur in conditions."""
     return bound(parameters, named_in(where, statement))
 
 
-def _selected(key: Sequence[str], names: Sequence[str]) -> str:
-    parts = [f"{identifier(name)} AS k{place}" for place, name in enumerate(key)]
-    for place, name in enumerate(names):
+def _selected(key_columns: Sequence[str], names: Sequence[str]) -> str:
+    parts = [f"{identifier(name)} AS k{index}" for index, name in enumerate(key_columns)]
+    for index, name in enumerate(names):
         column = identifier(name)
         parts += [
-            f"{column} AS c{place}",
-            f"writetime({column}) AS w{place}",
-            f"ttl({column}) AS t{place}",
+            f"{column} AS c{index}",
+            f"writetime({column}) AS w{index}",
+            f"ttl({column}) AS t{index}",
         ]
     return ", ".join(parts)
 
@@ -96,10 +96,10 @@ def _selected(key: Sequence[str], names: Sequence[str]) -> str:
 def _cells(row: SerializedRow, names: Sequence[str]) -> dict[str, Cell]:
     now_ms = clock.now_micros() // 1000
     cells = {}
-    for place, name in enumerate(names):
-        written, ttl = row[f"w{place}"], row[f"t{place}"]
+    for index, name in enumerate(names):
+        written, ttl = row[f"w{index}"], row[f"t{index}"]
         cells[name] = Cell(
-            row[f"c{place}"],
+            row[f"c{index}"],
             None if written is None else written.whole_number,
             None if ttl is None else now_ms + ttl.whole_number * 1000,
         )
@@ -114,7 +114,7 @@ def newest_write_time(images: Sequence[Image]) -> int:
 
 @dataclass(frozen=True)
 class Restoring:
-    """The way back of one statement.
+    """Restores the rows of one statement.
 
     Attributes:
         control: the session.
@@ -122,8 +122,8 @@ class Restoring:
         table: its table.
         parameters: of the statement.
         written_at: its write time.
-        at: the write time of what is put back.
-        own: the write times of the events that are taken back, and of what is put back of them.
+        at: the write time of restored values.
+        own: the write times of the events that are undone, and of their restored values.
         ensure_locked: called before each write.
     """
 
@@ -137,41 +137,41 @@ class Restoring:
     ensure_locked: Callable[[], None]
 
     def restore(self, image: Image) -> None:
-        """Put a row back as it was, but for what somebody else has written since.
+        """Restore a row, except columns that somebody else has written since.
 
         Raises:
-            EventFailed: Cassandra does not take it.
+            EventFailed: Cassandra rejects a write.
             LockLost: another run may work on the stream.
         """
-        where, key = self._place(image)
+        where, key = self._row_conditions(image)
         if not image.existed and not self._is_shared(where, key):
-            # Also what arrives late.
+            # The delete also hides writes of the event that arrive late.
             self._delete(where, key, self.at)
             return
         if self.statement.kind is StatementKind.DELETE and not self.statement.columns:
             names = ", ".join(map(identifier, self.table.key))
-            values = ", ".join(f":k{place}" for place in range(len(self.table.key)))
+            values = ", ".join(f":k{index}" for index in range(len(self.table.key)))
             cql = f"INSERT INTO {self.statement.quoted} ({names}) VALUES ({values})"
             self._write(f"{cql} USING TIMESTAMP :at AND TTL 0", {**key, "at": self.at})
         names_touched = touched(self.statement, self.table)
         cells = self._read(where, key, names_touched)
         for name in names_touched:
             cell = cells.get(name, NOTHING)
-            now = self._now(cell, name)
-            if now.is_written:
-                cell = image.cells.get(name, NOTHING) if now.gets_image else cell
+            state = self._column_state(cell, name)
+            if state.is_written:
+                cell = image.cells.get(name, NOTHING) if state.gets_image else cell
                 self._put(where, key, name, cell)
 
-    def _place(self, image: Image) -> tuple[str, dict[str, object]]:
+    def _row_conditions(self, image: Image) -> tuple[str, dict[str, object]]:
         """Return the conditions that name a row, and their values."""
         if not image.key:
             where = key_cql(self.statement, self.table.key)
             return where, bound_in(where, self.statement, self.parameters)
         conditions = [
-            f"{identifier(name)} = :k{place}" for place, name in enumerate(self.table.key)
+            f"{identifier(name)} = :k{index}" for index, name in enumerate(self.table.key)
         ]
         values: dict[str, object] = {
-            f"k{place}": image.key[name] for place, name in enumerate(self.table.key)
+            f"k{index}": image.key[name] for index, name in enumerate(self.table.key)
         }
         return " AND ".join(conditions), values
 
@@ -183,9 +183,9 @@ class Restoring:
         rows = attempted_serialized(self.control, cql, key, _TIMEOUT_S)
         return _cells(rows[0], names) if rows else {}
 
-    def _now(self, cell: Cell, column: str) -> Now[bool]:
+    def _column_state(self, cell: Cell, column: str) -> ColumnState[bool]:
         is_own = cell.written in self.own
-        return Now(
+        return ColumnState(
             is_own=is_own,
             is_null=cell.written is None,
             is_older=cell.written is not None and not is_own and cell.written < self.written_at,
@@ -203,10 +203,9 @@ class Restoring:
         )
 
     def _is_shared(self, where: str, key: Mapping[str, object]) -> bool:
-        """Delete of a row that the event has made its marker, if somebody else writes it too.
+        """Return whether somebody else has written a column of a row that the event created.
 
-        Returns:
-            whether somebody else has written a column of it.
+        If so, delete the row marker that the event has written.
         """
         if self._has_many_cells(where, key):
             return True
@@ -214,7 +213,7 @@ class Restoring:
         times = [cell.written for cell in self._read(where, key, plain).values()]
         foreign = [time for time in times if time is not None and time not in self.own]
         if foreign:
-            # An insert of the event also leaves the row's own marker; one of somebody else stays.
+            # The event's insert also left a row marker; a marker of somebody else stays.
             self._delete(where, key, min(self.written_at, *(time - 1 for time in foreign)))
         return bool(foreign)
 
@@ -223,7 +222,7 @@ class Restoring:
         self._write(cql, {**key, "at": at})
 
     def _has_many_cells(self, where: str, key: Mapping[str, object]) -> bool:
-        """Tell whether columns of many cells have any, which somebody else must have written."""
+        """Tell whether columns of many cells have values, which somebody else must have written."""
         names = [identifier(name) for name in self.table.regular if self.table.has_many_cells(name)]
         if not names:
             return False
@@ -232,16 +231,16 @@ class Restoring:
         return any(value is not None for row in rows for value in row.values())
 
     def _put(self, where: str, key: Mapping[str, object], name: str, cell: Cell) -> None:
-        stays = cell.written is not None and cell.written not in self.own
-        at = self.at + STAYS_LATER if stays else self.at
-        # The table may have a time to live of its own.
+        is_foreign = cell.written is not None and cell.written not in self.own
+        at = self.at + STAYS_LATER if is_foreign else self.at
+        # The table may have a default TTL.
         value, using, ttl = cell.value, " AND TTL 0", {}
         if cell.expires is not None:
-            lives = (cell.expires - clock.now_micros() // 1000) // 1000
-            if lives > 0:
-                using, ttl = " AND TTL :ttl", {"ttl": lives}
+            remaining_s = (cell.expires - clock.now_micros() // 1000) // 1000
+            if remaining_s > 0:
+                using, ttl = " AND TTL :ttl", {"ttl": remaining_s}
             else:
-                # By now it would have expired.
+                # It would have expired by now.
                 value = None
         cql = (
             f"UPDATE {self.statement.quoted} USING TIMESTAMP :at{using}"
@@ -255,5 +254,5 @@ class Restoring:
 
 
 def write_part(control: Control, cql: str, values: Mapping[str, object]) -> None:
-    """Write a part of a row that is put back."""
+    """Write a part of a restored row."""
     attempted(control, cql, values, _TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Which rows the statements of an event read and write, as far as their parameters say."""
+"""Checks which rows the statements of an event read and write, as far as parameters are known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemark.event_groups.definition.many import literal
 from tidemark.event_groups.definition.model import Compensation, Event
 from tidemark.event_groups.definition.row_keys import as_text, canonical
 from tidemark.event_groups.definition.statement import Statement, StatementKind
-from tidemark.event_groups.definition.tables import Table, moving, touched, with_comparable_keys
+from tidemark.event_groups.definition.tables import Table, touched, use_of_now, with_comparable_keys
 from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.driver_engine.statements import Parameters
 from tidemark.event_groups.failure import EventFailed
@@ -19,26 +19,26 @@ from tidemark.event_groups.failure import EventFailed
 def require_declared(
     definition: GroupDefinition, statement: Statement, table: Table, parameters: Parameters
 ) -> None:
-    """Hold a statement to the rows that its group has declared, unless the group runs alone.
+    """Require that a statement uses only declared rows, unless the group runs alone.
 
     Raises:
-        EventFailed: it reads or writes another row, or a value is another one each time.
+        EventFailed: it reads or writes another row, or a value changes each time it is sent.
     """
-    if place := moving(statement, table, parameters):
-        raise EventFailed(f"{place} gets `now`, which is another time each time")
+    if now_place := use_of_now(statement, table, parameters):
+        raise EventFailed(f"{now_place} gets `now`, which is another time each time")
     rows = definition.rows
     if rows is None or (not statement.writes and definition.undeclared_reads):
         return
-    # All rows of a partition have the same static columns, whichever row a statement names.
+    # All rows of a partition share their static columns, whichever row a statement names.
     is_of_partition = bool(_static(statement, table))
-    named = {
+    known_key = {
         name: _value(name, statement, table, parameters)
         for name in (table.partition_key if is_of_partition else table.key)
         if name in statement.key
     }
     declared = rows if statement.writes else rows | definition.reads
     if not any(
-        name == statement.name and all(named.get(column) == value for column, value in key)
+        name == statement.name and all(known_key.get(column) == value for column, value in key)
         for name, key in declared
     ):
         does = "writes" if statement.writes else "reads"
@@ -47,16 +47,16 @@ def require_declared(
 
 
 def check(control: Control, definition: GroupDefinition, fault: Fault) -> None:
-    """Hold statements to the declared rows whose keys do not depend on other events.
+    """Check the statements whose rows do not depend on other events against the declared rows.
 
     Raises:
-        DefinitionError: one reads or writes another row.
+        DefinitionError: a statement reads or writes another row.
     """
     comparable = with_comparable_keys(control, definition)
     if comparable.rows is None:
         return
-    for place, event in enumerate(definition.group.events):
-        for statement, values, key in _with_values(comparable, event):
+    for index, event in enumerate(definition.group.events):
+        for statement, values, path in _with_values(comparable, event):
             table = Table.read(control, statement.keyspace, statement.table)
             if table is None or not _parameters(statement, table) <= values.keys():
                 continue
@@ -64,20 +64,20 @@ def check(control: Control, definition: GroupDefinition, fault: Fault) -> None:
                 require_declared(comparable, statement, table, values)
             except EventFailed as failure:
                 do = f"add it to `{'rows' if statement.writes else 'reads'}`"
-                raise fault(str(failure), do, "events", place, *key) from None
+                raise fault(str(failure), do, "events", index, *path) from None
 
 
 def _with_values(
     definition: GroupDefinition, event: Event
 ) -> Iterator[tuple[Statement, Parameters, tuple[str | int, ...]]]:
-    """Yield the statements of an event and of its way back, with their known values and places."""
+    """Yield the statements of an event and of its undo, with their known values and paths."""
     if event.name in definition.statements:
         yield definition.statements[event.name], event.values, ("statement",)
     if isinstance(event.rollback, Compensation):
-        backs = zip(event.rollback.statements, definition.compensations(event.name), strict=True)
-        for number, (one, back) in enumerate(backs):
-            place = ("rollback", "statements", number, "statement")
-            yield back, {**event.values, **one.values}, place
+        pairs = zip(event.rollback.statements, definition.compensations(event.name), strict=True)
+        for number, (compensating, parsed) in enumerate(pairs):
+            path = ("rollback", "statements", number, "statement")
+            yield parsed, {**event.values, **compensating.values}, path
 
 
 def _parameters(statement: Statement, table: Table) -> set[str]:
@@ -91,31 +91,34 @@ def _parameters(statement: Statement, table: Table) -> set[str]:
 
 
 def require_rows_once(statement: Statement, table: Table, parameters: Sequence[Parameters]) -> None:
-    """Refuse two values for a row at the same write time: Cassandra would keep the larger one.
+    """Reject two values for a row at the same write time: Cassandra would keep the larger one.
 
     Raises:
-        EventFailed: two of the statement's parameters name the same row, or give static columns of
-            a partition other values.
+        EventFailed: two parameter sets of the statement name the same row, or give the static
+            columns of a partition different values.
     """
     if statement.kind is StatementKind.DELETE or statement.is_range:
         return
     columns = [name for name in table.key if name in statement.key]
     seen: set[tuple[str | None, ...]] = set()
     static = sorted(_static(statement, table))
-    of_partitions: dict[tuple[str | None, ...], list[list[object]]] = {}
-    for one in parameters:
+    seen_static: dict[tuple[str | None, ...], list[list[object]]] = {}
+    for values in parameters:
         if static:
-            place = tuple(
-                _value_or_text(name, statement, table, one) for name in table.partition_key
+            partition = tuple(
+                _value_or_text(name, statement, table, values) for name in table.partition_key
             )
-            given = [
-                [one[token.text[1:]] if token.kind == "parameter" else token.text for token in to]
-                for to in (statement.assigned[name] for name in static)
+            cells = [
+                [
+                    values[token.text[1:]] if token.kind == "parameter" else token.text
+                    for token in tokens
+                ]
+                for tokens in (statement.assigned[name] for name in static)
             ]
-            if None not in place and of_partitions.setdefault(place, given) != given:
-                what = f"static columns of the partition {', '.join(map(str, place))}"
+            if None not in partition and seen_static.setdefault(partition, cells) != cells:
+                what = f"static columns of the partition {', '.join(map(str, partition))}"
                 raise EventFailed(f"it gives {what} more than one value")
-        key = tuple(_value_or_text(name, statement, table, one) for name in columns)
+        key = tuple(_value_or_text(name, statement, table, values) for name in columns)
         if key in seen and None not in key:
             raise EventFailed(f"it writes the row {', '.join(map(str, key))} twice")
         seen.add(key)
@@ -127,7 +130,7 @@ def _static(statement: Statement, table: Table) -> frozenset[str]:
 
 
 def _value(column: str, statement: Statement, table: Table, parameters: Parameters) -> str | None:
-    """Return the value of a key column in the form that is compared; None if it is not known."""
+    """Return the comparable value of a key column; None if it is unknown."""
     text = _text(statement.key[column], parameters)
     if text is None:
         return None
@@ -140,7 +143,7 @@ def _value(column: str, statement: Statement, table: Table, parameters: Paramete
 def _value_or_text(
     column: str, statement: Statement, table: Table, parameters: Parameters
 ) -> str | None:
-    """Return a value as `_value` does; of one that cannot be compared, its text."""
+    """Return a value as `_value` does, or its text if it cannot be compared."""
     try:
         return _value(column, statement, table, parameters)
     except EventFailed:
@@ -148,7 +151,7 @@ def _value_or_text(
 
 
 def _text(tokens: tuple[Token, ...], parameters: Mapping[str, object]) -> str | None:
-    """Return a value as a text; None of a null, and of one that only Cassandra knows."""
+    """Return a value as a text; None if it is null, or known only to Cassandra."""
     if len(tokens) != 1:
         return None
     [token] = tokens

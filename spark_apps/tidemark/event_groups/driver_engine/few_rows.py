@@ -1,6 +1,6 @@
-"""Events with few rows: their statements are sent by the driver, one for each of their parameters.
+"""Events with few rows: the driver sends their statements, once for each set of parameters.
 
-What `many_rows.events` does by Spark.
+`spark_engine.events` does the same with Spark.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tidemark.event_groups.stream.states import Image, StoredEvent, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 
 MAX_BYTES = 4 * 1024 * 1024
-"""The most bytes of a result, and of an event's parameters: they are one cell of Cassandra's."""
+"""The maximum bytes of a result, and of an event's parameters: each is one cell in Cassandra."""
 
 
 class DriverEngine:
-    """What the events of one group write and read."""
+    """Executes and undoes the events of one group."""
 
     def __init__(
         self,
@@ -47,18 +47,14 @@ class DriverEngine:
         self._needs, self._table, self._ensure_locked = needs, table, ensure_locked
 
     def prepare(self, event: Event) -> Prepared:
-        """Keep the rows that an event will write, and fix its parameters.
-
-        Raises:
-            EventFailed: a value that it needs cannot be had, or it writes what it must not.
-        """
+        """Fix the parameters of an event, and keep before-images of the rows it will write."""
         parameters = self._needs.parameters(event)
         statement = self._group.definition.statements.get(event.name)
         if statement is None:
             return Prepared(parameters)
         table = self._table(statement)
-        for one in parameters:
-            require_declared(self._group.definition, statement, table, one)
+        for values in parameters:
+            require_declared(self._group.definition, statement, table, values)
         if not statement.writes:
             return Prepared(parameters)
         require_rows_once(statement, table, parameters)
@@ -70,17 +66,17 @@ class DriverEngine:
         return Prepared(parameters, before_image.newest_write_time(images), len(images))
 
     def _images(self, statement: Statement, parameters: Sequence[Parameters]) -> list[Image]:
-        """Return the rows as they are before the event."""
+        """Return the before-images of the rows."""
         table = self._table(statement)
 
         def read(numbered: tuple[int, Parameters]) -> list[Image]:
-            number, one = numbered
-            return before_image.read(self._control, statement, table, one, number)
+            number, values = numbered
+            return before_image.read(self._control, statement, table, values, number)
 
         return list(chain.from_iterable(in_parallel(read, enumerate(parameters))))
 
     def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
-        """Put back the rows that an event may have written."""
+        """Restore the rows that an event may have written."""
         statement = self._group.definition.statements[event.name]
         if stored.write_time is None or not statement.writes:
             return
@@ -96,24 +92,20 @@ class DriverEngine:
                 self._ensure_locked,
             ).restore(image)
 
-    def send(self, event: Event, begun: StoredEvent) -> list[str]:
-        """Send the statements of an event; return the rows of a select, each in JSON.
-
-        Raises:
-            EventFailed: Cassandra does not take it, or the rows are not what the event expects.
-        """
+    def send(self, event: Event, stored: StoredEvent) -> list[str]:
+        """Send the statements of an event; return the rows of a select as JSON, one text each."""
         statement = self._group.definition.statements[event.name]
 
         def sent(parameters: Parameters) -> list[str]:
             self._ensure_locked()
-            return send(self._control, statement, parameters, begun.write_time, event.timeout)
+            return send(self._control, statement, parameters, stored.write_time, event.timeout)
 
-        rows = list(chain.from_iterable(in_parallel(sent, begun.parameters)))
+        rows = list(chain.from_iterable(in_parallel(sent, stored.parameters)))
         if len(rows) > MAX_RESULT_ROWS:
             raise EventFailed(f"it has found more than {MAX_RESULT_ROWS:,} rows")
         if sum(len(row.encode()) for row in rows) > MAX_BYTES:
             raise EventFailed(f"it has found more than {MAX_BYTES:,} bytes")
-        met = {None: True, "one": len(rows) == 1, "some": bool(rows), "none": not rows}
-        if not met[event.expect]:
+        expectations = {None: True, "one": len(rows) == 1, "some": bool(rows), "none": not rows}
+        if not expectations[event.expect]:
             raise EventFailed(f"it has found {len(rows)} rows, and expects {event.expect}")
         return rows

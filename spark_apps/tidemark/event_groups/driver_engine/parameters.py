@@ -1,6 +1,6 @@
-"""The parameters of an event: values of its file, of results, and from outside.
+"""The parameters of an event: from its file, from results, and from outside.
 
-They are stored before the statement is sent, so nobody is asked twice for an event that has begun.
+They are stored before the statement is sent, so no service is called twice for a begun event.
 """
 
 from __future__ import annotations
@@ -19,41 +19,43 @@ from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.states import as_json
 
 Result = Callable[[str], str]
-"""Returns the rows that an event has found, as JSON."""
+"""Returns the rows that an event has selected, as JSON."""
 
 
 class Needs:
-    """Finds the values that the events of one group need."""
+    """Finds the parameters of the events of one group."""
 
     def __init__(
         self,
-        asks: dict[str, str],
+        origin: dict[str, str],
         result: Result,
         functions: Functions,
         hosts: Collection[str],
     ) -> None:
-        """Bind; `asks` says to those outside which group asks."""
-        self._asks, self._result = asks, result
+        """Bind; `origin` tells external functions and services which group calls them."""
+        self._origin, self._result = origin, result
         self._functions, self._hosts = functions, hosts
 
     def parameters(self, event: Event) -> list[Parameters]:
         """Return the parameters of each statement that the event sends.
 
         Raises:
-            EventFailed: a value cannot be found, or is not one value.
+            EventFailed: a value is not available, or is not a single value.
         """
         if event.each is None:
-            return [dict(event.values) | {one.as_: self._value(event, one) for one in event.needs}]
+            return [
+                dict(event.values) | {need.as_: self._value(event, need) for need in event.needs}
+            ]
         rows = as_json(self._result(event.each))
-        shared, own = dict(event.values), {}
+        shared, values_by_name = dict(event.values), {}
         for need in event.needs:
             if need.event == event.each:
-                own[need.as_] = self._values(need, rows)
+                values_by_name[need.as_] = self._values(need, rows)
             else:
                 shared[need.as_] = self._value(event, need)
         return [
-            shared | {name: values[place] for name, values in own.items()}
-            for place in range(len(rows))
+            shared | {name: values[index] for name, values in values_by_name.items()}
+            for index in range(len(rows))
         ]
 
     def _value(self, event: Event, need: Need) -> object:
@@ -69,7 +71,7 @@ class Needs:
             return values[0]
         if len(rows) != 1:
             raise EventFailed(f"{need.event} has found {len(rows)} rows, and one is needed")
-        return _taken(need, rows[0])
+        return _column_value(need, rows[0])
 
     def _values(self, need: Need, rows: Sequence[dict[str, Any]]) -> Sequence[object]:
         """Return one value for each row."""
@@ -80,11 +82,11 @@ class Needs:
         elif need.call is not None:
             values = self._functions.call(need.call, self._result(str(need.event)), need.timeout)
         else:
-            return [_taken(need, row) for row in rows]
+            return [_column_value(need, row) for row in rows]
         if not isinstance(values, list) or len(values) != len(rows):
-            found = f"{len(values)} values" if isinstance(values, list) else "no list"
-            made = need.call or f"`{need.sql}`"
-            raise EventFailed(f"{made} has made {found} of {len(rows)} rows")
+            outcome = f"{len(values)} values" if isinstance(values, list) else "no list"
+            source = need.call or f"`{need.sql}`"
+            raise EventFailed(f"{source} has made {outcome} of {len(rows)} rows")
         return values
 
     def _evaluated(self, need: Need, rows: Sequence[dict[str, Any]]) -> list[str | None]:
@@ -97,17 +99,17 @@ class Needs:
             raise EventFailed(f"`{need.sql}`: {error}") from None
 
     def _from_outside(self, event: Event, need: Need) -> object:
-        asked = json.dumps(self._asks | {"event": event.name, "parameter": need.as_})
+        request = json.dumps(self._origin | {"event": event.name, "parameter": need.as_})
         if need.call is not None:
-            return self._functions.call(need.call, asked, need.timeout)
-        answer = http.post(str(need.url), asked, self._hosts, need.timeout, {}).text
+            return self._functions.call(need.call, request, need.timeout)
+        answer = http.post(str(need.url), request, self._hosts, need.timeout, {}).text
         try:
             return as_json(answer)
         except (ValueError, RecursionError):
             raise EventFailed(f"{need.url} has not answered in JSON") from None
 
 
-def _taken(need: Need, row: dict[str, Any]) -> object:
+def _column_value(need: Need, row: dict[str, Any]) -> object:
     column = need.take or need.as_
     if column not in row:
         raise EventFailed(f"the result of {need.event} has no column {column}")

@@ -1,4 +1,4 @@
-"""Statements with their parameters, sent to Cassandra until it answers."""
+"""Sends statements with their parameters to Cassandra until it answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tidemark.event_groups.failure import EventFailed, attempts
 MAX_RESULT_ROWS = 1000
 _PARALLEL = 8
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Parameters = Mapping[str, Any]
 """Values of parameters, of JSON's types."""
 
 
 class Prepared(NamedTuple):
-    """What is fixed of an event before its statements are sent.
+    """What is fixed before the statements of an event are sent.
 
     Attributes:
         parameters: of each statement.
         newest: the newest write time in the rows that it writes, in microseconds, 0 without one;
             None if it writes nothing.
-        images: how many rows were kept as they are.
+        images: the number of before-images.
     """
 
     parameters: Sequence[Parameters]
@@ -45,22 +45,19 @@ def send(
 ) -> list[str]:
     """Send the statement of an event; return the rows of a select as JSON.
 
-    Of a result with more than `MAX_RESULT_ROWS` rows, one row more than that is returned.
-
-    Raises:
-        EventFailed: Cassandra has refused it, or not answered three times.
+    A result is cut after `MAX_RESULT_ROWS + 1` rows.
     """
-    wanted: dict[str, object] = bound(parameters, statement.parameters)
+    values: dict[str, object] = bound(parameters, statement.parameters)
     if statement.writes:
-        wanted[WRITE_TIME] = write_time
-        attempted(control, statement.cql, wanted, timeout)
+        values[WRITE_TIME] = write_time
+        attempted(control, statement.cql, values, timeout)
         return []
-    rows = attempted(control, statement.cql, wanted, timeout, MAX_RESULT_ROWS + 1)
+    rows = attempted(control, statement.cql, values, timeout, MAX_RESULT_ROWS + 1)
     return [row["[json]"] for row in rows]
 
 
 def bound(parameters: Parameters, names: frozenset[str]) -> dict[str, object]:
-    """Return parameters as they are bound: as JSON."""
+    """Return the named parameters as they are bound: as JSON."""
     return {name: json.dumps(parameters[name]) for name in names}
 
 
@@ -69,26 +66,26 @@ def attempted(
     cql: str,
     values: Mapping[str, object],
     timeout: float,
-    most: int | None = None,
+    limit: int | None = None,
 ) -> list[Row]:
-    """Send a statement until it succeeds, or is refused; return its first `most` rows, or all.
+    """Send a statement until it succeeds or is rejected; return its first `limit` rows, or all.
 
     Raises:
-        EventFailed: it was refused, or did not succeed three times.
+        EventFailed: it was rejected, or failed three times.
     """
-    return _attempted(lambda: control.execute_named(cql, values, timeout, most))
+    return _attempted(lambda: control.execute_named(cql, values, timeout, limit))
 
 
 def attempted_serialized(
     control: Control, cql: str, values: Mapping[str, object], timeout: float
 ) -> list[dict[str, Serialized | None]]:
-    """Read the bytes of cells as `attempted` sends a statement."""
+    """Send a statement as `attempted` does; return the rows as the bytes of their cells."""
     return _attempted(lambda: control.execute_serialized(cql, values, timeout))
 
 
-def _attempted(send_once: Callable[[], Found]) -> Found:
+def _attempted(send_once: Callable[[], Result]) -> Result:
     failure = ""
-    # It writes the same if it is sent twice.
+    # Statements are idempotent.
     for number in attempts():
         try:
             return send_once()
@@ -99,8 +96,8 @@ def _attempted(send_once: Callable[[], Found]) -> Found:
     raise EventFailed(failure)
 
 
-def in_parallel(function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-    """Call a function for items, some at the same time; the results are in their order.
+def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Call a function for items, some at the same time; return the results in their order.
 
     Raises:
         Exception: the first that a call has raised.

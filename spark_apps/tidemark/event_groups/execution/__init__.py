@@ -1,1 +1,1 @@
-"""The execution of groups: waves of statements, and the way back."""
+"""The execution of groups: events in the order of their dependencies, and the rollback."""

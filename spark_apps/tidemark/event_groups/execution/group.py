@@ -1,7 +1,7 @@
-"""One group: its events as soon as what they depend on has succeeded, and the way back.
+"""Executes one group: each event once its dependencies have succeeded, and the rollback.
 
-What an event is about to do is written before it does it: its parameters, its write time and the
-rows as they are. So a run after a crash sends the same statement again, which writes the same.
+Before an event acts, its parameters, its write time and the before-images are stored. So a run
+after a crash sends the same statement again, which writes the same.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ if TYPE_CHECKING:
     from tidemark.event_groups.spark_engine.events import SparkEngine
 
 EVENTS_AT_ONCE = 8
-"""The most events of a group that are executed at the same time."""
+"""The maximum number of events of a group that are executed at the same time."""
 MOST_AHEAD_S = 3600
-"""The most seconds that a value's write time may be ahead. All later groups write after it."""
+"""The maximum seconds that a value's write time may be ahead: all later groups write after it."""
 CANCEL_SEEN_S = 1
 """Seconds after which a run that executes events notices that their group was cancelled."""
 
 
 @dataclass(frozen=True)
 class ExecutionServices:
-    """What a group is executed with.
+    """The collaborators of a group's execution.
 
     Attributes:
         ensure_locked: called before each kind of write.
-        pool: threads for events, which other groups use as well.
-        tables: tables that were read already, by `keyspace.table`; others are added.
+        pool: threads for events, shared with other groups.
+        tables: a cache of tables by `keyspace.table`.
         times: gives write times.
         functions: the users' functions.
-        teller: of the group's hooks.
-        loading: of the group's libraries.
+        teller: sends the group's hooks.
+        loading: loads the group's libraries.
     """
 
     ensure_locked: Callable[[], None]
@@ -83,7 +83,7 @@ class ExecutionServices:
 
 
 class _Overtaken(Exception):
-    """Somebody else has changed the state of the group, to this one."""
+    """Somebody else has changed the state of the group to `state`."""
 
     def __init__(self, state: GroupState, reason: str) -> None:
         super().__init__(state, reason)
@@ -91,7 +91,7 @@ class _Overtaken(Exception):
 
 
 class GroupExecution:
-    """The execution of one group."""
+    """Executes one group."""
 
     def __init__(
         self,
@@ -100,7 +100,6 @@ class GroupExecution:
         group: StoredGroup,
         services: ExecutionServices,
     ) -> None:
-        """Bind; nothing is read yet."""
         self._run, self._control = run, run.control
         self._stream, self._group = stream, group
         self._definition = group.definition
@@ -112,24 +111,24 @@ class GroupExecution:
         self._resumed: list[str] = []
         self._guard = threading.Lock()
         self._table_locks: dict[str, threading.Lock] = {}
-        self._broken: BaseException | None = None
+        self._fatal_error: BaseException | None = None
         self._functions, self._teller = services.functions, services.teller
         self._loading = services.loading
-        self._unready = ""
+        self._helper_error = ""
         self._state_seen_at = time.monotonic()
-        self._asks = {"stream": stream.name, "group": group.id}
+        self._origin = {"stream": stream.name, "group": group.id}
         self._needs = Needs(
-            self._asks,
+            self._origin,
             lambda name: self._events[name].result,
             services.functions,
             run.settings.event_group_host_names,
         )
-        self._few = DriverEngine(
+        self._driver_engine = DriverEngine(
             self._control, stream, group, self._needs, self._table, self._ensure_locked
         )
 
     def execute(self) -> tuple[GroupState, str]:
-        """Execute the group, or continue it; return how it ended, and why if not whole.
+        """Execute or continue the group; return how it ended, and why if it did not succeed.
 
         Raises:
             CassandraUnavailable: states cannot be read or written; another run continues.
@@ -157,7 +156,7 @@ class GroupExecution:
         if self._group.state is not GroupState.SUBMITTED or self._definition.refusal:
             self._stream.win_over_earlier_runs(name)
             self._events |= self._stream.events(name)
-        self._resumed = self._at(EventState.RUNNING)
+        self._resumed = self._in_states(EventState.RUNNING)
         self._times.pass_by(max(self._write_times(), default=0))
         if refusal := self._definition.refusal:
             is_new = self._group.state is GroupState.SUBMITTED
@@ -168,7 +167,7 @@ class GroupExecution:
             if self._group.state is GroupState.SUBMITTED:
                 self._set(GroupState.RUNNING)
             self._start_helpers()
-            self._go_forward()
+            self._execute_events()
             failed = self._failed()
             if not failed:
                 return self._set(GroupState.DONE)
@@ -178,19 +177,19 @@ class GroupExecution:
             self._start_helpers()
             reason = self._group.reason
         if self._group.takes_back_all:
-            return self._go_back(list(self._definition.events), GroupState.ROLLED_BACK, reason)
-        return self._leave_out()
+            return self._roll_back(list(self._definition.events), GroupState.ROLLED_BACK, reason)
+        return self._undo_failed()
 
     def _start_helpers(self) -> None:
         try:
             with failing_its_event():
                 for helper in self._definition.group.hooks.helpers:
-                    self._functions.start_helper(helper, json.dumps(self._asks))
+                    self._functions.start_helper(helper, json.dumps(self._origin))
         except EventFailed as failure:
-            self._unready = str(failure)
+            self._helper_error = str(failure)
 
     def _set(self, state: GroupState, reason: str = "") -> tuple[GroupState, str]:
-        """Write the state; how a group ended is audited before, rather twice than never."""
+        """Write the state. The end of a group is audited first: twice rather than never."""
         name = self._group.id
         self._ensure_locked()
         if state.has_ended or state is GroupState.ROLLBACK_FAILED:
@@ -214,8 +213,8 @@ class GroupExecution:
         return state, reason
 
     def _forget_images(self) -> None:
-        """Delete what only a rollback needs: it may be what the group was to erase."""
-        # Of all events: one may have failed between its images and its beginning.
+        """Delete the before-images: the group may be there to erase what they contain."""
+        # All images: an event may have failed after its images were kept, before it began.
         self._ensure_locked()
         self._stream.images.forget(self._group.id, self._ensure_locked)
 
@@ -227,43 +226,45 @@ class GroupExecution:
             raise _Overtaken(state, reason)
 
     def _ask_for(self, name: str) -> StoredEvent:
-        """Write when somebody is asked first to take an event back, before they are."""
+        """Record when an external service is first asked to undo an event, before it is asked."""
         now = clock.now().replace(tzinfo=None)
-        # As Cassandra stores it.
+        # Cassandra stores milliseconds.
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         self._events[name] = replace(self._events[name], asked_at=now)
         self._end(name, EventState.ROLLBACK_ASKED, reason=self._events[name].reason)
         return self._events[name]
 
     def _failed(self) -> list[str]:
-        """Return the events that have failed, those included whose rollback has not ended."""
-        return self._at(EventState.FAILED, EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED)
+        """Return the events that have failed, including those whose rollback has not ended."""
+        return self._in_states(
+            EventState.FAILED, EventState.ROLLBACK_ASKED, EventState.ROLLBACK_FAILED
+        )
 
-    def _at(self, *states: EventState) -> list[str]:
+    def _in_states(self, *states: EventState) -> list[str]:
         return [name for name, stored in self._events.items() if stored.state in states]
 
     def _write_times(self) -> list[int]:
-        return [one.write_time for one in self._events.values() if one.write_time is not None]
+        return [event.write_time for event in self._events.values() if event.write_time is not None]
 
-    def _go_forward(self) -> None:
+    def _execute_events(self) -> None:
         """Execute events until none is left whose dependencies have succeeded."""
         is_strict = self._definition.group.policy is FailurePolicy.ALL_FOR_ONE
         graph = self._definition.graph
-        working: dict[Future[None], str] = {}
+        running: dict[Future[None], str] = {}
         while True:
-            stops = (is_strict and bool(self._failed())) or self._is_overtaken()
-            ready = [] if stops else self._ready(graph, set(working.values()))
-            for name in ready[: EVENTS_AT_ONCE - len(working)]:
-                working[self._pool.submit(self._execute, name)] = name
-            if not working:
+            is_stopping = (is_strict and bool(self._failed())) or self._is_overtaken()
+            ready = [] if is_stopping else self._ready(graph, set(running.values()))
+            for name in ready[: EVENTS_AT_ONCE - len(running)]:
+                running[self._pool.submit(self._execute, name)] = name
+            if not running:
                 return
-            finished, _ = wait(working, return_when=FIRST_COMPLETED)
-            for one in finished:
-                del working[one]
-                one.result()
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                del running[future]
+                future.result()
 
     def _is_overtaken(self) -> bool:
-        """Tell whether somebody has cancelled the group, as far as was read a moment ago."""
+        """Tell whether somebody has cancelled the group, noticed within `CANCEL_SEEN_S`."""
         if time.monotonic() - self._state_seen_at < CANCEL_SEEN_S:
             return False
         self._state_seen_at = time.monotonic()
@@ -272,48 +273,48 @@ class GroupExecution:
     def _ready(self, graph: dag.Graph, working: set[str]) -> list[str]:
         """Return the events that may be executed now.
 
-        What a run that died has begun comes first, and alone: its write times are earlier than
-        those of new events, whose images must have what it writes.
+        Events that a run had begun when it died come first, and alone: their write times are
+        earlier than those of new events, whose before-images must have their writes.
         """
-        if begun := [name for name in self._resumed if self._is_at(name, EventState.RUNNING)]:
-            return [name for name in begun if name not in working]
+        if resumed := [name for name in self._resumed if self._has_state(name, EventState.RUNNING)]:
+            return [name for name in resumed if name not in working]
         return [
             name
-            for name, before in graph.items()
+            for name, dependencies in graph.items()
             if name not in working
-            and self._is_at(name, EventState.PENDING)
-            and all(self._is_at(one, EventState.DONE) for one in before)
+            and self._has_state(name, EventState.PENDING)
+            and all(self._has_state(dependency, EventState.DONE) for dependency in dependencies)
         ]
 
-    def _is_at(self, name: str, state: EventState) -> bool:
+    def _has_state(self, name: str, state: EventState) -> bool:
         return self._events[name].state is state
 
     def _execute(self, name: str) -> None:
         event = self._definition.events[name]
-        told = self._teller.begins(event)
+        begin_notices = self._teller.begins(event)
         state, result, reason = EventState.DONE, [], ""
         is_new, was_refused = self._events[name].state is EventState.PENDING, False
         try:
-            with self._others_waiting(event), failing_its_event():
-                if why := self._unready or self._functions.helper_failure():
-                    raise EventFailed(why)
-                result = self._sent(event, self._begun(event))
+            with self._table_locked(event), failing_its_event():
+                if error := self._helper_error or self._functions.helper_failure():
+                    raise EventFailed(error)
+                result = self._sent(event, self._prepared(event))
         except EventFailed as failure:
             state, reason = EventState.FAILED, str(failure)
-            # An earlier run may have sent it, and so may the same event for other rows.
+            # An earlier run, or the same event for other rows, may have sent it.
             was_refused = is_new and failure.was_refused and len(self._events[name].parameters) == 1
-        if unacknowledged := self._teller.ended(event, told, state, reason):
+        if unacknowledged := self._teller.ended(event, begin_notices, state, reason):
             state, result, reason = EventState.FAILED, [], unacknowledged
         if was_refused:
             self._events[name] = replace(self._events[name], write_time=None)
         self._end(name, state, result=result, reason=reason)
 
     @contextmanager
-    def _others_waiting(self, event: Event) -> Iterator[None]:
-        """Let no event of the group write to a table between the image and the write of this one.
+    def _table_locked(self, event: Event) -> Iterator[None]:
+        """Keep other events from writing the table between before-image and write of this event.
 
-        Only if events may fail alone: what is put back of one must have what the others wrote. So
-        nothing is written any more after one whose end is not known: the next run ends it first.
+        Only if events may fail independently: the restored value of one must have the writes of the
+        others. After an event of unknown outcome, nothing is written until the next run ends it.
         """
         statement = self._definition.statements.get(event.name)
         is_alone = self._definition.group.policy is FailurePolicy.ONE_FOR_ONE
@@ -323,18 +324,18 @@ class GroupExecution:
         with self._guard:
             lock = self._table_locks.setdefault(statement.name, threading.Lock())
         with lock:
-            if self._broken is not None:
-                raise self._broken
+            if self._fatal_error is not None:
+                raise self._fatal_error
             try:
                 yield
             except EventFailed:
                 raise
             except BaseException as error:
-                self._broken = error
+                self._fatal_error = error
                 raise
 
-    def _begun(self, event: Event) -> StoredEvent:
-        """Fix what the event does, unless an earlier run has begun it."""
+    def _prepared(self, event: Event) -> StoredEvent:
+        """Fix what the event will send, unless an earlier run has begun it."""
         stored = self._events[event.name]
         if stored.state is EventState.RUNNING:
             return stored
@@ -347,17 +348,17 @@ class GroupExecution:
                 " of this machine's clock: Cassandra would keep it"
             )
         write_time = None if newest is None else self._times.after(newest)
-        begun = StoredEvent(EventState.RUNNING, parameters, write_time, images)
+        stored = StoredEvent(EventState.RUNNING, parameters, write_time, images)
         self._ensure_locked()
-        self._stream.begin(self._group.id, event.name, begun)
-        self._events[event.name] = begun
-        return begun
+        self._stream.begin(self._group.id, event.name, stored)
+        self._events[event.name] = stored
+        return stored
 
     def _engine(self, event: Event) -> Engine:
-        return self._many if self._definition.has_many(event) else self._few
+        return self._spark_engine if self._definition.has_many(event) else self._driver_engine
 
     @cached_property
-    def _many(self) -> SparkEngine:
+    def _spark_engine(self) -> SparkEngine:
         # Imported here, so that a group without many rows does not wait for Spark.
         from tidemark.event_groups.spark_engine.events import SparkEngine
 
@@ -367,14 +368,14 @@ class GroupExecution:
             self._loading.jar_functions,
         )
 
-    def _sent(self, event: Event, begun: StoredEvent) -> list[str]:
+    def _sent(self, event: Event, stored: StoredEvent) -> list[str]:
         if event.library is not None:
             self._ensure_locked()
             self._loading.load(event.library)
             self._functions.renew()
         if event.statement is None:
             return []
-        return self._engine(event).send(event, begun)
+        return self._engine(event).send(event, stored)
 
     def _end(
         self, name: str, state: EventState, *, result: list[str] | None = None, reason: str = ""
@@ -388,34 +389,34 @@ class GroupExecution:
 
     def _table(self, statement: Statement) -> Table:
         if statement.name not in self._tables:
-            found = Table.read(self._control, statement.keyspace, statement.table)
-            if found is None:
+            table = Table.read(self._control, statement.keyspace, statement.table)
+            if table is None:
                 raise EventFailed(f"there is no table {statement.name} any more")
-            self._tables[statement.name] = found
+            self._tables[statement.name] = table
         return self._tables[statement.name]
 
-    def _leave_out(self) -> tuple[GroupState, str]:
-        """End a group whose events are independent: failed ones alone are taken back."""
-        failed = [*self._failed(), *self._at(EventState.ROLLED_BACK)]
+    def _undo_failed(self) -> tuple[GroupState, str]:
+        """End a group of independent events: undo the failed ones and skip their dependents."""
+        failed = [*self._failed(), *self._in_states(EventState.ROLLED_BACK)]
         for name in dag.dependents(self._definition.graph, failed):
             if self._events[name].state is EventState.PENDING:
                 self._end(name, EventState.SKIPPED, reason="what it depends on has failed")
         reasons = "; ".join(f"{name}: {self._events[name].reason}" for name in failed)
-        return self._go_back(failed, GroupState.PARTLY_DONE, reasons)
+        return self._roll_back(failed, GroupState.PARTLY_DONE, reasons)
 
-    def _go_back(
-        self, names: Sequence[str], then: GroupState, reason: str
+    def _roll_back(
+        self, names: Sequence[str], end_state: GroupState, reason: str
     ) -> tuple[GroupState, str]:
-        """Take back what events may have written."""
-        undone = in_order(self._definition.graph, self._events, names)
+        """Undo what events may have written."""
+        to_undo = in_order(self._definition.graph, self._events, names)
         newest = max(self._write_times(), default=0)
-        times = times_of(self._definition, self._events, undone, newest)
-        self._newest_at = max((one.stop for one in times.values()), default=0)
-        # With its newest write time, whoever ends it. And from now on nobody can cancel it: other
-        # events would be taken back, at other times.
+        times = times_of(self._definition, self._events, to_undo, newest)
+        self._newest_at = max((span.stop for span in times.values()), default=0)
+        # The newest write time must be stored whoever ends the group. From now on nobody can cancel
+        # it: that would undo other events, at other times.
         self._set(GroupState.ROLLING_BACK, reason)
         rollback = Rollback(
-            *(self._control, self._definition, self._asks, self._group.sequence),
+            *(self._control, self._definition, self._origin, self._group.sequence),
             self._functions,
             self._loading,
             self._table,
@@ -425,7 +426,7 @@ class GroupExecution:
             self._ensure_locked,
         )
         events = self._events
-        for name in (one for one in undone if is_needed(self._definition, one, events[one])):
+        for name in (name for name in to_undo if is_needed(self._definition, name, events[name])):
             stored = events[name]
             if self._definition.events[name].asked and stored.asked_at is None:
                 stored = self._ask_for(name)
@@ -433,14 +434,14 @@ class GroupExecution:
                 with failing_its_event():
                     is_done = rollback.take_back(name, stored, times[name].start)
             except EventFailed as failure:
-                # A retry begins to wait anew.
+                # A retry waits for the full time again.
                 self._events[name] = replace(stored, asked_at=None)
                 self._end(name, EventState.ROLLBACK_FAILED, reason=stored.reason)
                 return self._set(
                     GroupState.ROLLBACK_FAILED, f"{reason}; {name} is not rolled back: {failure}"
                 )
             if not is_done:
-                says = f"{reason}; {name} is being taken back by who was asked"
-                return GroupState.ROLLING_BACK, says
+                message = f"{reason}; {name} is being taken back by who was asked"
+                return GroupState.ROLLING_BACK, message
             self._end(name, EventState.ROLLED_BACK, reason=stored.reason)
-        return self._set(then, reason)
+        return self._set(end_state, reason)

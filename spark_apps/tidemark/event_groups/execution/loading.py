@@ -1,4 +1,4 @@
-"""The libraries of one group: those that its stream has loaded up to it, and its own."""
+"""The libraries of one group: those loaded by earlier groups of its stream, and its own."""
 
 from __future__ import annotations
 
@@ -11,47 +11,34 @@ from tidemark.event_groups.stream.libraries import LoadedLibraries
 
 
 class Loading:
-    """Loads libraries, and lets the users' functions be found in them."""
+    """Loads libraries, and tells where the users' functions are."""
 
     def __init__(self, run: RunContext, stream: str, sequence: int) -> None:
-        """Bind; nothing is read yet."""
         self._settings = run.settings
         self._libraries, self._jars = Libraries(run.settings), Jars(run.settings)
         self._loaded = LoadedLibraries(run, stream)
         self._sequence = sequence
 
     def places(self) -> Places:
-        """Return where the functions are that the group may call now.
-
-        Raises:
-            EventFailed: a library that was loaded before cannot be had any more.
-        """
+        """Return the places of the functions that the group may call now."""
         return places(self._settings, self._loaded.at(self._sequence))
 
     def jar_functions(self) -> JarFunctions:
-        """Return the functions that Spark may call for the group now.
-
-        Raises:
-            EventFailed: a JAR that was loaded before cannot be had any more.
-        """
+        """Return the functions that Spark may call for the group now."""
         return self._jars.functions_of(self._loaded_jars())
 
     def _loaded_jars(self) -> list[LoadedJar]:
         loaded = self._loaded.at(self._sequence)
-        return [one for one in loaded if isinstance(one, LoadedJar)]
+        return [library for library in loaded if isinstance(library, LoadedJar)]
 
-    def load(self, wanted: model.Library | model.JarLibrary) -> None:
-        """Load a library, for this group and all behind it.
-
-        Raises:
-            EventFailed: it cannot be loaded.
-        """
-        if isinstance(wanted, model.JarLibrary):
-            refuse_clash(self._loaded_jars(), wanted)
-            self._loaded.load(self._sequence, self._jars.fetch(wanted))
+    def load(self, library: model.Library | model.JarLibrary) -> None:
+        """Load a library, for this group and all later ones."""
+        if isinstance(library, model.JarLibrary):
+            refuse_clash(self._loaded_jars(), library)
+            self._loaded.load(self._sequence, self._jars.fetch(library))
         else:
-            self._loaded.load(self._sequence, self._libraries.fetch(wanted.name, wanted.version))
+            self._loaded.load(self._sequence, self._libraries.fetch(library.name, library.version))
 
-    def take_back(self, wanted: model.Library | model.JarLibrary) -> None:
-        """Let this group, and all behind it, use what was loaded before."""
-        self._loaded.forget(self._sequence, wanted.key)
+    def take_back(self, library: model.Library | model.JarLibrary) -> None:
+        """Let this group and all later ones use the library that was loaded before."""
+        self._loaded.forget(self._sequence, library.key)

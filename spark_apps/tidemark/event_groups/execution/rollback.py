@@ -1,4 +1,4 @@
-"""The way back of the events of a group: in which order, at which write times, and by which way."""
+"""The rollback of a group: how its events are undone, in which order, at which write times."""
 
 from __future__ import annotations
 
@@ -31,49 +31,46 @@ _BEGUN = (
 
 
 class Engine(Protocol):
-    """What executes the statements of events: the driver for few rows, Spark for many."""
+    """Executes the statements of events: with the driver for few rows, with Spark for many."""
 
     def prepare(self, event: Event) -> Prepared:
-        """Keep the rows that an event will write, and fix its parameters.
+        """Fix the parameters of an event, and keep before-images of the rows it will write.
 
         Raises:
-            EventFailed: a value that it needs cannot be had, or it writes what it must not.
+            EventFailed: a needed value is not available, or the event writes a forbidden row.
         """
 
-    def send(self, event: Event, begun: StoredEvent) -> list[str]:
-        """Send the statements of an event; return the rows of a select, each in JSON.
+    def send(self, event: Event, stored: StoredEvent) -> list[str]:
+        """Send the statements of an event; return the rows of a select as JSON, one text each.
 
         Raises:
-            EventFailed: Cassandra does not take it, or the rows are not what the event expects.
+            EventFailed: Cassandra rejects a statement, or `expect` does not hold for the rows.
         """
 
     def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
-        """Put back the rows that an event may have written.
+        """Restore the rows that an event may have written.
 
-        Args:
-            event: the event.
-            stored: what is stored of it.
-            at: the write time of what is put back, in microseconds.
-            own: the write times of the events that are taken back, and of what is put back.
+        `at` is the write time of restored values, in microseconds; `own` has the write times of all
+        events that are undone, and of their restored values.
 
         Raises:
-            EventFailed: Cassandra does not take it.
+            EventFailed: Cassandra rejects a write.
         """
 
 
 def in_order(
     graph: dag.Graph, stored: Mapping[str, StoredEvent], names: Collection[str]
 ) -> list[str]:
-    """Return events in the order in which they are taken back: the last that has written first.
+    """Return events in the order in which they are undone: the last writer first.
 
-    Each image has what was there when its event wrote, so an older one must be put back later. An
-    event without a write time comes directly before those that it depends on.
+    A before-image has the values at its event's write, so older images must be restored later. An
+    event without a write time comes directly before its dependencies.
     """
     moments: dict[str, tuple[int, int]] = {}
     flat = [name for part in dag.order(graph) for name in part]
-    for place, name in enumerate(flat):
-        before = max((moments[one][0] for one in graph[name]), default=0)
-        moments[name] = stored[name].write_time or before, place
+    for position, name in enumerate(flat):
+        newest = max((moments[dependency][0] for dependency in graph[name]), default=0)
+        moments[name] = stored[name].write_time or newest, position
     return sorted(names, key=lambda name: moments[name], reverse=True)
 
 
@@ -83,68 +80,64 @@ def times_of(
     undone: Sequence[str],
     newest: int,
 ) -> dict[str, range]:
-    """Return the write times of the ways back of events, in their order.
+    """Return the write times at which events are undone, in the order of `undone`.
 
-    Args:
-        definition: of the group.
-        events: what is stored of them.
-        undone: those that are taken back.
-        newest: the write time, in microseconds, that all are later than.
+    All of them are later than `newest`, in microseconds.
     """
-    times, begin = {}, newest + 1
+    times, start = {}, newest + 1
     for name in undone:
         own_statements = len(definition.compensations(name)) * len(events[name].parameters)
-        times[name] = range(begin, begin + max(TIME_OF_EVENT, own_statements))
-        begin = times[name].stop
+        times[name] = range(start, start + max(TIME_OF_EVENT, own_statements))
+        start = times[name].stop
     return times
 
 
 def own_times(
     definition: GroupDefinition, events: Mapping[str, StoredEvent], times: Mapping[str, range]
 ) -> set[int]:
-    """Return the write times of events that are taken back, and of what is put back of them."""
+    """Return the write times of the events that are undone, and of their restored values."""
     own: set[int] = set()
-    for name, of_event in times.items():
-        # At the other times of a row that is restored, what others have written is put back.
-        own |= {*(of_event if definition.compensations(name) else of_event[:1])}
-        written = events[name].write_time
-        if written is not None and definition.events[name].rollback != "none":
-            own.add(written)
+    for name, undo_times in times.items():
+        # The other times of a row that is restored are for values that others have written.
+        own |= {*(undo_times if definition.compensations(name) else undo_times[:1])}
+        write_time = events[name].write_time
+        if write_time is not None and definition.events[name].rollback != "none":
+            own.add(write_time)
     return own
 
 
 def is_needed(definition: GroupDefinition, name: str, stored: StoredEvent) -> bool:
-    """Tell whether there is anything to take back of an event."""
+    """Tell whether there is anything to undo of an event."""
     if stored.state not in _BEGUN:
         return False
     event, statement = definition.events[name], definition.statements.get(name)
     if statement is not None and statement.writes:
-        # Of one that Cassandra has refused there is none, and nothing was written.
+        # A rejected statement has no write time, and wrote nothing.
         return stored.write_time is not None
     return isinstance(event.rollback, Compensation) or event.library is not None
 
 
 @dataclass(frozen=True)
 class Rollback:
-    """What the events of a group are taken back with.
+    """Undoes the events of a group.
 
     Attributes:
         control: the session.
         definition: of the group.
-        asks: says to functions which group it is.
-        sequence: the group's place in its stream.
+        origin: tells functions and services which group calls them.
+        sequence: the group's position in its stream.
         functions: the users' functions.
         loading: of the group's libraries.
         table: reads the table of a statement.
-        engine: returns what has executed an event.
-        own: write times of the events that are taken back, and of what is put back of them.
-        settings: say who may be asked.
-        ensure_locked: asked before each write.
+        engine: returns the engine of an event.
+        own: write times of the events that are undone, and of their restored values.
+        settings: limit the services that may be asked.
+        ensure_locked: called before each write.
     """
 
     control: Control
     definition: GroupDefinition
-    asks: dict[str, str]
+    origin: dict[str, str]
     sequence: int
     functions: Functions
     loading: Loading
@@ -155,14 +148,14 @@ class Rollback:
     ensure_locked: Callable[[], None]
 
     def take_back(self, name: str, stored: StoredEvent, at: int) -> bool:
-        """Take back what an event may have written, at a write time.
+        """Undo what an event may have written, at write times from `at` on.
 
         Returns:
-            whether it is done; else somebody is asked who has not done it yet.
+            whether it is undone; otherwise an external service has yet to undo it.
 
         Raises:
-            EventFailed: Cassandra does not take it, the user's function fails, or who is asked
-                has not done it in time.
+            EventFailed: Cassandra rejects a write, the user's function fails, or the service has
+                not undone it in time.
         """
         event = self.definition.events[name]
         if event.library is not None:
@@ -178,27 +171,27 @@ class Rollback:
         return True
 
     def _is_done_by(self, name: str, asked: AskedAddress, stored: StoredEvent) -> bool:
-        """Ask somebody to take back an event, and tell whether they have."""
-        body = {**self.asks, "event": name, "parameters": stored.parameters}
-        # The id of a group is free again once purge has deleted it.
-        key = "/".join([*self.asks.values(), str(self.sequence), name])
+        """Ask an external service to undo an event, and tell whether it has."""
+        body = {**self.origin, "event": name, "parameters": stored.parameters}
+        # The id of a group is free again once purge has deleted the group.
+        key = "/".join([*self.origin.values(), str(self.sequence), name])
         self.ensure_locked()
-        # It is written before anybody is asked.
+        # This time is stored before the service is asked.
         at = cast(datetime, stored.asked_at)
         return asking.is_done(self.settings, asking.Question(asked, key, body, at))
 
     def _compensate(self, name: str, rollback: Compensation, stored: StoredEvent, at: int) -> None:
         event = self.definition.events[name]
         if rollback.call is not None:
-            told = json.dumps({**self.asks, "event": name, "parameters": stored.parameters})
+            body = json.dumps({**self.origin, "event": name, "parameters": stored.parameters})
             self.ensure_locked()
-            self.functions.call(rollback.call, told, event.timeout)
-        backs = self.definition.compensations(name)
-        # Each wins over the one before it, also where they write the same row.
+            self.functions.call(rollback.call, body, event.timeout)
+        parsed_statements = self.definition.compensations(name)
+        # Each write wins over the previous one, even if both write the same row.
         times = count(at)
         for parameters in reversed(stored.parameters):
-            for one, back in zip(rollback.statements, backs, strict=True):
-                values = {**parameters, **one.values}
-                require_declared(self.definition, back, self.table(back), values)
+            for compensating, parsed in zip(rollback.statements, parsed_statements, strict=True):
+                values = {**parameters, **compensating.values}
+                require_declared(self.definition, parsed, self.table(parsed), values)
                 self.ensure_locked()
-                send(self.control, back, values, next(times), event.timeout)
+                send(self.control, parsed, values, next(times), event.timeout)

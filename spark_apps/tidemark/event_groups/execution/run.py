@@ -1,4 +1,4 @@
-"""The run over a stream: its open groups in their order, those together that do not collide."""
+"""The run over a stream: executes open groups in order, at the same time if they do not collide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemark.event_groups.execution.hooks import HookTeller
 from tidemark.event_groups.execution.loading import Loading
 from tidemark.event_groups.external.processes import Functions
 from tidemark.event_groups.stream.group_times import GroupTimes
-from tidemark.event_groups.stream.holding import HeldGroups, Known, OpenGroups, Waiting
+from tidemark.event_groups.stream.holding import HeldGroups, KnownGroups, OpenGroups, Waiting
 from tidemark.event_groups.stream.owned_tables import OwnedTables, TableTaken
 from tidemark.event_groups.stream.states import GroupState, StoredGroup
 from tidemark.event_groups.stream.store import EndedGroup, Stream
@@ -24,7 +24,7 @@ from tidemark.ledger.locks import Locks
 from tidemark.text import counted, shortened
 
 _PARALLEL = 8
-_NAMED = 20
+_MAX_LISTED = 20
 
 
 def lock_of(stream: str) -> str:
@@ -37,7 +37,7 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
 
     Raises:
         LockHeld: another run works on the stream.
-        LockLost: the lock was lost on the way.
+        LockLost: the lock was lost during the run.
     """
     create_own_tables(run.control, run.settings)
     stream = Stream(run, name)
@@ -55,18 +55,20 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         if (waiting := held_groups.unchanged(first_new)) is not None:
             return _outcome(ended, lines, waiting, first_new)
         times = GroupTimes(stream.last_write_time())
-        together = _Together(run, stream, locks.check, groups_pool, events_pool, times)
-        pass_by = _passing(stream, times, locks.check)
+        execution = _ParallelExecution(run, stream, locks.check, groups_pool, events_pool, times)
+        pass_by = _ended_group_handler(stream, times, locks.check)
         open_groups = OpenGroups(stream, held_groups.read(pass_by), first_new, pass_by)
 
-        def execute(part: list[StoredGroup]) -> list[StoredGroup]:
-            run.say(f"{len(part)} groups from {part[0].id} on")
-            done = together.execute(part)
+        def execute(batch: list[StoredGroup]) -> list[StoredGroup]:
+            run.say(f"{len(batch)} groups from {batch[0].id} on")
+            done = execution.execute(batch)
             for group, (state, reason) in done:
                 ended[state] = ended.get(state, 0) + 1
                 if reason:
                     lines.append(f"{group.id}: {state}: {reason}")
-            return [replace(one, state=at) for one, (at, _) in done if not at.has_ended]
+            return [
+                replace(group, state=state) for group, (state, _) in done if not state.has_ended
+            ]
 
         open_groups.execute(execute)
         held = open_groups.held
@@ -80,24 +82,24 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
     return _outcome(ended, lines, waiting, first_new)
 
 
-def _passing(
+def _ended_group_handler(
     stream: Stream, times: GroupTimes, ensure_locked: Callable[[], None]
 ) -> Callable[[Sequence[EndedGroup]], None]:
-    """Return what is to be done with groups that have ended, between those that are open."""
+    """Return the function that handles ended groups which lie between open ones."""
 
     def pass_by(groups: Sequence[EndedGroup]) -> None:
         for group in groups:
             times.pass_by(group.last_write_time)
-        # A run may have died between the end of a group and this.
-        for name in stream.images.left([group.id for group in groups]):
+        # A run may have died after it ended a group, and before it deleted the group's images.
+        for name in stream.images.having_images([group.id for group in groups]):
             stream.images.forget_of_all(name, ensure_locked)
 
     return pass_by
 
 
 @dataclass(frozen=True)
-class _Together:
-    """Executes groups at the same time, in threads that serve the whole run."""
+class _ParallelExecution:
+    """Executes groups at the same time, in threads that the whole run shares."""
 
     run: RunContext
     stream: Stream
@@ -105,13 +107,13 @@ class _Together:
     groups: ThreadPoolExecutor
     events: ThreadPoolExecutor
     times: GroupTimes
-    taken: set[tuple[str, bool]] = field(default_factory=set)
-    """Tables that the run has taken, and whether to write them: nobody can release them now."""
+    claimed: set[tuple[str, bool]] = field(default_factory=set)
+    """Tables that the run has claimed, and whether to write them: nobody can release them now."""
 
     def execute(
-        self, part: Sequence[StoredGroup]
+        self, batch: Sequence[StoredGroup]
     ) -> list[tuple[StoredGroup, tuple[GroupState, str]]]:
-        """Execute groups; return each with its state in the end, and why."""
+        """Execute groups; return each with its final state, and why."""
         tables: dict[str, Table] = {}
 
         def execute(group: StoredGroup) -> tuple[StoredGroup, tuple[GroupState, str]]:
@@ -126,33 +128,33 @@ class _Together:
                 )
                 return group, GroupExecution(self.run, self.stream, group, services).execute()
 
-        return list(self.groups.map(execute, [self._having_tables(group) for group in part]))
+        return list(self.groups.map(execute, [self._with_claimed_tables(group) for group in batch]))
 
-    def _having_tables(self, group: StoredGroup) -> StoredGroup:
-        """Take the tables of a group; return it, refused if another stream uses one of them.
+    def _with_claimed_tables(self, group: StoredGroup) -> StoredGroup:
+        """Claim the tables of a group; return it, with a fault if another stream uses one of them.
 
-        Those of a group that has begun are its stream's already; but it must write after what the
-        streams before it have written.
+        A group that has begun has claimed its tables already, but it must write after the streams
+        that used them before.
         """
         definition = group.definition
         if definition.refusal:
             return group
-        new = definition.tables.items() - self.taken
+        new = definition.tables.items() - self.claimed
         self.ensure_locked()
         try:
             released_at = OwnedTables(self.run).take(self.stream.name, dict(new), executes=True)
         except TableTaken as error:
             fault = f"{error.what}; {error.do}"
             return replace(group, definition=replace(definition, fault=fault))
-        self.taken.update(new)
+        self.claimed.update(new)
         self.times.pass_by(released_at)
         return group
 
 
 def _outcome(
-    ended: dict[GroupState, int], lines: list[str], found: Waiting, next_sequence: int
+    ended: dict[GroupState, int], lines: list[str], blocked: Waiting, next_sequence: int
 ) -> Outcome:
-    waiting = found.in_all(next_sequence)
+    waiting = blocked.in_all(next_sequence)
     counts = {f"groups_{state.replace('-', '_')}": number for state, number in ended.items()}
     counts["groups_held"] = waiting
     total = sum(ended.values())
@@ -160,10 +162,10 @@ def _outcome(
     if waiting:
         lines.append(
             f"{counted(waiting, 'group')} cannot run before groups are rolled back, such as"
-            f" {found.stuck}: see its status; if its rollback has failed, retry or settle it"
+            f" {blocked.stuck}: see its status; if its rollback has failed, retry or settle it"
         )
     pieces = PieceCounts(total, total - failed, waiting, failed)
-    shown = shortened(lines, _NAMED)
+    shown = shortened(lines, _MAX_LISTED)
     if failed or waiting:
         error = WrongData(
             f"{failed} of {total} groups did not end as a whole, {waiting} are held",
@@ -175,12 +177,13 @@ def _outcome(
 
 def _shown(stream: Stream) -> Outcome:
     next_sequence = stream.next_sequence()
-    open_groups = OpenGroups(stream, Known(), next_sequence)
-    parts = open_groups.next_parts()
+    open_groups = OpenGroups(stream, KnownGroups(), next_sequence)
+    batches = open_groups.next_parts()
     lines = [
-        f"together: {', '.join(one.item.id for one in part[:_NAMED])}" for part in parts[:_NAMED]
+        f"together: {', '.join(footprint.item.id for footprint in batch[:_MAX_LISTED])}"
+        for batch in batches[:_MAX_LISTED]
     ]
-    may_run = sum(map(len, parts))
+    may_run = sum(map(len, batches))
     waiting = open_groups.waiting().in_all(next_sequence)
     counts = {"groups_open": may_run, "groups_held": waiting}
     return Outcome(RunState.PLANNED, PieceCounts(may_run), counts, lines)

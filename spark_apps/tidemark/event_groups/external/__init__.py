@@ -1,1 +1,1 @@
-"""What event groups ask and tell outside of Cassandra: users' functions, and addresses."""
+"""What event groups call outside of Cassandra: users' functions, HTTP, Kafka and Airflow."""

@@ -1,4 +1,4 @@
-"""Runs of DAGs and events of assets, by Airflow's REST API."""
+"""Starts runs of DAGs and creates asset events with Airflow's REST API."""
 
 from __future__ import annotations
 
@@ -18,49 +18,48 @@ from tidemark.text import one_line
 
 
 class AirflowApi:
-    """Airflow, as the settings name it."""
+    """The REST API of the Airflow in the settings."""
 
     def __init__(self, settings: Settings, timeout: float) -> None:
-        """Bind; nothing is asked yet."""
         self._url = settings.airflow_url.rstrip("/")
         self._user = settings.airflow_username
         self._password = settings.airflow_password
         self._timeout = timeout
 
     def start_run(self, dag: str, run_id: str, conf: Mapping[str, object]) -> None:
-        """Start a run of a DAG, unless there is one of that id.
+        """Start a run of a DAG, unless it has a run with this id.
 
         Raises:
-            EventFailed: Airflow does not answer in time, or refuses it.
+            EventFailed: Airflow does not answer in time, or rejects it.
         """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
         path = f"dags/{quote(dag, safe='')}/dagRuns"
-        self._asked("POST", path, self._deadline(), json=body, accepted=httpx.codes.CONFLICT)
+        self._request("POST", path, self._deadline(), json=body, accepted=httpx.codes.CONFLICT)
 
     def create_asset_event(self, uri: str, extra: Mapping[str, object]) -> None:
         """Create an event of an asset.
 
         Raises:
-            EventFailed: there is no such asset, or Airflow does not answer in time, or refuses it.
+            EventFailed: there is no such asset, or Airflow does not answer in time, or rejects it.
         """
-        plain, deadline = as_stored(uri), self._deadline()
-        asked = {"uri_pattern": plain, "limit": "100"}
-        known = _named("assets", self._asked("GET", "assets", deadline, params=asked), "assets")
+        stored_uri, deadline = as_stored(uri), self._deadline()
+        query = {"uri_pattern": stored_uri, "limit": "100"}
+        assets = _field("assets", self._request("GET", "assets", deadline, params=query), "assets")
         ids = [
-            _named("id", one, "assets")
-            for one in (known if isinstance(known, list) else [None])
-            if as_stored(str(_named("uri", one, "assets"))) == plain
+            _field("id", asset, "assets")
+            for asset in (assets if isinstance(assets, list) else [None])
+            if as_stored(str(_field("uri", asset, "assets"))) == stored_uri
         ]
         if not ids:
             raise EventFailed(f"Airflow has no asset {uri}")
         body = {"asset_id": ids[0], "extra": extra}
-        self._asked("POST", "assets/events", deadline, json=body)
+        self._request("POST", "assets/events", deadline, json=body)
 
     def _deadline(self) -> float:
-        """Return the end of the time for all requests that one call sends."""
+        """Return the deadline for all requests of one call."""
         return time.monotonic() + self._timeout
 
-    def _asked(
+    def _request(
         self, method: str, path: str, deadline: float, *, accepted: int | None = None, **sent: Any
     ) -> Any:
         if not self._url:
@@ -73,17 +72,17 @@ class AirflowApi:
         if not self._user:
             return {}
         password = self._password.get_secret_value()
-        sent = {"json": {"username": self._user, "password": password}}
+        credentials = {"json": {"username": self._user, "password": password}}
         path = "/auth/token"
-        token = _json(self._answered("POST", path, deadline, sent), path)
-        return {"Authorization": f"Bearer {_named('access_token', token, path)}"}
+        token = _json(self._answered("POST", path, deadline, credentials), path)
+        return {"Authorization": f"Bearer {_field('access_token', token, path)}"}
 
     def _answered(
         self, method: str, path: str, deadline: float, sent: Mapping[str, Any]
     ) -> httpx.Response:
-        left = deadline - time.monotonic()
+        remaining_s = deadline - time.monotonic()
         try:
-            return http.answered(method, f"{self._url}{path}", max(left, 0.0), **sent)
+            return http.answered(method, f"{self._url}{path}", max(remaining_s, 0.0), **sent)
         except TimedOut:
             raise EventFailed(
                 f"Airflow at {self._url} has not answered within {self._timeout:g} s"
@@ -91,10 +90,10 @@ class AirflowApi:
 
 
 def _json(answer: httpx.Response, path: str) -> Any:
-    """Return the body of a good answer, decoded.
+    """Return the decoded body of a successful answer.
 
     Raises:
-        EventFailed: the answer is no success, or not in JSON.
+        EventFailed: the answer is not successful, or not JSON.
     """
     if not answer.is_success:
         detail = one_line(answer.text)
@@ -105,8 +104,8 @@ def _json(answer: httpx.Response, path: str) -> Any:
         raise EventFailed(f"Airflow has not answered {path} in JSON: {error}") from None
 
 
-def _named(name: str, answer: Any, path: str) -> Any:
-    """Return a value out of an answer.
+def _field(name: str, answer: Any, path: str) -> Any:
+    """Return a value of an answer.
 
     Raises:
         EventFailed: the answer does not have it.

@@ -1,7 +1,7 @@
-"""Somebody who takes back what an event has done, in their own time: asked until they have.
+"""Asks an external service to undo an event, again and again until it has.
 
-Over HTTP the status of the answer says it. A topic of Kafka gets the question as a record, and
-another topic the answer: JSON with the `id` of the question, and `state`, `done` or `failed`.
+Over HTTP, the answer's status tells whether it has. A Kafka topic gets the question as a record,
+and another topic the answer: JSON with the question's `id`, and `state`, `done` or `failed`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemark.replicate.kafka.topics import Topics
 from tidemark.settings import Settings
 
 _APART = timedelta(hours=1)
-"""How far the clock that gives a record its time may be from this machine's."""
+"""The maximum difference between this machine's clock and the clock that stamps records."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Question:
     """A question, which stays the same until it is answered.
 
     Attributes:
-        asked: who is asked.
-        key: names the event whose rows are to be taken back.
-        body: what they must know.
-        at: when they were asked first, in UTC without a zone.
+        asked: the service.
+        key: identifies the event to undo.
+        body: what the service must know.
+        at: when it was first asked, in UTC without a zone.
     """
 
     asked: AskedAddress
@@ -42,24 +42,24 @@ class Question:
 
     @property
     def id(self) -> str:
-        """Return what tells it from questions after another retry."""
+        """Return an id that differs for each retry of the rollback."""
         return f"{self.key}@{self.at.isoformat(timespec='milliseconds')}Z"
 
 
 def is_done(settings: Settings, question: Question) -> bool:
-    """Ask, and tell whether it is taken back; else they must be asked again.
+    """Ask, and tell whether the event is undone; otherwise the service must be asked again.
 
     Raises:
-        EventFailed: they have failed, cannot be asked, or have not done it in time.
+        EventFailed: the service has failed, cannot be asked, or has not undone it in time.
     """
     ask = _by_http if question.asked.http is not None else _by_topic
     if ask(settings, question):
         return True
-    since = clock.now() - question.at.replace(tzinfo=UTC)
-    if since.total_seconds() < question.asked.within:
+    elapsed = clock.now() - question.at.replace(tzinfo=UTC)
+    if elapsed.total_seconds() < question.asked.within:
         return False
-    who = question.asked.http or f"the topic {question.asked.kafka}"
-    raise EventFailed(f"{who} has not taken it back within {question.asked.within:,} s")
+    service = question.asked.http or f"the topic {question.asked.kafka}"
+    raise EventFailed(f"{service} has not taken it back within {question.asked.within:,} s")
 
 
 def _by_http(settings: Settings, question: Question) -> bool:
@@ -98,12 +98,12 @@ def _by_topic(settings: Settings, question: Question) -> bool:
 
 
 def _answers(settings: Settings, question: Question) -> Iterator[Mapping[str, object]]:
-    """Yield the answers to a question; other records are none of them, whatever they are."""
-    known = Topics(settings)
-    partitions = known.partitions_of(str(question.asked.answers))
-    ends = known.offsets(partitions)
-    firsts = known.offsets_at(partitions, question.at.replace(tzinfo=UTC) - _APART)
-    spans = {one: (max(firsts[one], ends[one].first), ends[one].end) for one in partitions}
+    """Yield the answers to a question, and skip all other records."""
+    kafka = Topics(settings)
+    partitions = kafka.partitions_of(str(question.asked.answers))
+    ends = kafka.offsets(partitions)
+    firsts = kafka.offsets_at(partitions, question.at.replace(tzinfo=UTC) - _APART)
+    spans = {p: (max(firsts[p], ends[p].first), ends[p].end) for p in partitions}
     for batch in batches(settings, spans):
         for record in batch.records:
             try:

@@ -1,4 +1,4 @@
-"""Whether what a group asks and tells outside is there, and allowed."""
+"""Checks whether what a group calls outside of Cassandra exists, and is allowed."""
 
 from __future__ import annotations
 
@@ -23,74 +23,71 @@ def check(
 ) -> list[Loaded]:
     """Check the functions, libraries, addresses and targets of hooks of a group.
 
-    Args:
-        settings: say what is allowed, and where it is.
-        definition: the group.
-        fault: makes the error.
-        loaded: the libraries that its stream has loaded.
+    `loaded` are the libraries that its stream has loaded.
 
     Returns:
-        the libraries that are loaded behind it.
+        the libraries that are loaded after it.
 
     Raises:
         DefinitionError: a function is not defined, a library cannot be loaded, or an address or
             the target of a hook is not allowed.
     """
-    known = {one.name: one for one in loaded}
+    libraries = {library.name: library for library in loaded}
     for number, event in enumerate(definition.group.events):
         if event.library is not None:
-            found = _fetched(settings, event.library, known, fault, ("events", number, "library"))
-            known[found.name] = found
+            fetched = _fetch(
+                settings, event.library, libraries, fault, ("events", number, "library")
+            )
+            libraries[fetched.name] = fetched
 
-    with closing(Functions(lambda: places(settings, known.values()))) as functions:
-        for name, place in _calls(definition.group):
+    with closing(Functions(lambda: places(settings, libraries.values()))) as functions:
+        for name, path in _calls(definition.group):
             try:
                 functions.require(name, _IMPORT_S)
             except EventFailed as error:
                 where = settings.event_group_functions_dir
                 do = f"define it with `def` in a module in {where}, or correct the name"
-                raise fault(str(error), do, *place) from None
+                raise fault(str(error), do, *path) from None
     _check_targets(settings, definition.group, fault)
-    return list(known.values())
+    return list(libraries.values())
 
 
 def _check_targets(settings: Settings, group: Group, fault: Fault) -> None:
-    for url, place in _urls(group):
+    for url, path in _urls(group):
         if why := http.refusal(url, settings.event_group_host_names):
-            raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *place)
-    refused = [(targets.of_topic(settings, topic), place) for topic, place in _topics(group)]
+            raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *path)
+    refused = [(targets.of_topic(settings, topic), path) for topic, path in _topics(group)]
     refused += [
-        (targets.refusal(settings, hook), (*place, hook.target))
-        for _, hook, place in hooks_of(group)
+        (targets.refusal(settings, hook), (*path, hook.target)) for _, hook, path in hooks_of(group)
     ]
-    for (why, do), place in refused:
+    for (why, do), path in refused:
         if why:
-            raise fault(why, do, *place)
+            raise fault(why, do, *path)
 
 
-def _fetched(
+def _fetch(
     settings: Settings,
-    wanted: model.Library | model.JarLibrary,
-    known: Mapping[str, Loaded],
+    library: model.Library | model.JarLibrary,
+    libraries: Mapping[str, Loaded],
     fault: Fault,
     at: Place,
 ) -> Loaded:
-    named = "TIDEMARK_EVENT_GROUP_LIBRARIES"
+    setting = "TIDEMARK_EVENT_GROUP_LIBRARIES"
     try:
-        if isinstance(wanted, model.JarLibrary):
-            named = "TIDEMARK_EVENT_GROUP_JARS"
-            refuse_clash((one for one in known.values() if isinstance(one, LoadedJar)), wanted)
-            return Jars(settings).fetch(wanted)
-        return Libraries(settings).fetch(wanted.name, wanted.version)
+        if isinstance(library, model.JarLibrary):
+            setting = "TIDEMARK_EVENT_GROUP_JARS"
+            refuse_clash((jar for jar in libraries.values() if isinstance(jar, LoadedJar)), library)
+            return Jars(settings).fetch(library)
+        return Libraries(settings).fetch(library.name, library.version)
     except EventFailed as error:
         raise fault(
-            str(error), f"allow it in {named}, see docs/event-groups.md, or correct it", *at
+            str(error), f"allow it in {setting}, see docs/event-groups.md, or correct it", *at
         ) from None
 
 
 def _calls(group: Group) -> Iterator[tuple[str, Place]]:
-    for place, event in enumerate(group.events):
-        at: Place = ("events", place)
+    for index, event in enumerate(group.events):
+        at: Place = ("events", index)
         for number, need in enumerate(event.needs):
             if need.call is not None:
                 yield need.call, (*at, "needs", number, "call")
@@ -104,17 +101,17 @@ def _calls(group: Group) -> Iterator[tuple[str, Place]]:
 
 
 def _urls(group: Group) -> Iterator[tuple[str, Place]]:
-    for place, event in enumerate(group.events):
+    for index, event in enumerate(group.events):
         for number, need in enumerate(event.needs):
             if need.url is not None:
-                yield need.url, ("events", place, "needs", number, "url")
+                yield need.url, ("events", index, "needs", number, "url")
         if event.asked is not None and event.asked.http is not None:
-            yield event.asked.http, ("events", place, "rollback", "ask", "http")
+            yield event.asked.http, ("events", index, "rollback", "ask", "http")
 
 
 def _topics(group: Group) -> Iterator[tuple[str, Place]]:
-    for place, event in enumerate(group.events):
+    for index, event in enumerate(group.events):
         if event.asked is not None:
             for key, topic in (("kafka", event.asked.kafka), ("answers", event.asked.answers)):
                 if topic is not None:
-                    yield topic, ("events", place, "rollback", "ask", key)
+                    yield topic, ("events", index, "rollback", "ask", key)

@@ -2,14 +2,13 @@
 
 Processes of one user can read each other's environment in `/proc`, and each other's memory. The
 password of Cassandra is in the environment of a run, of the JVM of spark-submit around the run, and
-of Airflow. To remove it from `os.environ` does not help, since `/proc` shows the environment with
-which a process was started. `PR_SET_DUMPABLE` would close the run only, not the JVM and Airflow,
-and would also close the run to debuggers.
+of Airflow. Removing it from `os.environ` does not help, since `/proc` shows the environment with
+which a process was started. `PR_SET_DUMPABLE` would protect only the run, not the JVM and Airflow,
+and would also keep debuggers out.
 
-So the command enters a domain of Landlock. Processes in a domain can read the memory only of
-processes in that domain; what they start is in the domain, too. A domain has to restrict a right
-over files: this domain names the right to move a file to another directory, and grants it
-everywhere.
+So the command enters a Landlock domain. Processes in a domain, and all that they start, can read
+the memory only of processes in that domain. A domain has to restrict a right over files: this
+domain names the right to move a file to another directory, and grants it everywhere.
 
 Linux has this right since 5.19. On an older kernel the command starts without a domain.
 """
@@ -21,14 +20,14 @@ import os
 import sys
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-"""Numbers of system calls, the same for every kind of processor."""
+"""Numbers of system calls, the same on every processor architecture."""
 _REFER = 1 << 13
 _PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAPBSET_DROP = 24
 _OVER_OTHER_PROCESSES = (19, 21, 38)
-"""CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON. With the last, root reads the memory of processes
-outside its domain, too."""
+"""CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON. With the last, root reads even the memory of
+processes outside its domain."""
 
 
 def main() -> None:
@@ -40,7 +39,7 @@ def main() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Take capabilities from the command that root would have; others do not have them."""
+    """Drop capabilities that the command would have as root; other users do not have them."""
     libc = ctypes.CDLL(None)
     for capability in _OVER_OTHER_PROCESSES:
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -58,7 +57,7 @@ def _enter_domain() -> None:
     root = os.open("/", os.O_PATH)
     allowed = _REFER.to_bytes(8, sys.byteorder) + root.to_bytes(4, sys.byteorder)
     libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, allowed, 0)
-    # The kernel asks for this first. Programs such as sudo then give no further rights.
+    # The kernel requires this first. Programs such as sudo then give no further rights.
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.syscall(_RESTRICT_SELF, rules, 0)
     os.close(root)

@@ -1,4 +1,4 @@
-"""Requests to addresses that group files name, only to hosts that the settings name."""
+"""Requests to addresses that group files name, only to hosts that the settings allow."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _MAX_ANSWER = 1024 * 1024
 
 
 class TimedOut(EventFailed):
-    """An address that has not answered in time."""
+    """The address has not answered in time."""
 
 
 def refusal(url: str, hosts: Collection[str]) -> str:
-    """Return why an address may not be asked; empty if it may."""
+    """Return why requests to an address are not allowed; empty if they are."""
     shown = one_line(harmless(url))
     try:
-        parts, port, read = urlsplit(url), urlsplit(url).port, httpx.URL(url)
+        parts, port, httpx_url = urlsplit(url), urlsplit(url).port, httpx.URL(url)
     except (ValueError, httpx.InvalidURL) as error:
         return f"{shown} is not an address: {one_line(harmless(str(error)))}"
     is_complete = parts.scheme in ("http", "https") and parts.hostname and not parts.username
-    # The host that is compared must be the host that is asked.
-    if not is_complete or read.host.lower() != parts.hostname:
+    # The host that is compared must be the host that gets the request.
+    if not is_complete or httpx_url.host.lower() != parts.hostname:
         return f"{shown} is not an address of the form https://host/path"
     host = parts.hostname if port is None else f"{parts.hostname}:{port}"
     return "" if host in hosts else f"the host {host} is not allowed"
 
 
 ACCEPTED = 202
-"""The status of an answer that says: it is under way."""
+"""The status of an answer which tells that the work is in progress."""
 
 
 def post(
@@ -45,8 +45,8 @@ def post(
     """Post JSON, follow no redirect, and return a good answer.
 
     Raises:
-        EventFailed: the address is not allowed, or answers with another status than 2xx;
-            and as `answered`.
+        EventFailed: the address is not allowed, or the status of its answer is not 2xx; see also
+            `answered`.
     """
     if why := refusal(url, hosts):
         raise EventFailed(why)
@@ -64,7 +64,7 @@ def answered(method: str, url: str, timeout: float, **sent: Any) -> httpx.Respon
         method: of the request.
         url: its address.
         timeout: seconds until the last byte of the answer.
-        sent: more of the request, as httpx names it.
+        sent: further arguments of the request, as httpx names them.
 
     Raises:
         TimedOut: there is no answer within `timeout` seconds.
@@ -72,7 +72,7 @@ def answered(method: str, url: str, timeout: float, **sent: Any) -> httpx.Respon
     """
     shown = one_line(harmless(url))
     try:
-        # Unlike `asyncio.run`, its end does not wait for the look-up of a name.
+        # Unlike `asyncio.run`, closing the loop does not wait for the look-up of a name.
         with closing(asyncio.new_event_loop()) as loop:
             return loop.run_until_complete(_answered(method, url, timeout, sent))
     except TimeoutError:
@@ -83,7 +83,7 @@ def answered(method: str, url: str, timeout: float, **sent: Any) -> httpx.Respon
 
 
 async def _answered(method: str, url: str, timeout: float, sent: dict[str, Any]) -> httpx.Response:
-    # The timeouts of httpx are those of single reads and writes.
+    # The timeouts of httpx limit only single reads and writes.
     async with (
         asyncio.timeout(timeout),
         httpx.AsyncClient(timeout=None) as client,  # noqa: S113  the line above is the timeout
@@ -94,6 +94,6 @@ async def _answered(method: str, url: str, timeout: float, sent: dict[str, Any])
             body += part
             if len(body) > _MAX_ANSWER:
                 raise EventFailed(f"{url} has answered with more than {_MAX_ANSWER:,} bytes")
-    # They describe the body as it was sent, and its content is decoded now.
-    kind = {name: answer.headers[name] for name in ("Content-Type",) if name in answer.headers}
-    return httpx.Response(answer.status_code, headers=kind, content=bytes(body))
+    # Other headers describe the body as it was sent, but its content is decoded now.
+    headers = {name: answer.headers[name] for name in ("Content-Type",) if name in answer.headers}
+    return httpx.Response(answer.status_code, headers=headers, content=bytes(body))

@@ -1,7 +1,7 @@
-"""Libraries of Python that event groups load: fetched with pip, with all that they need.
+"""Python libraries that event groups load: fetched with pip, with all their dependencies.
 
-What was fetched is known by the SHA-256 of its wheels, and lies in a directory of its own, so that
-each version of a library is one for itself.
+A fetched library is identified by the SHA-256 of its wheels, and has its own directory, so that
+each version of a library is separate.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CAUSES = (
     (r"pinned with ==\. These do not:\n\s+(\S+) from", _NEEDED),
     (r"Hashes are required[^\n]*\n\s+(\S+) --hash", _NEEDED),
 )
-"""What pip says of hashes in many lines, in one."""
+"""Turns what pip reports about hashes in many lines into one line."""
 _OF_PIP = ("PIP_", "XDG_CONFIG_HOME")
-"""Variables that say which package index pip is set up for."""
+"""Variables that configure the package index of pip."""
 
 
 @dataclass(frozen=True)
 class LoadedLibrary:
-    """A library at a version; `wheels` are its own and those of what it needs."""
+    """A library at a version; `wheels` are its own and those of its dependencies."""
 
     name: str
     version: str
@@ -53,68 +53,63 @@ class LoadedLibrary:
 
     @property
     def digest(self) -> str:
-        """Return what tells it from another library, or the same one with other wheels."""
+        """Return a text that differs for other libraries, versions and wheels."""
         text = json.dumps([self.name, self.version, sorted(self.wheels.items())])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Libraries:
-    """The libraries that may be loaded."""
+    """Fetches allowed libraries into a cache."""
 
     def __init__(self, settings: Settings) -> None:
-        """Bind; nothing is fetched yet."""
         self._allowed = settings.event_group_allowed_libraries
         self._wheels = settings.event_group_wheels_dir
         self._cache = settings.event_group_library_dir
 
     def fetch(self, name: str, version: str) -> LoadedLibrary:
-        """Fetch a library and all that it needs, and keep it.
+        """Fetch a library and its dependencies, and keep them.
 
         Raises:
-            EventFailed: it is not allowed, or pip does not find it, or something that it needs, or
-                a wheel has another hash than it must have.
+            EventFailed: it is not allowed, pip does not find it or a dependency, or a wheel has a
+                wrong hash.
         """
-        own = canonicalize_name(name)
+        key = canonicalize_name(name)
         source = "" if self._wheels else "a package index"
-        entry = allowed(self._allowed, f"the library {name}", own, version, source)
+        entry = allowed(self._allowed, f"the library {name}", key, version, source)
         self._cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self._cache) as folder:
             downloaded = Path(folder) / "wheels"
-            wanted = Path(folder) / "requirements.txt"
-            wanted.write_text("\n".join(entry.requirements or [f"{own}=={version}"]))
+            requirements = Path(folder) / "requirements.txt"
+            requirements.write_text("\n".join(entry.requirements or [f"{key}=={version}"]))
             options = ["--no-index", "--find-links", str(self._wheels)] if self._wheels else []
             options += ["--require-hashes"] if entry.hashes else []
             _pip(
                 f"{name} {version}",
                 *("download", "--only-binary", ":all:", "--dest", str(downloaded)),
-                *(*options, "--requirement", str(wanted)),
+                *(*options, "--requirement", str(requirements)),
             )
             files = sorted(downloaded.iterdir())
             wheels = {file.name: sha256(file) for file in files}
-            library = LoadedLibrary(own, version, wheels)
-            place = self._place(library)
-            if not place.exists():
+            library = LoadedLibrary(key, version, wheels)
+            directory = self._directory(library)
+            if not directory.exists():
                 unpacked = Path(folder) / "unpacked"
                 _pip(
                     f"{name} {version}",
                     *("install", "--no-deps", "--no-index", "--target", str(unpacked)),
                     *map(str, files),
                 )
-                _moved(unpacked, place)
+                _moved(unpacked, directory)
         return library
 
     def directory(self, library: LoadedLibrary) -> Path:
-        """Return where a library is that was loaded before; it is fetched if it is not here.
+        """Return the directory of a library that was loaded before; fetch it if it is missing."""
+        if not self._directory(library).exists():
+            fetched = self.fetch(library.name, library.version)
+            require_same(f"{library.name} {library.version}", library.wheels, fetched.wheels)
+        return self._directory(library)
 
-        Raises:
-            EventFailed: it cannot be fetched, or has other wheels than it had.
-        """
-        if not self._place(library).exists():
-            found = self.fetch(library.name, library.version)
-            require_same(f"{library.name} {library.version}", library.wheels, found.wheels)
-        return self._place(library)
-
-    def _place(self, library: LoadedLibrary) -> Path:
+    def _directory(self, library: LoadedLibrary) -> Path:
         return self._cache / f"{library.name}-{library.version}-{library.digest}"
 
 
@@ -122,52 +117,43 @@ def allowed(entries: Iterable[Allowed], what: str, name: str, version: str, sour
     """Return the entry of an allow-list by which a version may be loaded.
 
     Args:
-        entries: those of the list.
-        what: is loaded, for errors.
-        name: its name, as entries have it.
+        entries: of the list.
+        what: describes in errors what is loaded.
+        name: its name, as in entries.
         version: the version.
-        source: others than the operator may put files there, and it is named in errors; empty:
-            nobody else.
+        source: named in errors; empty if only the operator can put files there.
 
     Raises:
-        EventFailed: there is none, or it has no hash, and the source is open to others.
+        EventFailed: there is no entry, or it has no hash, and others can put files into the source.
     """
-    named = [entry for entry in entries if entry.name == name]
-    if not named:
+    candidates = [entry for entry in entries if entry.name == name]
+    if not candidates:
         raise EventFailed(f"{what} is not allowed")
-    for entry in sorted(named, key=lambda one: one.hashes == frozenset()):
+    for entry in sorted(candidates, key=lambda entry: entry.hashes == frozenset()):
         if entry.version in ("", version):
             if source and not entry.hashes:
                 raise EventFailed(f"{name} is allowed without a hash, which {source} needs")
             return entry
-    versions = ", ".join(entry.version for entry in named)
+    versions = ", ".join(entry.version for entry in candidates)
     raise EventFailed(f"{name} {version} is not allowed, only {versions}")
 
 
 def places(settings: Settings, loaded: Iterable[object]) -> Places:
-    """Return where functions are: in the users' own directory, and in libraries.
-
-    Args:
-        settings: say where the directories are.
-        loaded: what was loaded; all but Python libraries is left out.
-
-    Raises:
-        EventFailed: a library that was loaded before cannot be fetched any more.
-    """
+    """Return where functions are: in the users' own directory, and in the loaded libraries."""
     libraries = Libraries(settings)
-    found = {settings.event_group_functions_dir: ""}
+    distributions = {settings.event_group_functions_dir: ""}
     for library in loaded:
         if isinstance(library, LoadedLibrary):
-            found[libraries.directory(library)] = library.name
-    return found
+            distributions[libraries.directory(library)] = library.name
+    return distributions
 
 
-def _moved(unpacked: Path, place: Path) -> None:
+def _moved(unpacked: Path, directory: Path) -> None:
     try:
-        unpacked.rename(place)
+        unpacked.rename(directory)
     except OSError:
-        # Another run has put it there at the same time.
-        if not place.exists():
+        # Another run has put the library there at the same time.
+        if not directory.exists():
             raise
         shutil.rmtree(unpacked)
 
@@ -176,12 +162,12 @@ def _pip(what: str, *arguments: str) -> None:
     fetch_by(what, [*_PIP, *arguments], _cause, _OF_PIP)
 
 
-def _cause(said: str) -> str:
-    for pattern, says in _CAUSES:
-        if found := re.search(pattern, said):
-            return says.format(*found.groups())
-    lines = [line for line in said.splitlines() if line.startswith("ERROR")]
-    return (lines or [said])[-1].removeprefix("ERROR: ")
+def _cause(output: str) -> str:
+    for pattern, message in _CAUSES:
+        if match := re.search(pattern, output):
+            return message.format(*match.groups())
+    lines = [line for line in output.splitlines() if line.startswith("ERROR")]
+    return (lines or [output])[-1].removeprefix("ERROR: ")
 
 
 def fetch_by(
@@ -190,10 +176,10 @@ def fetch_by(
     """Run a command that fetches something, without our settings and secrets.
 
     Args:
-        what: is fetched, for errors.
+        what: describes in errors what is fetched.
         command: our own, with names that were checked.
-        cause: finds in what the command has said why it failed.
-        variables: the beginnings of the names of the command's own settings in the environment.
+        cause: extracts the cause of a failure from the output of the command.
+        variables: prefixes of the command's own settings in the environment.
 
     Raises:
         EventFailed: the command fails, or takes too long.
@@ -221,10 +207,6 @@ def sha256(file: Path) -> str:
 
 
 def require_same(what: str, before: Hashes, now: Hashes) -> None:
-    """Raise if files are not those that they were.
-
-    Raises:
-        EventFailed: some differ; it names them.
-    """
+    """Raise EventFailed with the names of the files that have changed, if any has."""
     if changed := sorted(dict(before.items() ^ now.items())):
         raise EventFailed(f"{what} is not what was loaded before: {', '.join(changed)}")

@@ -1,4 +1,4 @@
-"""The processes that call users' functions, and their ends."""
+"""Starts, calls and ends the processes of users' functions."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tidemark.event_groups.failure import EventFailed
 
 _WORKER = Path(__file__).with_name("worker.py")
 CONFINED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("confined.py")))
-"""What a command begins with that must not read the memory of our processes."""
-_OTHERS_MAY_KNOW = re.compile(
+"""The start of a command that must not read the memory of our processes."""
+_PUBLIC_VARIABLES = re.compile(
     r"PATH|LD_LIBRARY_PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_[A-Z]+"
     r"|(?i:https?|ftp|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE"
 )
-"""Variables without which programs do not run as on the command line. Whatever else is in our
-environment may be a secret: the keys of the JVM and of Airflow, those of clouds and registries."""
+"""Variables that programs need to run as on the command line. All others in our environment may be
+secrets: the keys of the JVM and of Airflow, those of clouds and registries."""
 Places = Mapping[Path, str]
 """Directories of modules, each with the distribution whose modules have functions to call; with
-an empty text all of them have."""
+an empty text, all modules have."""
 _GRACE_S = 5.0
 _IMPORT_S = 60.0
 
 
 class Functions:
-    """Calls functions out of some places; a process serves one call at a time."""
+    """Calls functions from some places; a process serves one call at a time."""
 
     def __init__(self, places: Callable[[], Places]) -> None:
-        """Bind; processes are started, with the places of that moment, when they are needed."""
+        """Bind; processes are started when needed, with the places at that time."""
         self._places = places
         self._mutex = threading.Lock()
         self._idle: list[subprocess.Popen[str]] = []
@@ -47,7 +47,7 @@ class Functions:
         self._failure = ""
 
     def renew(self) -> None:
-        """Let calls from now on use new processes, since the places have changed."""
+        """Use new processes for further calls, because the places have changed."""
         with self._mutex:
             idle, self._idle = self._idle, []
             self._renewals += 1
@@ -60,20 +60,20 @@ class Functions:
         Raises:
             EventFailed: the places do not define it, or it cannot be imported.
         """
-        self._asked(name, _import(name), timeout)
+        self._request(name, _import(name), timeout)
 
     def call(self, name: str, argument: str, timeout: float) -> Any:
-        """Call a function with a value in JSON; return its own, numbers in it as texts.
+        """Call a function with a JSON value; return its value, with numbers in it as texts.
 
-        Numbers that are not whole reach the function as Decimal.
+        The function gets numbers with a fraction as Decimal.
 
         Raises:
             EventFailed: it raises, takes longer than `timeout` seconds, or its process ends.
         """
-        return self._asked(name, _call(name, argument), timeout)
+        return self._request(name, _call(name, argument), timeout)
 
-    def _asked(self, name: str, call: str, timeout: float) -> Any:
-        process, renewals = self._taken()
+    def _request(self, name: str, call: str, timeout: float) -> Any:
+        process, renewals = self._free_process()
         try:
             answer = _answered(process, call, timeout)
         except EventFailed as failure:
@@ -89,14 +89,14 @@ class Functions:
             raise EventFailed(f"{name}: {answer['error']}")
         return answer["value"]
 
-    def _taken(self) -> tuple[subprocess.Popen[str], int]:
+    def _free_process(self) -> tuple[subprocess.Popen[str], int]:
         with self._mutex:
             if self._idle:
                 return self._idle.pop(), self._renewals
             renewals = self._renewals
-        return self._started(), renewals
+        return self._new_process(), renewals
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _new_process(self) -> subprocess.Popen[str]:
         process = started(self._places())
         with self._mutex:
             self._all.append(process)
@@ -113,9 +113,9 @@ class Functions:
         Returns when the function is imported.
 
         Raises:
-            EventFailed: it cannot be imported, or a library is not there any more.
+            EventFailed: it cannot be imported, or a library is not available any more.
         """
-        process = self._started()
+        process = self._new_process()
         try:
             answer = _answered(process, _import(name), _IMPORT_S)
         except EventFailed as failure:
@@ -126,7 +126,7 @@ class Functions:
         self._helpers.append((name, process))
 
     def helper_failure(self) -> str:
-        """Return why a helper has failed; empty if all of them run, or have returned."""
+        """Return why a helper has failed; empty if all are running or have returned."""
         with self._mutex:
             for name, process in () if self._failure else self._helpers:
                 self._failure = self._failure or _helper_failure(name, process)
@@ -141,27 +141,26 @@ class Functions:
 
 
 def environment_for_others(*prefixes: str) -> dict[str, str]:
-    """Return what other programs get of our environment: no settings and no secrets of ours.
+    """Return the part of our environment that other programs get, without settings and secrets.
 
-    Args:
-        prefixes: of further variables, the program's own.
+    `prefixes` are those of further variables, for the program itself.
     """
     return {
         name: value
         for name, value in os.environ.items()
-        if _OTHERS_MAY_KNOW.fullmatch(name) or name.startswith(prefixes)
+        if _PUBLIC_VARIABLES.fullmatch(name) or name.startswith(prefixes)
     }
 
 
 def started(places: Places) -> subprocess.Popen[str]:
-    """Start a worker, without our settings and secrets, in a process group of its own."""
+    """Start a worker in its own process group, without our settings and secrets."""
     arguments = [f"{distribution}={place.resolve()}" for place, distribution in places.items()]
     return subprocess.Popen(  # noqa: S603  our own scripts
         [*CONFINED, sys.executable, "-P", str(_WORKER), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment_for_others() | {"PYTHONDONTWRITEBYTECODE": "1"},
-        # What it writes by a relative path must not get between the files of a run.
+        # Files that it writes by a relative path must not get between the files of a run.
         cwd="/",
         encoding="utf-8",
         start_new_session=True,
@@ -169,7 +168,7 @@ def started(places: Places) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End a process and what it has started: first by asking, then by force."""
+    """End a process and all that it has started: first by a request, then by force."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -219,7 +218,7 @@ def _helper_failure(name: str, process: subprocess.Popen[str]) -> str:
 
 
 def _end_of(process: subprocess.Popen[str]) -> str:
-    """Return how a process has ended that answers no more."""
+    """Return how a process has ended that does not answer any more."""
     try:
         status = process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The records of spans of offsets, by a client of Kafka's without a consumer group."""
+"""Reads the records of spans of offsets, with a Kafka client that has no consumer group."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tidemark.replicate.kafka.topics import TopicPartition, client_settings, una
 from tidemark.settings import Settings
 
 Spans = Mapping[TopicPartition, tuple[int, int]]
-"""Offsets by topic partition: the first one, and the one behind the last."""
+"""Offsets by topic partition: the first one, and the one after the last."""
 _TOGETHER = 200
-"""The most records of a batch."""
+"""The maximum number of records in a batch."""
 _CONSUMER: Mapping[str, Any] = {
-    # The client does not start without one; with assigned partitions no group is joined.
+    # The client needs an id to start; with assigned partitions it joins no group.
     "group.id": "tidemark",
     "enable.auto.commit": False,
-    # A span may end in offsets without a record, such as those of a transaction's marks.
+    # A span may end with offsets without a record, such as transaction markers.
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
@@ -28,7 +28,7 @@ _CONSUMER: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class TopicRecord:
-    """A record as it stands in Kafka."""
+    """A record of Kafka."""
 
     partition: TopicPartition
     offset: int
@@ -42,11 +42,11 @@ class TopicRecord:
 
 @dataclass(frozen=True)
 class RecordBatch:
-    """Records, those of a partition in their order.
+    """Records; those of a partition are in order.
 
     Attributes:
         records: of all partitions.
-        reached: the offset at which each partition that was read goes on.
+        reached: the next offset of each partition that was read.
     """
 
     records: Sequence[TopicRecord]
@@ -56,12 +56,12 @@ class RecordBatch:
 def batches(settings: Settings, spans: Spans) -> Iterator[RecordBatch]:
     """Yield the records of spans, batch by batch.
 
-    A span ends before its last offset if what stands there is of a transaction that is not over.
+    A span ends early if its last records belong to a transaction that is still open.
 
     Raises:
-        KafkaUnavailable: Kafka does not answer, or does not hold all of them any more.
+        KafkaUnavailable: Kafka does not answer, or some of the records do not exist any more.
     """
-    spans = {one: (first, end) for one, (first, end) in spans.items() if first < end}
+    spans = {partition: (first, end) for partition, (first, end) in spans.items() if first < end}
     if not spans:
         return
     reader = _TopicReader(settings, spans)
@@ -73,16 +73,16 @@ def batches(settings: Settings, spans: Spans) -> Iterator[RecordBatch]:
 
 
 class _TopicReader:
-    """A consumer, and what is left of the spans."""
+    """A consumer, and the rest of the spans."""
 
     def __init__(self, settings: Settings, spans: Spans) -> None:
         self._settings = settings
-        self._left = {one: end for one, (_, end) in spans.items()}
+        self._ends = {p: end for p, (_, end) in spans.items()}
         self._errors: list[KafkaError] = []
-        own = {"error_cb": self._errors.append}
-        self._consumer = Consumer({**client_settings(settings), **_CONSUMER, **own})
+        error_callback = {"error_cb": self._errors.append}
+        self._consumer = Consumer({**client_settings(settings), **_CONSUMER, **error_callback})
         self._consumer.assign(
-            [ClientPartition(one.topic, one.partition, first) for one, (first, _) in spans.items()]
+            [ClientPartition(p.topic, p.partition, first) for p, (first, _) in spans.items()]
         )
 
     def close(self) -> None:
@@ -90,19 +90,19 @@ class _TopicReader:
         self._consumer.close()
 
     def batch(self) -> RecordBatch | None:
-        """Return the next records; None behind the last."""
+        """Return the next records; None after the last."""
         records: list[TopicRecord] = []
         reached: dict[TopicPartition, int] = {}
-        while self._left and len(records) < _TOGETHER:
-            # It waits for the first record only: what has come by then makes a batch.
+        while self._ends and len(records) < _TOGETHER:
+            # Waits for the first record only: the records that have arrived by then are a batch.
             message = self._consumer.poll(0 if reached else self._settings.kafka_timeout)
             if message is not None:
                 self._take(message, records, reached)
             elif reached:
                 break
             else:
-                said = self._errors[-1].str() if self._errors else "no record has come"
-                raise unavailable(self._settings, said)
+                reason = self._errors[-1].str() if self._errors else "no record has come"
+                raise unavailable(self._settings, reason)
         return RecordBatch(records, reached) if reached else None
 
     def _take(
@@ -111,16 +111,16 @@ class _TopicReader:
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise unavailable(self._settings, error.str())
-        # The library's stubs leave open whether a message has them.
-        one = TopicPartition(cast(str, message.topic()), cast(int, message.partition()))
-        if one not in self._left:
-            # It came after the run has begun.
+        # In the library's stubs these may be None.
+        partition = TopicPartition(cast(str, message.topic()), cast(int, message.partition()))
+        if partition not in self._ends:
+            # The record arrived after the start of the run.
             return
-        offset, end = cast(int, message.offset()), self._left[one]
+        offset, end = cast(int, message.offset()), self._ends[partition]
         if error is None and offset < end:
-            records.append(TopicRecord(one, offset, message.key(), message.value()))
+            records.append(TopicRecord(partition, offset, message.key(), message.value()))
             offset += 1
-        reached[one] = min(offset, end)
+        reached[partition] = min(offset, end)
         if error is not None or offset >= end:
-            del self._left[one]
-            self._consumer.pause([ClientPartition(one.topic, one.partition)])
+            del self._ends[partition]
+            self._consumer.pause([ClientPartition(partition.topic, partition.partition)])

@@ -10,8 +10,8 @@ from tidemark.settings import Settings
 def refusal(settings: Settings, hook: Hook) -> tuple[str, str]:
     """Return why the settings do not allow the target of a hook, and what to do.
 
-    Both texts are empty if the target is allowed. The names of functions and the groups that a hook
-    submits are not checked here.
+    Both texts are empty if the target is allowed. Names of functions, and groups that a hook
+    submits, are not checked here.
     """
     if hook.http is not None:
         why = http.refusal(hook.http, settings.event_group_host_names)

@@ -1,4 +1,4 @@
-"""Records for topics of Kafka."""
+"""Appends records to topics of Kafka."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tidemark.settings import Settings
 
 
 def append(settings: Settings, topic: str, key: str, value: str, timeout: float) -> None:
-    """Append one record, and wait until Kafka has it.
+    """Append one record, and wait until Kafka has stored it.
 
     Raises:
-        EventFailed: there is no such topic, or Kafka does not take it within `timeout` seconds.
+        EventFailed: there is no such topic, or Kafka does not store it within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     errors: list[KafkaError | None] = []

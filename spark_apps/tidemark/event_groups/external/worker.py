@@ -1,9 +1,9 @@
-"""A process that calls users' functions: one JSON line in for each call, one out.
+"""The process that calls users' functions: one JSON line in for each call, one out.
 
-It is run as a script, and imports nothing of Tidemark, so that a library's own dependencies may
-differ from ours. Its arguments are `distribution=directory`, where functions may be: in any module
-below the directory, or only in those that the distribution has put there. When its parent is gone,
-it ends with all that it has started.
+It is run as a script and imports nothing of Tidemark, so that a library's dependencies may differ
+from ours. Its arguments are `distribution=directory`, where functions may be: in any module below
+the directory, or only in those that the distribution has put there. When its parent has ended, it
+ends with all processes that it has started.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 class Rejected(Exception):
-    """A name that is not the name of a function that may be called, with the reason."""
+    """A name that may not be called, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class WorkerPlace:
 
     @classmethod
     def parsed(cls, argument: str) -> WorkerPlace:
-        """Return the place in an argument of the script."""
+        """Parse an argument of the script."""
         distribution, _, directory = argument.partition("=")
         return cls(Path(directory), distribution)
 
     def has(self, file: Path) -> bool:
-        """Tell whether it is a Python file below the directory, also where links lead to."""
+        """Tell whether a file is a Python file below the directory, after following links."""
         real = file.resolve()
         return real.is_relative_to(self.directory) and real.suffix == ".py" and real.is_file()
 
@@ -62,11 +62,11 @@ PLACES = [WorkerPlace.parsed(argument) for argument in sys.argv[1:]]
 
 def main() -> None:
     """Answer calls until the parent closes its end."""
-    # Python's own modules come first, so that no file of a user's replaces one that others import.
-    installed = (n for n, entry in enumerate(sys.path) if entry.endswith("-packages"))
+    # Python's own modules come first, so that users' files cannot replace modules others import.
+    installed = (index for index, entry in enumerate(sys.path) if entry.endswith("-packages"))
     first = next(installed, len(sys.path))
     sys.path[first:first] = [str(place.directory) for place in PLACES]
-    # What a function prints must not stand between the answers.
+    # Output of functions must not get between the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     calls: Queue[str] = Queue()
@@ -110,23 +110,23 @@ def _function(name: str) -> Callable[[Any], Any]:
     if not _defines(file, function):
         raise Rejected(f"{file.name} has no `def {function}` at its top level")
     imported = importlib.import_module(module)
-    made = getattr(imported, function, None)
+    value = getattr(imported, function, None)
     # A decorator that uses functools.wraps, or functools.cache, keeps the name of the module.
-    is_own = getattr(made, "__module__", None) == module and not isinstance(made, type)
-    if imported.__file__ != str(file) or not is_own or not callable(made):
+    is_own = getattr(value, "__module__", None) == module and not isinstance(value, type)
+    if imported.__file__ != str(file) or not is_own or not callable(value):
         raise Rejected(
             f"{file.name} replaces the function after its `def`, or its decorator does so without"
             " functools.wraps"
         )
-    called: Callable[[Any], Any] = made
-    return called
+    callable_function: Callable[[Any], Any] = value
+    return callable_function
 
 
 def _file_of(module: str) -> Path:
-    """Return the file that an import of a module would execute, without an import.
+    """Return the file that an import of a module would execute, without importing it.
 
     Raises:
-        Rejected: that file, or the one of a package around it, is in none of the places.
+        Rejected: that file, or the file of a package around it, is in none of the places.
     """
     names = module.split(".")
     if names[0] in sys.stdlib_module_names:
@@ -145,7 +145,7 @@ def _file_of(module: str) -> Path:
 
 
 def _spec(name: str, search: Iterable[str]) -> ModuleSpec | None:
-    """Find a module as an import does, which would import the packages around it first."""
+    """Find a module as an import does, but without importing the packages around it."""
     portions: list[str] = []
     for entry in search:
         finder = pkgutil.get_importer(entry)
@@ -163,12 +163,8 @@ def _spec(name: str, search: Iterable[str]) -> ModuleSpec | None:
 
 
 def _require_own(module: str, file: Path) -> None:
-    """Raise if a file that an import of a module executes is in none of the places.
-
-    Raises:
-        Rejected: it is not.
-    """
-    # The innermost place has the say: a library may lie below the functions.
+    """Raise Rejected if a file that an import of a module executes is in none of the places."""
+    # The innermost place decides: a library may be below the functions.
     for place in sorted(PLACES, key=lambda place: len(place.directory.parts), reverse=True):
         if not file.is_relative_to(place.directory):
             continue
@@ -184,7 +180,7 @@ def _require_own(module: str, file: Path) -> None:
 @cache
 def _files(place: WorkerPlace) -> set[Path]:
     """Return the files of the distribution of a place."""
-    # Imported here, as it takes longer than all the rest, and most groups load no library.
+    # Imported here: it takes longer than all other imports, and most groups load no library.
     from importlib.metadata import distributions
 
     owners = distributions(name=place.distribution, path=[str(place.directory)])
@@ -193,12 +189,12 @@ def _files(place: WorkerPlace) -> set[Path]:
 
 
 def _foreign(module: str) -> Rejected:
-    """Return the error for a module that is Python's own, or that of an installed package."""
+    """Return the error for a module of Python or of an installed package."""
     top = module.partition(".")[0]
-    own = _spec(top, [str(place.directory) for place in PLACES])
-    if own is None:
+    spec = _spec(top, [str(place.directory) for place in PLACES])
+    if spec is None:
         return Rejected(f"there is no module {module} in {_directories()}")
-    file = own.origin or next(iter(own.submodule_search_locations or ()))
+    file = spec.origin or next(iter(spec.submodule_search_locations or ()))
     return Rejected(f"Python finds another {top} before {file}, which needs another name")
 
 
@@ -207,13 +203,13 @@ def _directories() -> str:
 
 
 def _defines(file: Path, function: str) -> bool:
-    """Tell whether a file has `def` of a name at its top level, without an import."""
+    """Tell whether a file has a `def` of this name at its top level, without importing it."""
     statements = ast.parse(file.read_bytes(), file.name).body
-    return any(isinstance(one, ast.FunctionDef) and one.name == function for one in statements)
+    return any(isinstance(node, ast.FunctionDef) and node.name == function for node in statements)
 
 
 def _place(error: BaseException) -> str:
-    """Return ` (file.py:12)`, the innermost place below the users' directories."""
+    """Return the innermost place below the users' directories, as ` (file.py:12)`."""
     place, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -224,7 +220,7 @@ def _place(error: BaseException) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON has no form for as a text that Cassandra understands."""
+    """Return a value that JSON cannot express as a text that Cassandra understands."""
     if isinstance(value, bytes):
         return "0x" + value.hex()
     if isinstance(value, datetime | date | time):

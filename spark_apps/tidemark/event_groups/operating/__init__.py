@@ -1,1 +1,1 @@
-"""What operators ask: how far a stream is, what a group has done, and what one would do."""
+"""Reports for operators: the state of a stream, what a group has done, and what one would do."""

@@ -1,4 +1,4 @@
-"""What groups would do if they were submitted now, as far as Cassandra tells before they run."""
+"""What groups would do if they were submitted now, as far as Cassandra can tell before they run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tidemark.event_groups.stream.states import StoredGroup
 from tidemark.text import counted
 
 MOST_COUNTED = 1000
-"""The most rows that are counted of what one statement would touch."""
-_NAMED = 10
+"""The maximum number of rows that are counted for one statement."""
+_MAX_LISTED = 10
 _UNKNOWN = "rows unknown until it runs"
 
 
@@ -35,49 +35,48 @@ def shown(
     *,
     shows_values: bool,
 ) -> list[str]:
-    """Say of each group what it collides with, and its waves with the rows that writes touch.
+    """Describe for each group its collisions, and its waves with the rows that writes touch.
 
-    Args:
-        control: the session.
-        definitions: groups that were checked against Cassandra, in the order of submission.
-        opened: the open groups of the stream, in their order.
-        shows_values: whether each row is shown before and after.
+    `definitions` were checked against Cassandra; they and the stream's open groups are in order.
+    With `shows_values`, each row is shown before and after.
     """
     lines = []
-    for definition, met in zip(definitions, _met(definitions, opened), strict=True):
-        lines += [definition.group.group, met]
-        lines += dag.as_text(definition.graph, _does(control, definition))
+    for definition, text in zip(definitions, _collisions(definitions, opened), strict=True):
+        lines += [definition.group.group, text]
+        lines += dag.as_text(definition.graph, _summaries(control, definition))
         if shows_values:
             lines += ["rows before and after", *values.before_submission(control, definition)]
     return lines
 
 
-def _met(definitions: Sequence[GroupDefinition], opened: Iterable[StoredGroup]) -> list[str]:
-    """Say with which open groups each group collides.
+def _collisions(definitions: Sequence[GroupDefinition], opened: Iterable[StoredGroup]) -> list[str]:
+    """Describe with which open groups each group collides.
 
-    Those before it in the same submission will be open, too.
+    Earlier groups of the same submission will be open, too.
     """
-    mine = [_footprint(one) for one in definitions]
-    names: list[list[str]] = [[] for _ in mine]
-    numbers = [0] * len(mine)
+    footprints = [_footprint(definition) for definition in definitions]
+    names: list[list[str]] = [[] for _ in footprints]
+    numbers = [0] * len(footprints)
     others = chain(
         ((-1, _footprint(group.definition)) for group in opened),
-        enumerate(mine),
+        enumerate(footprints),
     )
-    for place_of_other, other in others:
-        for place, footprint in enumerate(mine):
-            is_before = place_of_other < place and other.item != footprint.item
+    for other_index, other in others:
+        for index, footprint in enumerate(footprints):
+            is_before = other_index < index and other.item != footprint.item
             if is_before and collides(footprint, other):
-                numbers[place] += 1
-                names[place] += [other.item] if numbers[place] <= _NAMED else []
-    return [_says(*one) for one in zip(definitions, names, numbers, strict=True)]
+                numbers[index] += 1
+                names[index] += [other.item] if numbers[index] <= _MAX_LISTED else []
+    return [
+        _collision_text(*arguments) for arguments in zip(definitions, names, numbers, strict=True)
+    ]
 
 
 def _footprint(definition: GroupDefinition) -> GroupFootprint[str]:
     return definition.footprint_as(definition.group.group)
 
 
-def _says(definition: GroupDefinition, names: Sequence[str], number: int) -> str:
+def _collision_text(definition: GroupDefinition, names: Sequence[str], number: int) -> str:
     alone = ""
     if definition.rows is None:
         alone = "runs alone, since it declares no rows; "
@@ -89,18 +88,18 @@ def _says(definition: GroupDefinition, names: Sequence[str], number: int) -> str
     return f"{alone}collides with {counted(number, 'open group')}: {', '.join(names)}{more}"
 
 
-def _does(control: Control, definition: GroupDefinition) -> dict[str, str]:
-    """Return what each event does, and how many rows a write touches."""
+def _summaries(control: Control, definition: GroupDefinition) -> dict[str, str]:
+    """Return what each event does, with the number of rows that a write touches."""
     table = cache(lambda name: Table.read(control, *name.split(".")))
 
-    def does(name: str, says: str) -> str:
+    def extended(name: str, summary: str) -> str:
         statement = definition.statements.get(name)
         if statement is None or not statement.writes:
-            return says
-        return f"{says}, {_touches(control, definition.events[name], statement, table)}"
+            return summary
+        return f"{summary}, {_touches(control, definition.events[name], statement, table)}"
 
-    says = definition.says()
-    return dict(zip(says, in_parallel(lambda one: does(*one), says.items()), strict=True))
+    texts = definition.summaries()
+    return dict(zip(texts, in_parallel(lambda item: extended(*item), texts.items()), strict=True))
 
 
 def _touches(
@@ -110,17 +109,17 @@ def _touches(
     table = table_of(statement.name)
     if event.each is not None or table is None:
         return _UNKNOWN
-    if statement.kind is StatementKind.INSERT or _is_one(statement, table):
+    if statement.kind is StatementKind.INSERT or _is_single(statement, table):
         return "1 row"
-    wanted = named_in(statement.where, statement)
-    if wanted - event.values.keys():
+    parameters = named_in(statement.where, statement)
+    if parameters - event.values.keys():
         return _UNKNOWN
     cql = (
         f"SELECT {identifier(table.key[0])} FROM {statement.quoted} WHERE {statement.where}"
         f" LIMIT {MOST_COUNTED + 1}"
     )
     try:
-        rows = len(control.execute_named(cql, bound(event.values, wanted), event.timeout))
+        rows = len(control.execute_named(cql, bound(event.values, parameters), event.timeout))
     except CassandraUnavailable as error:
         return f"rows cannot be counted: {error}"
     if rows > MOST_COUNTED:
@@ -128,8 +127,8 @@ def _touches(
     return counted(rows, "row")
 
 
-def _is_one(statement: Statement, table: Table) -> bool:
-    """Tell whether conditions name one row, or the columns that a partition has once."""
+def _is_single(statement: Statement, table: Table) -> bool:
+    """Tell whether conditions name one row, or the static columns of one partition."""
     is_static = bool(statement.columns) and table.static.issuperset(statement.columns)
-    named = table.partition_key if is_static else table.key
-    return not statement.is_range and statement.key.keys() >= {*named}
+    required = table.partition_key if is_static else table.key
+    return not statement.is_range and statement.key.keys() >= {*required}

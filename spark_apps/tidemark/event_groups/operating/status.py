@@ -1,6 +1,6 @@
-"""How far a stream is, and what a group has done so far.
+"""The state of a stream, and what a group has done so far.
 
-Values are shown only if they are asked for: they may be personal data.
+Values are shown only on request: they may be personal data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.text import counted
 from tidemark.window import iso
 
-_NAMED = 50
+_MAX_LISTED = 50
 
 
 def run_status(
@@ -30,20 +30,20 @@ def run_status(
     """Show the open groups of a stream and how far it lags, or the events of one group.
 
     Raises:
-        InvalidInput: there is no such group, or values are asked of a whole stream.
+        InvalidInput: there is no such group, or values are requested for a stream.
     """
     create_own_tables(run.control, run.settings)
-    stored, history = Stream(run, stream), History(run, stream)
+    groups, history = Stream(run, stream), History(run, stream)
     if name is None:
         if shows_values:
             raise InvalidInput("values are shown of one group", where="--values", do="name it")
-        return _of_stream(run, stored, history)
-    group = existing(stored, name)
-    outcome = _of_group(run, group, stored, history)
+        return _of_stream(run, groups, history)
+    group = existing(groups, name)
+    outcome = _of_group(run, group, groups, history)
     if shows_values:
-        events = stored.events(name)
+        events = groups.events(name)
         images = {
-            event: stored.images.of(name, event, found.images) for event, found in events.items()
+            event: groups.images.of(name, event, stored.images) for event, stored in events.items()
         }
         lines = values.of_events(run.control, group.definition, events, images)
         outcome.lines += ["rows before and after", *lines]
@@ -64,18 +64,18 @@ def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
             lines.append(f"the oldest was submitted at {iso(submitted)}")
         counts["groups_open"] += 1
         reason = group.reason
-        if before := blocked.holder(footprint_of(group)):
-            stuck = stuck_before.get(before.id, before.id)
+        if holder := blocked.holder(footprint_of(group)):
+            stuck = stuck_before.get(holder.id, holder.id)
             stuck_before[group.id] = stuck
             if group.state is not GroupState.ROLLBACK_FAILED:
                 held[stuck] += 1
                 reason = f"held by {stuck} {reason}"
-        if counts["groups_open"] <= _NAMED:
+        if counts["groups_open"] <= _MAX_LISTED:
             lines.append(f"{group.sequence} {group.id}: {group.state} {reason}".rstrip())
     counts["groups_held"] = held.total()
     lines += [
-        f"{one}, which is not rolled back, holds {counted(number, 'group')}"
-        for one, number in held.most_common(_NAMED)
+        f"{group_id}, which is not rolled back, holds {counted(number, 'group')}"
+        for group_id, number in held.most_common(_MAX_LISTED)
     ]
     return Outcome(RunState.PLANNED, counts=counts, lines=lines)
 
@@ -83,17 +83,17 @@ def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
 def _of_group(run: RunContext, group: StoredGroup, stream: Stream, history: History) -> Outcome:
     events = stream.events(group.id)
     lines = [f"{group.sequence} {group.id}: {group.state} {group.reason}".rstrip()]
-    for event, says in group.definition.says().items():
-        found = events.get(event, StoredEvent())
-        reason = f": {found.reason}" if found.reason else ""
-        lines.append(f"  {event} ({says}): {found.state}{reason}")
+    for event, summary in group.definition.summaries().items():
+        stored = events.get(event, StoredEvent())
+        reason = f": {stored.reason}" if stored.reason else ""
+        lines.append(f"  {event} ({summary}): {stored.state}{reason}")
     deliveries = Deliveries(run, stream.name).of(group.id)
-    for one in deliveries:
-        was_given_up = one.state == "failed"
-        why = f" after {one.attempts} attempts: {one.reason}" if was_given_up else ""
-        notice = f"{one.notice.event} {one.notice.told}"
-        lines.append(f"  told {one.target} ({notice}): {one.state}{why}")
-    details = {"group": _reported(group, stream.name, events, history) | _told(deliveries)}
+    for delivery in deliveries:
+        was_given_up = delivery.state == "failed"
+        why = f" after {delivery.attempts} attempts: {delivery.reason}" if was_given_up else ""
+        notice = f"{delivery.notice.event} {delivery.notice.told}"
+        lines.append(f"  told {delivery.target} ({notice}): {delivery.state}{why}")
+    details = {"group": _reported(group, stream.name, events, history) | _notices(deliveries)}
     counts = {"events": len(group.definition.events)}
     return Outcome(RunState.PLANNED, counts=counts, lines=lines, details=details)
 
@@ -101,16 +101,16 @@ def _of_group(run: RunContext, group: StoredGroup, stream: Stream, history: Hist
 def _reported(
     group: StoredGroup, stream: str, events: Mapping[str, StoredEvent], history: History
 ) -> dict[str, object]:
-    """Return a group for programs: whatever is stored of it, but for values."""
+    """Return a group for programs: everything that is stored of it, except values."""
     times = history.times(group.id)
-    of_events = history.times_of_events(group.id)
+    event_times = history.times_of_events(group.id)
     reported = []
-    for name, does in group.definition.says().items():
-        event, row = events.get(name, StoredEvent()), of_events.get(name, {})
+    for name, summary in group.definition.summaries().items():
+        event, row = events.get(name, StoredEvent()), event_times.get(name, {})
         reported.append(
             {
                 "event": name,
-                "does": does,
+                "does": summary,
                 "after": list(group.definition.graph[name]),
                 "state": event.state,
                 "reason": event.reason,
@@ -118,7 +118,7 @@ def _reported(
                 "parameters": len(event.parameters[0]) if event.parameters else 0,
                 "write_time": event.write_time,
                 "rows_kept": event.images,
-                "updated_at": _at(row.get("updated_at")),
+                "updated_at": _iso(row.get("updated_at")),
                 "run_id": row.get("run_id"),
             }
         )
@@ -129,29 +129,29 @@ def _reported(
         "policy": group.definition.group.policy,
         "state": group.state,
         "reason": group.reason,
-        "submitted_at": _at(times["submitted_at"]),
-        "updated_at": _at(times["updated_at"]),
-        "ended_at": _at(times["ended_at"]),
+        "submitted_at": _iso(times["submitted_at"]),
+        "updated_at": _iso(times["updated_at"]),
+        "ended_at": _iso(times["ended_at"]),
         "run_id": times["run_id"],
         "events": reported,
     }
 
 
-def _told(deliveries: Sequence[Delivery]) -> dict[str, object]:
+def _notices(deliveries: Sequence[Delivery]) -> dict[str, object]:
     return {
         "told": [
             {
-                "event": one.notice.event,
-                "told": one.notice.told,
-                "target": one.target,
-                "state": one.state,
-                "attempts": one.attempts,
-                "reason": one.reason,
+                "event": delivery.notice.event,
+                "told": delivery.notice.told,
+                "target": delivery.target,
+                "state": delivery.state,
+                "attempts": delivery.attempts,
+                "reason": delivery.reason,
             }
-            for one in deliveries
+            for delivery in deliveries
         ]
     }
 
 
-def _at(moment: datetime | None) -> str | None:
+def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else iso(moment.replace(tzinfo=UTC))

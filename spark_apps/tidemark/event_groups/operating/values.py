@@ -1,4 +1,4 @@
-"""Rows before and after the writes of a group, for people who ask for values."""
+"""Shows rows before and after the writes of a group."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tidemark.event_groups.failure import EventFailed
 from tidemark.event_groups.stream.states import NOTHING, Image, StoredEvent
 
 _MOST_ROWS = 10
-"""The most rows that are shown of one event."""
+"""The maximum number of rows that are shown for one event."""
 
 
 def before_submission(control: Control, definition: GroupDefinition) -> list[str]:
-    """Return what each write would change now; nothing is known of what needs other events."""
+    """Return what each write would change now; writes that need other events are unknown."""
     lines = []
     for name, statement in definition.statements.items():
         event = definition.events[name]
@@ -50,13 +50,9 @@ def of_events(
     stored: Mapping[str, StoredEvent],
     images: Mapping[str, Sequence[Image]],
 ) -> list[str]:
-    """Return what the writes of a group have changed, as far as they have begun.
+    """Return the changes by the writes of a group, as far as they have begun.
 
-    Args:
-        control: the session.
-        definition: of the group.
-        stored: its events that have begun.
-        images: the rows before each of them that are still kept.
+    `images` are the before-images that still exist, by event.
     """
     if definition.refusal:
         return [f"  not shown: {definition.refusal}"]
@@ -70,11 +66,11 @@ def of_events(
             lines.append(f"  {name}: not shown")
             continue
         parameters = stored[name].parameters
-        known = images.get(name) or [
+        event_images = images.get(name) or [
             Image(number, False, {}, {}) for number in range(len(parameters))
         ]
         is_kept = bool(images.get(name))
-        lines += _lines(name, statement, table, parameters, known, is_kept=is_kept)
+        lines += _lines(name, statement, table, parameters, event_images, is_kept=is_kept)
     return lines
 
 
@@ -100,13 +96,13 @@ def _lines(
 
 
 def _key(statement: Statement, table: Table, parameters: Sequence[Parameters], image: Image) -> str:
-    of_statement = {
+    by_statement = {
         column: _text(statement.key[column], parameters[image.statement])
         for column in table.key
         if column in statement.key
     }
-    stored = {column: readable(table.columns[column], part) for column, part in image.key.items()}
-    return " ".join(f"{column}={text}" for column, text in (stored or of_statement).items())
+    by_image = {column: readable(table.columns[column], part) for column, part in image.key.items()}
+    return " ".join(f"{column}={text}" for column, text in (by_image or by_statement).items())
 
 
 def _changes(
@@ -136,5 +132,5 @@ def _text(tokens: Sequence[Token], parameters: Parameters) -> str:
 
 
 def _names_its_rows(statement: Statement, table: Table) -> bool:
-    wanted = table.partition_key if statement.kind is StatementKind.DELETE else table.key
-    return statement.key.keys() >= {*wanted}
+    required = table.partition_key if statement.kind is StatementKind.DELETE else table.key
+    return statement.key.keys() >= {*required}

@@ -1,1 +1,1 @@
-"""Groups that have ended, once more in other keyspaces, from what is stored of them."""
+"""Repeats ended groups in other keyspaces, from what is stored of them."""

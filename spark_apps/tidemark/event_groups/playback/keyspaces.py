@@ -1,4 +1,4 @@
-"""Which keyspaces take the place of others, and whether they may."""
+"""The replacement of keyspaces in a playback, and whether it is allowed."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ _OPTION = "--into"
 
 
 def mapping(settings: Settings, texts: Sequence[str]) -> dict[str, str]:
-    """Return the keyspaces that take the place of others, by those.
+    """Return the replacement of each keyspace.
 
-    Args:
-        settings: say which keyspaces are Tidemark's and the journals'.
-        texts: each `KEYSPACE=KEYSPACE`, the one that was written to first.
+    Each text is `KEYSPACE=KEYSPACE`, with the keyspace that was written to first.
 
     Raises:
-        InvalidInput: a text is none, or a keyspace may not be played into.
+        InvalidInput: a text is malformed, or a keyspace may not be played into.
     """
-    found: dict[str, str] = {}
+    into: dict[str, str] = {}
     for text in texts:
         source, _, target = text.partition("=")
         if not source or not target:
             raise InvalidInput(f"{text!r} names no two keyspaces", where=_OPTION, do="write a=b")
         identifier(source)
         identifier(target)
-        if source in found:
+        if source in into:
             raise InvalidInput(f"{source} is there twice", where=_OPTION, do="leave one out")
-        if target in found.values():
+        if target in into.values():
             what = f"two keyspaces would go into {target}"
             raise InvalidInput(what, where=_OPTION, do="name one for each")
-        found[source] = target
-    for target in found.values():
-        if why := _refusal(settings, found, target):
+        into[source] = target
+    for target in into.values():
+        if why := _refusal(settings, into, target):
             what = f"{target} is {why}, which nothing is played into"
             raise InvalidInput(what, where=_OPTION, do="name a copy of the tables")
-    return found
+    return into
 
 
 def _refusal(settings: Settings, into: dict[str, str], target: str) -> str:
-    """Return whose keyspace it is; empty if one may play into it."""
+    """Return whose keyspace the target is; empty if it may be played into."""
     if target in into:
         return "a keyspace that is played from"
     if target == settings.keyspace:

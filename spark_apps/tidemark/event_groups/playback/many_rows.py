@@ -1,7 +1,7 @@
-"""Events with many rows, once more: Spark makes what they wrote of the rows that are kept.
+"""The playback of events with many rows: Spark computes their writes from the stored rows.
 
-It is the same as then: expressions give the same value each time, and the parameters that all rows
-share are stored. Of what differs only numbers and some keys come out of the JVM.
+The result is the same as before: expressions return the same value each time, and the parameters
+that all rows share are stored. Only counts and some keys of differing rows leave the JVM.
 """
 
 from __future__ import annotations
@@ -39,18 +39,17 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import kept_once
 from tidemark.user_sql.refusal import sentence
 
-_NAMED = 20
+_MAX_LISTED = 20
 _KEYS_TOGETHER = 50_000
 _MINE, _OTHERS, _COUNT, _SAYS = "mine", "others", "count_of", "says"
 _RAW = ("bigint", "boolean", "int", "smallint", "tinyint", "varint")
-"""Types whose JSON is no text in quotes."""
+"""Types whose JSON has no quotes."""
 
 
 class ManyRowsPlayback:
-    """The events of a stream that write for each of many rows."""
+    """Plays the events of a stream that write for each of many rows."""
 
     def __init__(self, run: RunContext, stream: str, copies: Copies) -> None:
-        """Bind; Spark is not started yet."""
         self._run, self._stream, self._copies = run, stream, copies
         self._sessions: dict[tuple[object, ...], tuple[SparkSession, IsolatedJars]] = {}
 
@@ -59,14 +58,14 @@ class ManyRowsPlayback:
         return session(self._run)
 
     def checked(self, event: PlayedEvent) -> int:
-        """Check that what an event has written can be made; return for how many rows.
+        """Check that the writes of an event can be computed; return the number of rows.
 
         Raises:
-            WrongData: rows of its query are not there any more, or Spark refuses an expression.
+            WrongData: rows of its query do not exist any more, or Spark rejects an expression.
         """
         query = self._write_of(event).query.name
         with event.named(), failing():
-            count = self._kept(event, self._spark).whole(query, RESULT)
+            count = self._kept(event, self._spark).complete_count(query, RESULT)
         if count is None:
             raise not_stored(query, event.group, self._stream)
         try:
@@ -81,12 +80,7 @@ class ManyRowsPlayback:
         return count
 
     def play(self, event: PlayedEvent, ensure_locked: EnsureLocked) -> None:
-        """Write the rows of an event into the copy.
-
-        Raises:
-            CassandraUnavailable: they are not taken.
-            LockLost: another run may work on the stream.
-        """
+        """Write the rows of an event to the copy."""
         name = event.target.keyspace, event.target.table
         with event.named(), failing():
             target = Target(*name, self._copies.table(event), ensure_locked)
@@ -101,48 +95,45 @@ class ManyRowsPlayback:
         """Compare the rows of a table that events have written.
 
         Args:
-            events: all that have written many rows of it.
-            seen: keys of its rows that were compared already, in JSON.
+            events: all events that have written many rows of it.
+            seen: keys of its rows that were compared already, as JSON.
 
         Returns:
-            numbers of rows as the report names them, and the first that differ.
-
-        Raises:
-            CassandraUnavailable: they cannot be read.
+            numbers of rows as the report names them, and the first differences.
         """
         [event, *_] = events
         table = self._copies.table(event)
         with event.named(), failing():
-            # Each plan is no more than its rows: all of them would be planned as one.
+            # Each plan is reduced to its rows: otherwise all of them would be planned as one.
             keys = reduce(
                 DataFrame.unionByName,
-                (self._keys(one, table) for one in events),
+                (self._keys(played, table) for played in events),
             ).dropDuplicates()
-            # Both keyspaces are read by them.
+            # Both keyspaces are read with these keys.
             keys = kept_once(keys)
             compared = self._compared(keys, event, table)
-            for one in self._as_keys(seen, table):
-                compared = compared.join(one, on=list(table.key), how="left_anti")
+            for seen_keys in self._as_keys(seen, table):
+                compared = compared.join(seen_keys, on=list(table.key), how="left_anti")
             compared = kept_once(compared)
             try:
                 counted = compared.groupBy(_COUNT).count().collect()
-                first = compared.where(F.col(_COUNT).isNotNull()).limit(_NAMED).collect()
+                differing = compared.where(F.col(_COUNT).isNotNull()).limit(_MAX_LISTED).collect()
             finally:
                 compared.unpersist()
                 keys.unpersist()
         counts = {row[_COUNT]: row["count"] for row in counted if row[_COUNT] is not None}
         counts["rows_compared"] = sum(row["count"] for row in counted)
         kinds = {name: table.columns[name] for name in table.key}
-        told = [
+        listed = [
             TableDifference({name: _as_json(row[name], kinds[name]) for name in kinds}, row[_SAYS])
-            for row in first
+            for row in differing
         ]
-        return counts, told
+        return counts, listed
 
     def _compared(self, keys: DataFrame, event: PlayedEvent, table: Table) -> DataFrame:
-        """Return the rows that are in one of both keyspaces: the key, `_COUNT` and `_SAYS`.
+        """Return the rows that exist in either keyspace: the key, `_COUNT` and `_SAYS`.
 
-        `_COUNT` is null of rows that are the same.
+        `_COUNT` is null for equal rows.
         """
         key, names = list(table.key), columns_of(table)
         sides = [
@@ -153,8 +144,8 @@ class ManyRowsPlayback:
         differing = F.array_compact(
             F.array(
                 *(
-                    F.when(~_cell(_MINE, place).eqNullSafe(_cell(_OTHERS, place)), F.lit(name))
-                    for place, name in enumerate(names[len(key) :])
+                    F.when(~_cell(_MINE, index).eqNullSafe(_cell(_OTHERS, index)), F.lit(name))
+                    for index, name in enumerate(names[len(key) :])
                 )
             ).cast("array<string>")
         )
@@ -163,32 +154,32 @@ class ManyRowsPlayback:
             .when(F.col(_MINE).isNull(), "rows_only_in_target")
             .when(F.size(differing) > 0, "rows_different")
         )
-        says = (
+        description = (
             F.when(F.col(_OTHERS).isNull(), f"only in {event.source.keyspace}")
             .when(F.col(_MINE).isNull(), f"only in {event.target.keyspace}")
             .otherwise(F.concat_ws(", ", differing))
         )
-        return both.select(*key, count.alias(_COUNT), says.alias(_SAYS))
+        return both.select(*key, count.alias(_COUNT), description.alias(_SAYS))
 
     def _side(self, keys: DataFrame, statement: Statement, table: Table, side: str) -> DataFrame:
         """Return the rows of one keyspace: the key, and the texts of all other columns."""
         name = statement.keyspace, statement.table
         row_sizes.sample(self._run.control, self._spark, *name)
         kinds = {column: table.columns[column] for column in columns_of(table)}
-        found = cells.of_rows(keys, *name, kinds)
-        others = [f"c{place}" for place in range(len(kinds) - len(table.key))]
-        texts = found.toDF(*table.key, *others)
+        frame = cells.of_rows(keys, *name, kinds)
+        other_columns = [f"c{index}" for index in range(len(kinds) - len(table.key))]
+        texts = frame.toDF(*table.key, *other_columns)
         # Two texts of a key may name the same row.
         return texts.select(
-            *table.key, F.struct(F.lit(True).alias("there"), *others).alias(side)
+            *table.key, F.struct(F.lit(True).alias("there"), *other_columns).alias(side)
         ).dropDuplicates(list(table.key))
 
     def _as_keys(self, seen: Iterable[Sequence[str]], table: Table) -> Iterator[DataFrame]:
         schema = ", ".join(f"{name} string" for name in table.key)
-        left = iter(seen)
-        while part := list(islice(left, _KEYS_TOGETHER)):
+        remaining = iter(seen)
+        while part := list(islice(remaining, _KEYS_TOGETHER)):
             texts = [
-                tuple(json.loads(one) if one.startswith('"') else one for one in key)
+                tuple(json.loads(text) if text.startswith('"') else text for text in key)
                 for key in part
             ]
             yield local_rows(self._spark, texts, schema)
@@ -198,7 +189,7 @@ class ManyRowsPlayback:
         keys = gateway.leaf(rows.stored_keys(self._written(event, spark, jars), table))
         if spark is self._spark:
             return keys
-        # The jobs that compare the rows of several groups cannot have the JARs of all.
+        # Jobs that compare the rows of several groups cannot have the JARs of all of them.
         with jars.in_use():
             return keys.localCheckpoint()
 
@@ -207,26 +198,22 @@ class ManyRowsPlayback:
         return self._write_of(event).rows(kept, event.parameters[0], jars.functions)
 
     def _with_jars(self, event: PlayedEvent) -> tuple[SparkSession, IsolatedJars]:
-        """Return a session that knows the functions that the event could call then.
-
-        Raises:
-            EventFailed: a JAR cannot be had any more.
-        """
+        """Return a session with the functions that the event could call, and their JARs."""
         plain = self._spark, IsolatedJars(self._spark)
         if all(need.sql is None for need in event.event.row_needs):
             return plain
-        found = Loading(self._run, self._stream, event.sequence).jar_functions()
-        if not found.classes:
+        jar_functions = Loading(self._run, self._stream, event.sequence).jar_functions()
+        if not jar_functions.classes:
             return plain
-        name = (*found.jars, *found.classes.items())
-        if name not in self._sessions:
+        session_key = (*jar_functions.jars, *jar_functions.classes.items())
+        if session_key not in self._sessions:
             spark = session(self._run)
-            self._sessions[name] = spark, functions.registered(spark, found)
-        return self._sessions[name]
+            self._sessions[session_key] = spark, functions.registered(spark, jar_functions)
+        return self._sessions[session_key]
 
     def _write_of(self, event: PlayedEvent) -> EventWrite:
         return EventWrite(
-            event.definition, event.event, lambda one: self._copies.source(one, event.place)
+            event.definition, event.event, lambda parsed: self._copies.source(parsed, event.place)
         )
 
     def _kept(self, event: PlayedEvent, spark: SparkSession) -> KeptImages:
@@ -234,8 +221,8 @@ class ManyRowsPlayback:
         return KeptImages(self._run.control, self._run.settings.keyspace, spark, group)
 
 
-def _cell(side: str, place: int) -> Column:
-    return F.col(side)[f"c{place}"]
+def _cell(side: str, index: int) -> Column:
+    return F.col(side)[f"c{index}"]
 
 
 def _as_json(text: str, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Which groups are played, and what of them."""
+"""Which groups are played, and which of their events."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class SelectedPart:
 
     Attributes:
         group: one group; None for a range.
-        first: the sequence that the range begins with; None for 1.
-        last: the sequence that it ends with; None for the last of the stream.
+        first: the first sequence of the range; None for 1.
+        last: its last sequence; None for the last of the stream.
     """
 
     group: str | None
@@ -39,25 +39,25 @@ class SelectedPart:
     last: int | None
 
     def __str__(self) -> str:
-        """Return it for people."""
+        """Return the group, or the range."""
         if self.group is not None:
             return self.group
         return f"{self.first}-{self.last}"
 
 
-def fixed(stream: Stream, asked: SelectedPart) -> SelectedPart:
-    """Return a part whose ends are told, so that groups that come later change nothing.
+def fixed(stream: Stream, part: SelectedPart) -> SelectedPart:
+    """Return a part with fixed ends, so that groups submitted later change nothing.
 
     Raises:
         InvalidInput: there is no such group, or no such range.
     """
-    if asked.group is not None:
-        if asked.first is not None or asked.last is not None:
+    if part.group is not None:
+        if part.first is not None or part.last is not None:
             raise InvalidInput("a group has no range", where="--group", do="leave out --from, --to")
-        existing(stream, asked.group)
-        return asked
+        existing(stream, part.group)
+        return part
     end = stream.next_sequence() - 1
-    first, last = asked.first or 1, asked.last or end
+    first, last = part.first or 1, part.last or end
     if last > end or first > last:
         raise InvalidInput(
             f"there are no groups from {first} to {last}",
@@ -106,7 +106,7 @@ def _ended(stream: Stream, group: StoredGroup) -> StoredGroup:
 
 
 def not_stored(event: str, group: str, stream: str) -> WrongData:
-    """Return the error of an event of which purge has deleted a part."""
+    """Return the error that purge has deleted a part of an event."""
     return WrongData(
         f"what was stored of the event {event} of the group {group} is not there",
         where=f"stream {stream}",
@@ -119,13 +119,13 @@ class PlayedEvent:
     """A write of a group, to be sent to another keyspace.
 
     Attributes:
-        group: the group.
+        group: its id.
         sequence: its place in the stream.
         name: of the event.
         source: the statement as it was sent.
-        target: as it is sent to the other keyspace.
+        target: the statement as it is sent to the other keyspace.
         parameters: of each statement that was sent.
-        write_time: of all of them, in microseconds.
+        write_time: of all statements, in microseconds.
         definition: of the group.
     """
 
@@ -153,7 +153,7 @@ class PlayedEvent:
         """Name the event in the errors of the block.
 
         Raises:
-            CassandraUnavailable: instead of EventFailed.
+            CassandraUnavailable: in place of EventFailed.
         """
         try:
             yield
@@ -163,7 +163,7 @@ class PlayedEvent:
 
     @property
     def place(self) -> str:
-        """Return where it is, for people."""
+        """Return the event and its group, for messages."""
         return f"event {self.name} of the group {self.group}"
 
 
@@ -171,8 +171,8 @@ def events(stream: Stream, group: StoredGroup, into: Mapping[str, str]) -> list[
     """Return the writes that a group has left; none if it was rolled back or cancelled.
 
     Raises:
-        InvalidInput: it writes to a keyspace that no other takes the place of.
-        WrongData: what is stored of its events is not there any more.
+        InvalidInput: it writes to a keyspace that has no replacement.
+        WrongData: its events are not stored any more.
     """
     if group.state not in (GroupState.DONE, GroupState.PARTLY_DONE):
         return []
@@ -185,11 +185,11 @@ def events(stream: Stream, group: StoredGroup, into: Mapping[str, str]) -> list[
     stored = stream.events(group.id)
     if not stored and group.definition.events:
         raise not_stored(min(group.definition.events), group.id, stream.name)
-    found = []
+    played = []
     for name, source in group.definition.statements.items():
-        # One that never began has no row: somebody has settled the group as done.
-        event, was = group.definition.events[name], stored.get(name, StoredEvent())
-        if was.state is not EventState.DONE or was.write_time is None:
+        # An event that never began has no row: somebody has settled the group as done.
+        event, stored_event = group.definition.events[name], stored.get(name, StoredEvent())
+        if stored_event.state is not EventState.DONE or stored_event.write_time is None:
             continue
         if source.keyspace not in into:
             raise InvalidInput(
@@ -197,13 +197,13 @@ def events(stream: Stream, group: StoredGroup, into: Mapping[str, str]) -> list[
                 where="--into",
                 do=f"add --into {source.keyspace}=ANOTHER",
             )
-        age = max(clock.now_micros() - was.write_time, 0) // 1_000_000
+        age = max(clock.now_micros() - stored_event.write_time, 0) // 1_000_000
         target = statement.parse(str(event.statement), Elsewhere(into, age))
-        found.append(
+        played.append(
             PlayedEvent(
                 *(group.id, group.sequence, name, source, target),
-                *(was.parameters, was.write_time),
+                *(stored_event.parameters, stored_event.write_time),
                 group.definition,
             )
         )
-    return found
+    return played

@@ -1,4 +1,4 @@
-"""What of events with many rows only the cluster's tables and Spark can tell, at submission."""
+"""Checks events with many rows at submission, with the cluster's tables and Spark."""
 
 from __future__ import annotations
 
@@ -39,16 +39,12 @@ def check(
     fault: Fault,
     jar_functions: Callable[[], JarFunctions],
 ) -> None:
-    """Check the events of a group that have many rows, whose tables are there, and its JARs.
+    """Check a group's events with many rows, whose tables must exist, and its JARs.
 
-    Args:
-        run: the run.
-        definition: the group.
-        fault: makes the error.
-        jar_functions: returns the functions that its stream and the group itself have loaded.
+    `jar_functions` returns the functions that the stream and the group itself have loaded.
 
     Raises:
-        DefinitionError: a column cannot be read, written or restored, or Spark refuses an
+        DefinitionError: a column cannot be read, written or restored, or Spark rejects an
             expression, or a function of a JAR.
     """
 
@@ -58,9 +54,9 @@ def check(
 
     if definition.functions:
         spark()
-    for place, event in enumerate(definition.group.events):
+    for index, event in enumerate(definition.group.events):
         if definition.has_many(event):
-            _ManyRowsCheck(run, definition, fault, event, ("events", place), spark).check()
+            _ManyRowsCheck(run, definition, fault, event, ("events", index), spark).check()
 
 
 def _session(
@@ -69,17 +65,17 @@ def _session(
     fault: Fault,
     jar_functions: Callable[[], JarFunctions],
 ) -> tuple[SparkSession, IsolatedJars]:
-    """Return a session that knows the functions of JARs, and these JARs."""
+    """Return a session with the functions of JARs, and these JARs."""
     spark = session(run)
     for name, at in definition.functions.items():
         if is_built_in(spark, name):
             raise fault(f"Spark has a function {name} itself", "give it another name", *at)
     try:
-        found = jar_functions()
+        functions = jar_functions()
     except EventFailed as error:
         raise fault(str(error), "put it back, or load another version", "events") from None
-    jars = IsolatedJars(spark, found.jars)
-    for name, java_class in found.classes.items():
+    jars = IsolatedJars(spark, functions.jars)
+    for name, java_class in functions.classes.items():
         try:
             register(spark, jars, name, java_class)
         except EventFailed as error:
@@ -89,7 +85,7 @@ def _session(
 
 
 class _ManyRowsCheck:
-    """The checks of one event."""
+    """Checks one event."""
 
     def __init__(
         self,
@@ -142,15 +138,15 @@ class _ManyRowsCheck:
         try:
             with allowed.flat():
                 value = allowed.expression(spark, need.sql, jars.functions)
-                # As a condition, where an aggregate or a window would look at other rows.
-                made = rows.where(value.isNotNull())
+                # As a condition, where Spark rejects aggregates and windows, which read other rows.
+                filtered = rows.where(value.isNotNull())
                 [field] = rows.select(value).schema.fields
         except NotAllowed as error:
             raise self._fault(error.what, error.do, *at, "sql") from None
         except PySparkException as error:
             what = f"Spark refuses `{need.sql}`: {sentence(error)}"
             raise self._fault(what, f"its columns are {', '.join(kinds)}", *at, "sql") from None
-        if names := unrepeatable(made):
+        if names := unrepeatable(filtered):
             what = f"{', '.join(names)}: the value is another one each time"
             raise self._fault(what, "leave it out", *at, "sql")
         kind = field.dataType.simpleString()
@@ -165,10 +161,10 @@ class _ManyRowsCheck:
 
     def _table(self, event: Event) -> Table:
         parsed = self._definition.statements[event.name]
-        found = Table.read(self._run.control, parsed.keyspace, parsed.table)
-        if found is None:
+        table = Table.read(self._run.control, parsed.keyspace, parsed.table)
+        if table is None:
             self._refuse(f"there is no table {parsed.name}")
-        return found
+        return table
 
     def _require_plain(self, table: Table, names: Iterable[str]) -> None:
         for name in names:

@@ -1,6 +1,6 @@
-"""What an event writes for each row of its query: made of the rows that are kept, and sent.
+"""What an event writes for each row of its query: computed from stored rows, and sent.
 
-It is the same each time, so a playback makes it once more, and sends it to another keyspace.
+It is the same each time, so a playback computes it again, and sends it to another keyspace.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ class EventWrite:
 
     @property
     def query(self) -> Event:
-        """Return the event whose rows it writes for."""
+        """Return the select for whose rows the event writes."""
         return self.definition.events[str(self.event.each)]
 
     def rows(
         self, kept: KeptImages, shared: Parameters, jar_functions: Collection[str]
     ) -> DataFrame:
-        """Return what it writes for each row, as `rows.written` does.
+        """Return the rows to write, as `rows.written` does.
 
         Args:
-            kept: the rows of the group.
+            kept: the stored rows of the group.
             shared: the parameters that all rows share.
             jar_functions: names of the functions of JARs that its SQL may call.
 
         Raises:
-            EventFailed: a parameter is no single value, or a column that was read is gone.
+            EventFailed: a parameter is not a single value, or a selected column was dropped.
         """
         table = self.table(self.statement)
-        found, key = self.table(self.definition.statements[self.query.name]), list(table.key)
-        columns = many.scan(str(self.query.statement)).columns or tuple(found.columns)
-        if gone := [name for name in columns if name not in found.columns]:
+        source_table, key = self.table(self.definition.statements[self.query.name]), list(table.key)
+        columns = many.scan(str(self.query.statement)).columns or tuple(source_table.columns)
+        if missing := [name for name in columns if name not in source_table.columns]:
             source = self.definition.statements[self.query.name].name
-            raise EventFailed(f"there is no column {gone[0]} of {source} any more")
+            raise EventFailed(f"there is no column {missing[0]} of {source} any more")
         for name, value in shared.items():
             if not isinstance(value, str | None):
                 raise EventFailed(f"the parameter {name} is no single value")
         written = rows.written(
             rows.seen(
                 kept.read(self.query.name, RESULT),
-                {name: found.columns[name] for name in columns},
+                {name: source_table.columns[name] for name in columns},
             ),
             many.write(str(self.event.statement), self.statement),
             {name: table.columns[name] for name in key},
@@ -83,16 +83,16 @@ class EventWrite:
             shared,
             jar_functions,
         )
-        # What is deleted twice is deleted once; other writes may differ, and are refused.
+        # Duplicate deletes count as one; other writes of one row may differ, and are rejected.
         return (
             written.dropDuplicates(key) if self.statement.kind is StatementKind.DELETE else written
         )
 
     def send(self, written: DataFrame, target: writes.Target, at: Column, ttl: int | None) -> None:
-        """Write the rows into a table at a write time, with seconds to live if they are told."""
+        """Write the rows to a table at a write time, with a TTL if there is one."""
         if self.statement.kind is StatementKind.DELETE:
             target.remove(written, target.table.regular, at)
-            writes.await_gone()
+            writes.await_expiry()
             return
         values = {
             name: F.col(name)

@@ -1,4 +1,4 @@
-"""The events of a group that have many rows: what the group does by the driver for the others."""
+"""The engine for events with many rows; the driver engine does the same for all others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STARTING = threading.Lock()
 
 
 def session(run: RunContext) -> SparkSession:
-    """Return a session in which what does not fit is an error, and no null."""
+    """Return a session in which a value that does not fit is an error, and not null."""
     with _STARTING:
         spark = gateway.clone(run.spark)
     spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -49,7 +49,7 @@ def session(run: RunContext) -> SparkSession:
 
 
 class SparkEngine:
-    """The events of one group that read many rows, or write for each of them."""
+    """Executes and undoes events of one group that read many rows, or write for each of them."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SparkEngine:
         ensure_locked: Callable[[], None],
         jar_functions: Callable[[], JarFunctions],
     ) -> None:
-        """Bind to a group, which is its stream and its id; Spark is not started yet."""
+        """Bind to a group: its stream and its id; Spark is not started yet."""
         self._run, self._definition = run, definition
         self._needs, self._table = needs, table
         self._ensure_locked = ensure_locked
@@ -77,39 +77,31 @@ class SparkEngine:
 
     @cached_property
     def _jars(self) -> IsolatedJars:
-        """Return the jars of the functions that SQL may call, and let the session know these.
+        """Register the functions that SQL may call with the session; return their JARs.
 
-        What calls them is behind all loads of its group, so that they are the same for each event.
+        Events that call them come after all loads of the group, so the JARs never change.
         """
         return functions.registered(self._spark, self._jar_functions())
 
     @contextmanager
-    def _working(self, own: Sequence[Need] = ()) -> Iterator[None]:
-        """Make failures of Spark those of the event, and let its jobs have the jars they need.
-
-        Args:
-            own: what the event needs of each row.
-        """
+    def _working(self, row_needs: Sequence[Need] = ()) -> Iterator[None]:
+        """Turn failures of Spark into a failure of the event, and give jobs the JARs they need."""
         with failing():
-            has_sql = any(need.sql is not None for need in own)
+            has_sql = any(need.sql is not None for need in row_needs)
             with (self._jars if has_sql else IsolatedJars(self._spark)).in_use():
                 yield
 
     def prepare(self, event: Event) -> Prepared:
-        """Keep the rows that an event will write as they are, and the parameters that they share.
-
-        Raises:
-            EventFailed: a value cannot be made, or a row may not be written.
-        """
-        own = event.row_needs
-        others = tuple(need for need in event.needs if need not in own)
-        alone = event.model_copy(update={"each": None, "needs": others})
-        parameters = self._needs.parameters(alone)
+        """Fix the parameters that rows share, and keep before-images of the rows to write."""
+        row_needs = event.row_needs
+        shared_needs = tuple(need for need in event.needs if need not in row_needs)
+        without_rows = event.model_copy(update={"each": None, "needs": shared_needs})
+        parameters = self._needs.parameters(without_rows)
         statement, table = self._target(event)
         if event.each is None:
             require_declared(self._definition, statement, table, parameters[0])
             return Prepared(parameters)
-        with self._working(own):
+        with self._working(row_needs):
             written = kept_once(self._rows(event, parameters[0]))
             try:
                 self._require_allowed(statement, table, written)
@@ -120,25 +112,17 @@ class SparkEngine:
             finally:
                 written.unpersist()
 
-    def send(self, event: Event, begun: StoredEvent) -> list[str]:
-        """Read what a select finds, or write; the rows are kept, and none are returned.
-
-        Raises:
-            EventFailed: Cassandra does not take it, or a select does not find what it expects.
-        """
+    def send(self, event: Event, stored: StoredEvent) -> list[str]:
+        """Read the rows of a select, or write; the rows are stored, and none are returned."""
         with self._working(event.row_needs):
             if event.each is None:
-                self._select(event, begun.parameters[0])
+                self._select(event, stored.parameters[0])
             else:
-                self._write(event, begun)
+                self._write(event, stored)
         return []
 
     def undo(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
-        """Put back the rows that an event may have written, at a write time.
-
-        Raises:
-            EventFailed: Cassandra does not take it.
-        """
+        """Restore the rows that an event may have written, at a write time."""
         if event.each is None or stored.write_time is None:
             return
         statement, table = self._target(event)
@@ -150,24 +134,24 @@ class SparkEngine:
             clock.now_micros() // 1000,
         )
         with self._working():
-            kept = images.read_back(self._kept.read(event.name, BEFORE), table.key)
-            kept = kept_once(kept)
-            read = (*table.key, *names, *many_celled)
-            now = cells.of_rows(
-                *(rows.stored_keys(kept, table), statement.keyspace, statement.table),
-                {name: table.columns[name] for name in read},
+            image_rows = images.read_back(self._kept.read(event.name, BEFORE), table.key)
+            image_rows = kept_once(image_rows)
+            columns = (*table.key, *names, *many_celled)
+            current_rows = cells.of_rows(
+                *(rows.stored_keys(image_rows, table), statement.keyspace, statement.table),
+                {name: table.columns[name] for name in columns},
                 *(plain, names),
             )
-            there = now.withColumn(images.IS_THERE, F.lit(True))
-            decided = rule.decided(kept.join(there, on=list(table.key), how="left"))
+            marked = current_rows.withColumn(images.IS_THERE, F.lit(True))
+            decided = rule.decided(image_rows.join(marked, on=list(table.key), how="left"))
             decided = kept_once(decided)
             try:
                 is_whole = statement.kind is StatementKind.DELETE
                 target = self._written_target(statement, table)
-                writes.put_back(decided, target, names, at, is_whole=is_whole)
+                writes.restore(decided, target, names, at, is_whole=is_whole)
             finally:
                 decided.unpersist()
-                kept.unpersist()
+                image_rows.unpersist()
 
     def _write_of(self, event: Event) -> EventWrite:
         return EventWrite(self._definition, event, self._table)
@@ -194,12 +178,12 @@ class SparkEngine:
             (f"{identifier(name)} {sign} ?", self._bound(name, table, token, parameters))
             for name, sign, token in scan.conditions
         ]
-        found = cells.scan(self._spark, statement.keyspace, statement.table, kinds, conditions)
+        scanned = cells.scan(self._spark, statement.keyspace, statement.table, kinds, conditions)
         count = self._kept.keep(
-            event.name, RESULT, rows.kept(found, table.key, columns), self._ensure_locked
+            event.name, RESULT, rows.kept(scanned, table.key, columns), self._ensure_locked
         )
-        met = {None: True, "one": count == 1, "some": count > 0, "none": not count}
-        if not met[event.expect]:
+        expectations = {None: True, "one": count == 1, "some": count > 0, "none": not count}
+        if not expectations[event.expect]:
             raise EventFailed(f"it has found {count:,} rows, and expects {event.expect}")
 
     def _bound(self, name: str, table: Table, token: Token, parameters: Parameters) -> str:
@@ -219,14 +203,14 @@ class SparkEngine:
         declared = self._definition.rows
         if declared is None:
             return
-        left = written
-        of_table = [dict(key) for name, key in declared if name == statement.name]
-        for names in {tuple(sorted(key)) for key in of_table}:
-            keys = [tuple(key[name] for name in names) for key in of_table if {*key} == {*names}]
+        uncovered = written
+        all_keys = [dict(key) for name, key in declared if name == statement.name]
+        for names in {tuple(sorted(key)) for key in all_keys}:
+            keys = [tuple(key[name] for name in names) for key in all_keys if {*key} == {*names}]
             texts = local_rows(self._spark, keys, ", ".join(f"{name} string" for name in names))
             comparable = [canonical(F.col(name), table.columns[name]).alias(name) for name in names]
-            left = rows.undeclared(left, texts.select(*comparable), names)
-        if left.take(1):
+            uncovered = rows.undeclared(uncovered, texts.select(*comparable), names)
+        if uncovered.take(1):
             raise EventFailed(
                 f"it writes a row of {statement.name} that the group has not declared"
             )
@@ -234,7 +218,7 @@ class SparkEngine:
     def _keep_images(
         self, event: Event, statement: Statement, table: Table, written: DataFrame
     ) -> tuple[int, int]:
-        """Keep the rows that an event will write; return their newest write time and number."""
+        """Keep before-images of the rows to write; return their newest write time and number."""
         names = touched(statement, table)
         kinds = {name: table.columns[name] for name in (*table.key, *names)}
         now_ms = clock.now_micros() // 1000
@@ -242,22 +226,22 @@ class SparkEngine:
             *(rows.stored_keys(written, table), statement.keyspace, statement.table, kinds),
             *(names, names),
         )
-        found = kept_once(stored)
+        existing = kept_once(stored)
         try:
-            for row in found.join(written, on=list(table.key), how="left_anti").take(1):
+            for row in existing.join(written, on=list(table.key), how="left_anti").take(1):
                 key = ", ".join(str(row[name]) for name in table.key)
                 raise EventFailed(f"it writes the row {key} of another text, which is not restored")
             makes_rows = statement.kind is not StatementKind.DELETE
-            kept = images.images(written, found, table.key, names, now_ms, makes_rows=makes_rows)
+            kept = images.images(written, existing, table.key, names, now_ms, makes_rows=makes_rows)
             count = self._kept.keep(event.name, BEFORE, kept, self._ensure_locked)
             times = [F.max(cells.written_at(name)) for name in names]
-            newest = found.agg(F.greatest(F.lit(0), *times)) if times else None
+            newest = existing.agg(F.greatest(F.lit(0), *times)) if times else None
             return (int(newest.collect()[0][0]) if newest else 0), count
         finally:
-            found.unpersist()
+            existing.unpersist()
 
-    def _write(self, event: Event, begun: StoredEvent) -> None:
+    def _write(self, event: Event, stored: StoredEvent) -> None:
         statement, table = self._target(event)
-        written = self._rows(event, begun.parameters[0])
+        written = self._rows(event, stored.parameters[0])
         target = self._written_target(statement, table)
-        self._write_of(event).send(written, target, F.lit(begun.write_time), statement.ttl)
+        self._write_of(event).send(written, target, F.lit(stored.write_time), statement.ttl)

@@ -1,4 +1,4 @@
-"""Failures of Spark as those of events."""
+"""Turns failures of Spark into failures of events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.text import one_line
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Make failures of Spark those of the event."""
+    """Turn failures of Spark into a failure of the event."""
     try:
         yield
     except PySparkException as error:
@@ -27,13 +27,13 @@ def failing() -> Iterator[None]:
 
 
 def cause(error: Py4JJavaError) -> str:
-    """Return what began a failure, in one line."""
-    found = error.java_exception
-    while found.getCause() is not None:
-        found = found.getCause()
-    # Exceptions out of users' functions need not have a message.
-    told = str(found.getMessage() or found.toString())
-    if "UnknownReason" in told:
-        # The driver has no class of a JAR's own exception, and Spark then tells nothing of it.
+    """Return the root cause of a failure, in one line."""
+    exception = error.java_exception
+    while exception.getCause() is not None:
+        exception = exception.getCause()
+    # Exceptions of users' functions need not have a message.
+    message = str(exception.getMessage() or exception.toString())
+    if "UnknownReason" in message:
+        # The driver lacks the class of a JAR's own exception, so Spark reports nothing of it.
         return "a function has thrown an exception of its JAR's own; see the log of the executor"
-    return one_line(told)
+    return one_line(message)

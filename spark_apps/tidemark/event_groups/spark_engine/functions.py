@@ -1,4 +1,4 @@
-"""The functions of JARs in Spark: known to a session's SQL, and found by its jobs."""
+"""The functions of JARs in Spark: registered for a session's SQL, and found by its jobs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ from tidemark.user_sql.refusal import sentence
 
 
 def registered(spark: SparkSession, functions: JarFunctions) -> IsolatedJars:
-    """Let a session call functions; return the jars that its jobs need for them.
-
-    Raises:
-        EventFailed: Spark does not take one of them.
-    """
+    """Register functions with a session; return the JARs that its jobs need for them."""
     jars = IsolatedJars(spark, functions.jars)
     for name, java_class in functions.classes.items():
         register(spark, jars, name, java_class)
@@ -27,10 +23,10 @@ def registered(spark: SparkSession, functions: JarFunctions) -> IsolatedJars:
 
 
 def register(spark: SparkSession, jars: IsolatedJars, name: str, java_class: str) -> None:
-    """Let a session call a class in jars by a name.
+    """Register a class of the JARs with a session under a name.
 
     Raises:
-        EventFailed: Spark does not take it.
+        EventFailed: Spark rejects it.
     """
     try:
         jars.register(spark, name, java_class)
@@ -42,7 +38,7 @@ def register(spark: SparkSession, jars: IsolatedJars, name: str, java_class: str
 
 
 def is_built_in(spark: SparkSession, name: str) -> bool:
-    """Tell whether Spark has a function of its own of a name."""
+    """Tell whether Spark has a built-in function of this name."""
     identifier = gateway.named(spark, "org.apache.spark.sql.catalyst.FunctionIdentifier")(name)
     registries = gateway.named(spark, "org.apache.spark.sql.catalyst.analysis.FunctionRegistry$")
     return bool(registries.builtin().functionExists(identifier))

@@ -1,6 +1,6 @@
-"""Rows before an event, and what is put back of them, for many rows.
+"""Before-images of many rows, and how rows are restored from them.
 
-All here is pure, from frame to frame.
+All functions are pure, from frame to frame.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra.cells import lives_for, written_at
-from tidemark.event_groups.driver_engine.undo import STAYS_LATER, Now
+from tidemark.event_groups.driver_engine.undo import STAYS_LATER, ColumnState
 from tidemark.event_groups.spark_engine.rows import by_name
 from tidemark.event_groups.spark_engine.shapes import (
     CELL,
@@ -26,37 +26,37 @@ from tidemark.event_groups.spark_engine.shapes import (
 from tidemark.spark.shapes import shaped
 
 IS_THERE = "tidemark_there"
-"""Of a row that was read: true."""
+"""True for a row that was read."""
 MARKER_AT = "tidemark_marker_at"
-"""Of a row that the event has made: the write time at which its own marker goes, if it does."""
+"""For a row that the event created: the write time at which its marker is deleted, or null."""
 IS_SHARED = "tidemark_shared"
-"""Of such a row: whether somebody else has written into it."""
+"""For such a row: whether somebody else has written to it."""
 
 
 @shaped(returns=KEPT)
 def images(
     written: DataFrame,
-    found: DataFrame,
+    existing: DataFrame,
     key: Sequence[str],
     touched: Sequence[str],
     now_ms: int,
     *,
     makes_rows: bool,
 ) -> DataFrame:
-    """Return the rows that an event writes as they are before it.
+    """Return before-images of the rows that an event writes.
 
     Args:
-        written: what it writes, with the key and `HAS_NULLS`.
-        found: the rows that are there, with the key and, of each touched column, value,
-            write time and seconds to live, as `cells.of_rows` names them.
+        written: the rows to write, with the key and `HAS_NULLS`.
+        existing: the existing rows, with the key and, for each touched column, value, write time
+            and remaining TTL, as `cells.of_rows` names them.
         key: columns of the key.
         touched: columns that the event writes.
         now_ms: when the rows were read.
-        makes_rows: whether the event may write rows that are not there.
+        makes_rows: whether the event may create rows.
     """
-    there = found.withColumn(IS_THERE, F.lit(True))
+    marked = existing.withColumn(IS_THERE, F.lit(True))
     rows = written.select(*key, HAS_NULLS).join(
-        there, on=list(key), how="left" if makes_rows else "inner"
+        marked, on=list(key), how="left" if makes_rows else "inner"
     )
     cells = [
         part
@@ -84,27 +84,27 @@ def images(
 
 @shaped(kept=KEPT)
 def read_back(kept: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Return images that were kept: the key, and `IMAGE_COLUMN`."""
-    named = F.from_json("id", TEXTS)
+    """Return stored images: the key, and `IMAGE_COLUMN`."""
+    key_texts = F.from_json("id", TEXTS)
     return kept.select(
-        *(named[name].alias(name) for name in key),
+        *(key_texts[name].alias(name) for name in key),
         F.from_json("row_text", IMAGE).alias(IMAGE_COLUMN),
     )
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What is put back of a row, by the rule of `execution.undo`.
+    """Decides what is restored of a row, by the rule of `driver_engine.undo`.
 
     Attributes:
         touched: columns that the event has written.
-        plain: all columns that are not of the key and have one cell.
-        many_celled: all other columns that are not of the key.
+        plain: all columns outside of the key that have one cell.
+        many_celled: all other columns outside of the key.
         leaves_null: whether the event may leave nulls in all rows.
         written_at: the event's write time.
-        at: the write time of what is put back.
-        own: the write times of the events that are taken back, and of what is put back of them.
-        now_ms: the time.
+        at: the write time of restored values.
+        own: the write times of the events that are undone, and of their restored values.
+        now_ms: the current time.
     """
 
     touched: Sequence[str]
@@ -119,55 +119,59 @@ class Rule:
     def decided(self, rows: DataFrame) -> DataFrame:
         """Add `MARKER_AT`, `IS_SHARED`, and the `fate` of each touched column.
 
-        `puts` is whether its `value` is written, at a write time, for `lives` seconds, 0 for ever;
-        `clears` whether null is.
+        `puts` is whether its `value` is written, at a write time, for `lives` seconds (0: without
+        TTL); `clears` whether null is written.
 
         Args:
-            rows: images with what is there now: `IS_THERE`, null if there is no row; the write time
-                of each plain column, null if there is none; the value and the seconds to live of
-                each touched one; and the columns of many cells as texts.
+            rows: images with the current rows: `IS_THERE`, null if there is no row; the write time
+                of each plain column, null if there is none; the value and remaining TTL of each
+                touched column; and the columns of many cells as texts.
         """
         foreign = F.array_min(F.array(*(self._foreign(name) for name in self.plain)))
         has_many_cells = F.lit(False)
         for name in self.many_celled:
             has_many_cells = has_many_cells | F.col(name).isNotNull()
-        own = F.least(foreign - 1, F.lit(self.written_at))
-        marker = F.when(~has_many_cells, F.when(foreign.isNull(), F.lit(self.at)).otherwise(own))
+        before_foreign = F.least(foreign - 1, F.lit(self.written_at))
+        marker = F.when(
+            ~has_many_cells, F.when(foreign.isNull(), F.lit(self.at)).otherwise(before_foreign)
+        )
         is_shared = has_many_cells | foreign.isNotNull()
         return rows.select(
             *rows.columns,
             marker.alias(MARKER_AT),
             is_shared.alias(IS_SHARED),
-            *(part for name in self.touched for part in self._of_column(name)),
+            *(part for name in self.touched for part in self._column_fate(name)),
         )
 
     def _foreign(self, name: str) -> Column:
         time = F.col(written_at(name))
         return F.when(~time.isin(*self.own), time)
 
-    def _of_column(self, name: str) -> list[Column]:
+    def _column_fate(self, name: str) -> list[Column]:
         image = F.col(IMAGE_COLUMN)
         time, cell = F.col(written_at(name)), image["cells"][name]
         is_own = F.coalesce(time.isin(*self.own), F.lit(False))
-        now = Now(
+        state = ColumnState(
             is_own=is_own,
             is_null=time.isNull(),
             is_older=~is_own & F.coalesce(time < self.written_at, F.lit(False)),
             may_be_cleared=image["nulls"] | F.lit(self.leaves_null),
         )
-        before = F.floor((cell["expires"] - self.now_ms) / 1000)
-        value = F.when(now.gets_image, F.when(image["existed"], cell["value"])).otherwise(
+        image_ttl = F.floor((cell["expires"] - self.now_ms) / 1000)
+        value = F.when(state.gets_image, F.when(image["existed"], cell["value"])).otherwise(
             F.col(name)
         )
-        written = F.when(now.gets_image, F.when(image["existed"], cell["written"])).otherwise(time)
+        written = F.when(state.gets_image, F.when(image["existed"], cell["written"])).otherwise(
+            time
+        )
         stays_later = F.coalesce(~written.isin(*self.own), F.lit(False)).cast("int") * STAYS_LATER
-        lives = F.when(now.gets_image, before).otherwise(F.col(lives_for(name)))
-        # By now it would have expired, if it does not live any more.
-        stays = value.isNotNull() & F.coalesce(lives > 0, F.lit(True))
+        lives = F.when(state.gets_image, image_ttl).otherwise(F.col(lives_for(name)))
+        # A value whose TTL is over would have expired by now.
+        is_alive = value.isNotNull() & F.coalesce(lives > 0, F.lit(True))
         return [
-            (now.is_written & stays).alias(fate(name, "puts")),
+            (state.is_written & is_alive).alias(fate(name, "puts")),
             (F.lit(self.at) + stays_later).alias(fate(name, "at")),
             value.alias(fate(name, "value")),
             F.coalesce(lives, F.lit(0)).cast("int").alias(fate(name, "lives")),
-            (now.is_written & ~stays).alias(fate(name, "clears")),
+            (state.is_written & ~is_alive).alias(fate(name, "clears")),
         ]

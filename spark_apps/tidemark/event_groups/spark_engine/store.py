@@ -1,4 +1,4 @@
-"""The rows of events that have many, in parts that are small enough for Cassandra."""
+"""Stores the rows of events with many rows, in parts that are small enough for Cassandra."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE = "stream string, group_id string, event string, kind string, part int"
 
 
 class KeptImages:
-    """The rows of one group's events."""
+    """The stored rows of one group's events."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class KeptImages:
         spark: SparkSession,
         group: tuple[str, str],
     ) -> None:
-        """Bind to a group, which is its stream and its id."""
+        """Bind to a group: its stream and its id."""
         self._control, self._spark, self._keyspace = control, spark, keyspace
         self._group, self._parts = group, KeptParts(control, keyspace, group)
 
@@ -37,10 +37,10 @@ class KeptImages:
     def keep(
         self, event: str, kind: str, rows: DataFrame, ensure_locked: Callable[[], None]
     ) -> int:
-        """Keep the rows of an event instead of those of a run that died; return their number.
+        """Store the rows of an event in place of those of a run that died; return their number.
 
-        How many parts there are is written first, so that whoever deletes them finds all; and at a
-        later write time, so that whoever passes by that time deletes them.
+        The number of parts is written first, so that a delete finds all parts. It gets a later
+        write time than the rows, so that deletes after this time delete the rows.
         """
         rows = kept_once(rows)
         try:
@@ -59,7 +59,7 @@ class KeptImages:
         return int(count)
 
     def write(self, event: str, kind: str, rows: DataFrame, parts: int, at: int) -> None:
-        """Write the rows at a write time, which is later than that of deletes of these."""
+        """Write the rows at a write time, which must be later than that of earlier deletes."""
         stream, group = self._group
         connector.write(
             rows.select(
@@ -82,8 +82,8 @@ class KeptImages:
         keys = local_rows(self._spark, self._parts.places(event, kind), _PLACE)
         return connector.read_partitions(keys, self._keyspace, ROWS, *KEPT)
 
-    def whole(self, event: str, kind: str) -> int | None:
-        """Return how many rows were kept of an event; None if some are not there any more."""
+    def complete_count(self, event: str, kind: str) -> int | None:
+        """Return the number of rows stored for an event; None if some are missing."""
         size = self._parts.size(event, kind)
         count = self.read(event, kind).count() if size else None
         return count if size and count == size["row_count"] else None

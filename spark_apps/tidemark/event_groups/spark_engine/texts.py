@@ -1,7 +1,7 @@
-"""Values as texts, as Cassandra puts them in words, and what Spark makes of them.
+"""Values as texts, as Cassandra formats them, and their conversion from and to Spark's types.
 
-Texts are kept, since they are exact: Spark's decimals have 38 digits, and the connector's
-frames cut them to 18 places.
+Texts are stored because they are exact: Spark's decimals have 38 digits, and the connector's
+frames cut them to 18 decimal places.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ SPARK_TYPES = {
     "uuid": "string",
     "varint": "decimal(38,0)",
 }
-"""What a value of each CQL type is in Spark's SQL; columns of other types are refused."""
+"""The type of each CQL type in Spark's SQL; columns of other types are rejected."""
 NO_KEYS = ("decimal", "double", "float")
-"""Types of which equal values have several texts, so that rows cannot be told apart by them."""
-_WHOLE = ("bigint", "int", "smallint", "tinyint", "varint")
+"""Types whose equal values have several texts, so that rows cannot be identified by them."""
+_INTEGERS = ("bigint", "int", "smallint", "tinyint", "varint")
 _MOMENT = "yyyy-MM-dd HH:mm:ss.SSS'Z'"
 
 
 def typed(text: Column, kind: str) -> Column:
-    """Return a value of a CQL type as Spark's SQL has it; Spark fails if it is too large."""
+    """Return a value of a CQL type in Spark's type; Spark fails if it is too large."""
     if kind == "blob":
         return _bytes(text)
     return text.cast(SPARK_TYPES[kind])
 
 
 def as_text(value: Column, spark_type: str) -> Column:
-    """Return the text of a value of Spark's."""
+    """Return the text of a value of Spark's SQL."""
     if spark_type == "binary":
         return F.concat(F.lit("0x"), F.lower(F.hex(value)))
     if spark_type == "timestamp":
@@ -53,10 +53,10 @@ def as_text(value: Column, spark_type: str) -> Column:
 
 
 def storable(text: Column, kind: str) -> Column:
-    """Return what the connector stores as a value of a CQL type, exactly.
+    """Return a value that the connector stores exactly in a CQL type.
 
-    It takes most texts itself; but it would count days before 1582 by another calendar, and drop
-    the first zeros of a blob.
+    The connector converts most texts itself, but it would count days before 1582 by another
+    calendar, and drop the leading zeros of a blob.
     """
     if kind == "blob":
         return _bytes(text)
@@ -68,8 +68,8 @@ def storable(text: Column, kind: str) -> Column:
 
 
 def canonical(text: Column, kind: str) -> Column:
-    """Return the text as Cassandra writes it, by which keys are compared."""
-    if kind in _WHOLE:
+    """Return the text as Cassandra formats it, by which keys are compared."""
+    if kind in _INTEGERS:
         return text.cast("decimal(38,0)").cast("string")
     if kind == "timestamp":
         return F.date_format(F.timestamp_millis(_millis(text)), _MOMENT)

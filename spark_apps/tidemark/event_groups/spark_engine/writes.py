@@ -1,8 +1,8 @@
-"""Writes into the tables of events, through the connector, which only inserts.
+"""Writes to the tables of events through the connector, which only inserts.
 
-What a statement would delete is written as a row that lives for a second: unlike the connector's
-deletes, it has the event's write time, so that a run after a crash hides nothing that was written
-later.
+Rows that a statement would delete are written with a TTL of one second: unlike the connector's
+deletes, they have the event's write time, so that a run after a crash hides nothing that was
+written later.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tidemark.event_groups.spark_engine.texts import storable
 
 _AT, _LIVES = "tidemark_write_time", "tidemark_seconds"
 _PARTITIONS = 1 << 20
-"""Rows of a query are in no order of the table's partitions."""
-_GONE_S = 2
-"""What lives for a second is gone after two, whatever fractions the servers count."""
+"""The maximum number of partitions in a query's rows, which are in no order of partitions."""
+_EXPIRY_S = 2
+"""After two seconds a TTL of one has expired, whatever fractions the servers count."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Target:
         keyspace: of the table.
         name: of the table.
         table: its columns.
-        ensure_locked: asked before each write.
+        ensure_locked: called before each write.
     """
 
     keyspace: str
@@ -61,7 +61,7 @@ class Target:
             rows: with the key as texts.
             values: texts of other columns.
             at: the write time.
-            lives: seconds to live, 0 for ever.
+            lives: the TTL in seconds, 0 for none.
             keep_nulls: whether nulls are written.
         """
         kinds = self.table.columns
@@ -80,13 +80,13 @@ class Target:
         )
 
     def remove(self, rows: DataFrame, columns: Sequence[str], at: Column) -> None:
-        """Delete rows with what these columns have, if it is not newer."""
+        """Delete rows, with the values of `columns` that are not newer."""
         nulls = {name: F.lit(None).cast("string") for name in columns}
         self.store(rows, nulls, at, lives=F.lit(1))
 
 
 def send(rows: DataFrame, target: Target, *, keep_nulls: bool, is_mortal: bool) -> None:
-    """Write rows with their write times, and their seconds to live if they are mortal."""
+    """Write rows with their write times, and with their TTLs if they are mortal."""
     connector.write(
         rows,
         target.keyspace,
@@ -97,52 +97,52 @@ def send(rows: DataFrame, target: Target, *, keep_nulls: bool, is_mortal: bool) 
     )
 
 
-def await_gone() -> None:
-    """Wait until no reader sees what was removed."""
-    time.sleep(_GONE_S)
+def await_expiry() -> None:
+    """Wait until no reader sees removed rows."""
+    time.sleep(_EXPIRY_S)
 
 
-def put_back(
+def restore(
     decided: DataFrame, target: Target, touched: Sequence[str], at: int, *, is_whole: bool
 ) -> None:
-    """Write what was decided of rows.
+    """Write what was decided for rows.
 
     Args:
-        decided: as `images.Rule` returns it; it is gone through several times.
+        decided: as `images.Rule` returns it; it is read several times.
         target: the table.
         touched: columns that the event has written.
-        at: the write time of what is put back.
-        is_whole: whether the event has deleted whole rows, with their markers.
+        at: the write time of restored values.
+        is_whole: whether the event has deleted complete rows, with their markers.
     """
-    moments = {at: F.lit(False), at + STAYS_LATER: _existed() & F.lit(is_whole)}
-    needs = _needs(decided, touched, moments)
-    if needs["made"]:
+    marked_by_time = {at: F.lit(False), at + STAYS_LATER: _existed() & F.lit(is_whole)}
+    counts = _write_counts(decided, touched, marked_by_time)
+    if counts["made"]:
         target.remove(decided.where(~_is_kept()), touched, F.lit(at))
-    if needs["shared"]:
+    if counts["shared"]:
         marked = decided.where(~_existed() & _is_kept() & F.col(MARKER_AT).isNotNull())
         target.remove(marked, (), F.col(MARKER_AT))
-    for moment, is_marked in moments.items():
-        if needs[str(moment)]:
-            rows = decided.where(_is_put(touched, moment, is_marked))
+    for when, is_marked in marked_by_time.items():
+        if counts[str(when)]:
+            rows = decided.where(_is_put(touched, when, is_marked))
             values = {
-                name: F.when(_lasts(name, moment), F.col(fate(name, "value"))) for name in touched
+                name: F.when(_stays(name, when), F.col(fate(name, "value"))) for name in touched
             }
-            target.store(rows, values, F.lit(moment), keep_nulls=False)
+            target.store(rows, values, F.lit(when), keep_nulls=False)
     for name in touched:
-        if needs[fate(name, "clears")]:
+        if counts[fate(name, "clears")]:
             null = {name: F.lit(None).cast("string")}
             target.store(decided.where(_clears(name) & _is_there()), null, F.lit(at))
-        if needs[_absent(name)]:
-            # An insert of a null would make a row where there is none.
+        if counts[_absent(name)]:
+            # An insert of a null would create a missing row.
             target.remove(decided.where(_clears(name) & ~_is_there()), (name,), F.lit(at))
-        if needs[fate(name, "lives")]:
-            mortal = decided.where(_lives(name))
+        if counts[fate(name, "lives")]:
+            mortal = decided.where(_expires(name))
             lives, value = F.col(fate(name, "lives")), F.col(fate(name, "value"))
             target.store(mortal, {name: value}, F.col(fate(name, "at")), lives=lives)
-            # Else the row would end with the value.
+            # Otherwise the row would expire with the value.
             target.store(mortal, {}, F.lit(at + MARKER_LATER))
-    if needs["made"] or needs["shared"] or any(needs[_absent(name)] for name in touched):
-        await_gone()
+    if counts["made"] or counts["shared"] or any(counts[_absent(name)] for name in touched):
+        await_expiry()
 
 
 def _existed() -> Column:
@@ -150,12 +150,12 @@ def _existed() -> Column:
 
 
 def _is_kept() -> Column:
-    """Return whether a row stays, with its columns put back: not if the event alone has made it."""
+    """Return whether a row stays, with its columns restored: unless only the event created it."""
     return _existed() | F.col(IS_SHARED)
 
 
 def _is_there() -> Column:
-    """Return whether an insert makes no row that was not there."""
+    """Return whether a row existed and exists, so that an insert creates none."""
     return _existed() & F.col(IS_THERE).isNotNull()
 
 
@@ -167,35 +167,35 @@ def _absent(name: str) -> str:
     return fate(name, "absent")
 
 
-def _lasts(name: str, moment: int) -> Column:
-    is_then = F.col(fate(name, "at")) == moment
-    is_for_ever = F.col(fate(name, "lives")) == 0
-    return _is_kept() & F.col(fate(name, "puts")) & is_for_ever & is_then
+def _stays(name: str, when: int) -> Column:
+    is_at_time = F.col(fate(name, "at")) == when
+    has_no_ttl = F.col(fate(name, "lives")) == 0
+    return _is_kept() & F.col(fate(name, "puts")) & has_no_ttl & is_at_time
 
 
-def _is_put(touched: Sequence[str], moment: int, is_marked: Column) -> Column:
-    return reduce(or_, [_lasts(name, moment) for name in touched], is_marked)
+def _is_put(touched: Sequence[str], when: int, is_marked: Column) -> Column:
+    return reduce(or_, [_stays(name, when) for name in touched], is_marked)
 
 
-def _lives(name: str) -> Column:
+def _expires(name: str) -> Column:
     return _is_kept() & F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0)
 
 
-def _needs(
-    decided: DataFrame, touched: Sequence[str], moments: Mapping[int, Column]
+def _write_counts(
+    decided: DataFrame, touched: Sequence[str], marked_by_time: Mapping[int, Column]
 ) -> dict[str, int]:
-    """Return how many rows there are for each kind of write, in one pass."""
+    """Return the number of rows for each kind of write, in one pass."""
     kinds = {
         "made": ~_is_kept(),
         "shared": ~_existed() & F.col(IS_SHARED),
         **{fate(name, "clears"): _clears(name) & _is_there() for name in touched},
         **{_absent(name): _clears(name) & ~_is_there() for name in touched},
         **{
-            str(moment): _is_put(touched, moment, is_marked)
-            for moment, is_marked in moments.items()
+            str(when): _is_put(touched, when, is_marked)
+            for when, is_marked in marked_by_time.items()
         },
-        **{fate(name, "lives"): _lives(name) for name in touched},
+        **{fate(name, "lives"): _expires(name) for name in touched},
     }
     counted = [F.count_if(kind).alias(name) for name, kind in kinds.items()]
-    [found] = decided.agg(*counted).collect()
-    return {name: int(found[name]) for name in kinds}
+    [row] = decided.agg(*counted).collect()
+    return {name: int(row[name]) for name in kinds}

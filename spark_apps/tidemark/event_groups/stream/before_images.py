@@ -1,4 +1,4 @@
-"""The rows that the events of groups have written, as they were before, until a group has ended."""
+"""Before-images of the rows that groups write, stored until the group has ended."""
 
 from __future__ import annotations
 
@@ -16,38 +16,37 @@ _HEXADECIMAL = "0x"
 
 
 class BeforeImages:
-    """The rows of one stream's groups as they were before."""
+    """The before-images of one stream's groups."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
-        """Bind to a run and the name of the stream."""
         self._control, self._stream, self._keyspace = run.control, stream, run.settings.keyspace
         self._images, self._sizes = (
             table(self._keyspace, name) for name in ("before_image", SIZES)
         )
 
     def keep(self, group: str, event: str, images: Iterable[Image]) -> None:
-        """Write the rows as they are before an event; more of a run that died may be left."""
+        """Store the before-images of an event; more may be left of a run that died."""
         self._control.execute_many(
             f"INSERT INTO {self._images} (stream, group_id, event, number, statement, existed,"
             " row_key, cells) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
-                    *(self._stream, group, event, number, one.statement, one.existed),
-                    json.dumps({name: _digits(part) for name, part in one.key.items()}),
+                    *(self._stream, group, event, number, image.statement, image.existed),
+                    json.dumps({name: _digits(part) for name, part in image.key.items()}),
                     json.dumps(
                         {
                             name: (_digits(cell.value), cell.written, cell.expires)
-                            for name, cell in one.cells.items()
+                            for name, cell in image.cells.items()
                         }
                     ),
                 )
-                for number, one in enumerate(images)
+                for number, image in enumerate(images)
             ],
         )
 
     def of(self, group: str, event: str, count: int) -> list[Image]:
-        """Return the rows as they were before an event; `count` is how many it has kept."""
-        found = self._control.execute(
+        """Return the first `count` before-images of an event."""
+        rows = self._control.execute(
             f"SELECT statement, existed, row_key, cells FROM {self._images}"
             " WHERE stream = ? AND group_id = ? AND event = ? AND number < ?",
             (self._stream, group, event, count),
@@ -65,11 +64,11 @@ class BeforeImages:
                     for name, (value, written, expires) in json.loads(row["cells"]).items()
                 },
             )
-            for row in found
+            for row in rows
         ]
 
     def win_over_earlier_runs(self, group: str) -> None:
-        """Let what this session writes of a group win over what others have kept of it."""
+        """Let this session's writes for a group win over what others have stored of it."""
         key = {"stream": self._stream, "group_id": group}
         newest = max(
             self._control.newest_write_time(self._images, "existed", key),
@@ -78,10 +77,10 @@ class BeforeImages:
         self._control.write_times.pass_by(newest)
 
     def forget(self, group: str, ensure_locked: Callable[[], None]) -> None:
-        """Delete the rows as they were: they may be what the group was to erase.
+        """Delete the before-images: the group may be there to erase what they contain.
 
-        Those that another session has kept are deleted after `win_over_earlier_runs`.
-        `ensure_locked` was asked before, and is asked before each further write.
+        Images of other sessions are only deleted after `win_over_earlier_runs`. `ensure_locked`
+        was called before, and is called before each further write.
         """
         self._control.execute(
             f"DELETE FROM {self._images} WHERE stream = ? AND group_id = ?", (self._stream, group)
@@ -94,23 +93,23 @@ class BeforeImages:
             parts.forget(event, BEFORE)
 
     def forget_of_all(self, group: str, ensure_locked: Callable[[], None]) -> None:
-        """Delete the rows as they were, also those that other sessions have kept."""
+        """Delete the before-images, including those that other sessions have stored."""
         self.win_over_earlier_runs(group)
         ensure_locked()
         self.forget(group, ensure_locked)
 
-    def left(self, groups: Sequence[str]) -> list[str]:
-        """Return those of the groups of which rows are kept as they were."""
+    def having_images(self, groups: Sequence[str]) -> list[str]:
+        """Return those of the groups that have before-images."""
         keys = [(self._stream, group) for group in groups]
-        few = self._control.execute_many(
+        image_rows = self._control.execute_many(
             f"SELECT group_id FROM {self._images} WHERE stream = ? AND group_id = ? LIMIT 1", keys
         )
-        many = self._control.execute_many(
+        size_rows = self._control.execute_many(
             f"SELECT group_id, kind FROM {self._sizes} WHERE stream = ? AND group_id = ?", keys
         )
-        found = {rows[0]["group_id"] for rows in few if rows}
-        found |= {row["group_id"] for rows in many for row in rows if row["kind"] == BEFORE}
-        return sorted(found)
+        names = {rows[0]["group_id"] for rows in image_rows if rows}
+        names |= {row["group_id"] for rows in size_rows for row in rows if row["kind"] == BEFORE}
+        return sorted(names)
 
     def _parts(self, group: str) -> KeptParts:
         return KeptParts(self._control, self._keyspace, (self._stream, group))

@@ -1,4 +1,4 @@
-"""Which groups may run together: in the order of the stream, as long as they do not collide.
+"""Which groups may run at the same time: in the order of the stream, if they do not collide.
 
 Source: EventGroupGrouping of mklew/cassandra-transactions.
 """
@@ -16,9 +16,8 @@ class Occupied(Generic[Item]):
     """Groups, and the rows by which others collide with them."""
 
     def __init__(self, footprints: Iterable[GroupFootprint[Item]] = ()) -> None:
-        """Begin with groups."""
         self._first: Item | None = None
-        self._of_all: Item | None = None
+        self._exclusive: Item | None = None
         self._written, self._read = _Keys[Item](), _Keys[Item]()
         self.is_empty = True
         for footprint in footprints:
@@ -29,33 +28,33 @@ class Occupied(Generic[Item]):
         if self.is_empty:
             self._first, self.is_empty = footprint.item, False
         if footprint.rows is None:
-            self._of_all = footprint.item if self._of_all is None else self._of_all
+            self._exclusive = footprint.item if self._exclusive is None else self._exclusive
             return
         self._written.add(footprint.rows, footprint.item)
         self._read.add(footprint.reads, footprint.item)
 
     def meeting(self, footprint: GroupFootprint[Item]) -> Item | None:
         """Return a group that collides with this one: one writes what the other reads or writes."""
-        if self._of_all is not None:
-            return self._of_all
+        if self._exclusive is not None:
+            return self._exclusive
         if footprint.rows is None:
             return self._first
         written = self._written.meeting((*footprint.rows, *footprint.reads))
         return written if written is not None else self._read.meeting(footprint.rows)
 
 
-def collides(one: GroupFootprint[Item], other: GroupFootprint[Item]) -> bool:
+def collides(group: GroupFootprint[Item], other: GroupFootprint[Item]) -> bool:
     """Tell whether one of two groups may write a row that the other reads or writes."""
-    return Occupied([one]).meeting(other) is not None
+    return Occupied([group]).meeting(other) is not None
 
 
 def chunks(
     groups: Iterable[GroupFootprint[Item]], most_events: int
 ) -> list[Sequence[GroupFootprint[Item]]]:
-    """Cut groups, in their order, into parts whose groups may run at the same time.
+    """Split groups, in their order, into parts whose groups may run at the same time.
 
-    A part ends before the first group that collides with one in it, or with which it would have
-    more than `most_events` events; a group that has more than that runs alone.
+    A part ends before a group that collides with it, or that would bring it over `most_events`
+    events; a group with more events than that runs alone.
     """
     parts: list[_Part[Item]] = []
     for group in groups:
@@ -86,50 +85,50 @@ class _Part(Generic[Item]):
 
 
 class _Keys(Generic[Item]):
-    """Keys of rows with the first group of each, by their table and columns.
+    """Keys of rows, with the first group of each, by their table and columns.
 
-    Two keys may be of one row if no column has two values. Those of other columns are looked up by
-    what both have.
+    Two keys may name the same row if no column has two values. Keys with other columns are
+    compared by the columns that both have.
     """
 
     def __init__(self) -> None:
-        self._of_table: dict[str, dict[tuple[str, ...], _Shape[Item]]] = {}
+        self._shapes_by_table: dict[str, dict[tuple[str, ...], _Shape[Item]]] = {}
 
     def add(self, keys: Collection[RowKey], item: Item) -> None:
         for name, values in keys:
-            shapes = self._of_table.setdefault(name, {})
+            shapes = self._shapes_by_table.setdefault(name, {})
             columns = tuple(column for column, _ in values)
             shapes.setdefault(columns, _Shape(columns)).add(dict(values), item)
 
     def meeting(self, keys: Iterable[RowKey]) -> Item | None:
-        """Return a group that has a key of the same row as one of these."""
+        """Return a group with a key that may name the same row as one of `keys`."""
         for name, values in keys:
-            for shape in self._of_table.get(name, {}).values():
-                found = shape.meeting(dict(values))
-                if found is not None:
-                    return found
+            for shape in self._shapes_by_table.get(name, {}).values():
+                item = shape.meeting(dict(values))
+                if item is not None:
+                    return item
         return None
 
 
 class _Shape(Generic[Item]):
-    """Keys of one table that have the same columns."""
+    """Keys of one table with the same columns."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._keys: dict[tuple[str, ...], Item] = {}
-        self._by: dict[tuple[str, ...], dict[tuple[str, ...], Item]] = {}
+        self._by_shared_columns: dict[tuple[str, ...], dict[tuple[str, ...], Item]] = {}
 
     def add(self, values: Mapping[str, str], item: Item) -> None:
         self._keys.setdefault(tuple(values.values()), item)
-        for shared, items in self._by.items():
+        for shared, items in self._by_shared_columns.items():
             items.setdefault(tuple(values[column] for column in shared), item)
 
     def meeting(self, values: Mapping[str, str]) -> Item | None:
         shared = tuple(column for column in self._columns if column in values)
-        if shared not in self._by:
-            places = [self._columns.index(column) for column in shared]
+        if shared not in self._by_shared_columns:
+            positions = [self._columns.index(column) for column in shared]
             items: dict[tuple[str, ...], Item] = {}
             for key, item in self._keys.items():
-                items.setdefault(tuple(key[place] for place in places), item)
-            self._by[shared] = items
-        return self._by[shared].get(tuple(values[column] for column in shared))
+                items.setdefault(tuple(key[position] for position in positions), item)
+            self._by_shared_columns[shared] = items
+        return self._by_shared_columns[shared].get(tuple(values[column] for column in shared))

@@ -1,4 +1,4 @@
-"""What was told to hooks, and with what success."""
+"""The notices of hooks, and whether they were delivered."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 
 BEGINS = "begins"
-"""What a hook `before` is told."""
+"""The moment of a hook `before`."""
 
 
 @dataclass(frozen=True, order=True)
 class Notice:
-    """What one hook is told.
+    """A notice for one hook.
 
     Attributes:
         event: the event.
         told: `begins`, or the state in which the event or its group has ended.
-        number: of the hook among those of its moment, from 0 on.
+        number: the index of the hook among those of its moment.
     """
 
     event: str
@@ -31,12 +31,12 @@ class Notice:
 
 @dataclass(frozen=True)
 class Delivery:
-    """How a notice was delivered.
+    """The delivery of a notice.
 
     Attributes:
         notice: the notice.
         state: `pending` until it was delivered, or given up as failed.
-        target: who is told.
+        target: the receiver.
         attempts: how often it was sent.
         reason: why it was given up; while it is pending, the reason in the notice.
     """
@@ -52,13 +52,12 @@ class Deliveries:
     """The deliveries of a stream."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
-        """Bind to a run and the name of the stream."""
         self._run, self._control, self._stream = run, run.control, stream
         self._table = table(run.settings.keyspace, "hook_delivery")
 
     def of(self, group: str) -> list[Delivery]:
         """Return the deliveries of a group, by event."""
-        found = self._control.execute(
+        rows = self._control.execute(
             f"SELECT event, told, number, state, target, attempts, reason FROM {self._table}"
             " WHERE stream = ? AND group_id = ?",
             (self._stream, group),
@@ -71,27 +70,27 @@ class Deliveries:
                 row["attempts"],
                 row["reason"] or "",
             )
-            for row in found
+            for row in rows
         ]
 
     def newest_write_time(self, group: str) -> int:
-        """Return when the newest one of a group was written, in microseconds; 0 without one."""
+        """Return when the group's newest delivery was written, in microseconds; 0 without one."""
         key = {"stream": self._stream, "group_id": group}
         return self._control.newest_write_time(self._table, "state", key)
 
-    def record(self, group: str, delivery_id: uuid.UUID, one: Delivery) -> None:
-        """Write how a notice was delivered."""
+    def record(self, group: str, delivery_id: uuid.UUID, delivery: Delivery) -> None:
+        """Store a delivery."""
         row = {
             "stream": self._stream,
             "group_id": group,
-            "event": one.notice.event,
-            "told": one.notice.told,
-            "number": one.notice.number,
+            "event": delivery.notice.event,
+            "told": delivery.notice.told,
+            "number": delivery.notice.number,
             "id": delivery_id,
-            "state": one.state,
-            "target": one.target,
-            "attempts": one.attempts,
-            "reason": one.reason.encode("utf-8", "backslashreplace").decode() or None,
+            "state": delivery.state,
+            "target": delivery.target,
+            "attempts": delivery.attempts,
+            "reason": delivery.reason.encode("utf-8", "backslashreplace").decode() or None,
             "run_id": self._run.run_id,
             "updated_at": clock.now(),
         }

@@ -10,27 +10,27 @@ from tidemark import clock
 class GroupTimes:
     """The write times that a run gives to statements, in microseconds since 1970.
 
-    They follow the clock, but never go back, whatever machine has executed the groups before: a
-    delete leaves no value whose write time could be read.
+    They follow the clock but never go back, whichever machine executed earlier groups: a delete
+    leaves no value whose write time could be read.
     """
 
     def __init__(self, newest: int) -> None:
-        """Begin after a write time of the stream."""
+        """Start after a write time of the stream."""
         self._guard = threading.Lock()
         self._newest = newest
 
     @property
     def newest(self) -> int:
-        """Return the last write time that is known."""
+        """Return the newest known write time."""
         return self._newest
 
     def pass_by(self, write_time: int) -> None:
-        """Give no write time from now on that is not later than this one."""
+        """Give only write times later than this one from now on."""
         with self._guard:
             self._newest = max(self._newest, write_time)
 
     def after(self, write_time: int) -> int:
-        """Return a write time that is later than all others, and than this one."""
+        """Return a write time that is later than all others, and than `write_time`."""
         with self._guard:
             self._newest = max(clock.now_micros(), self._newest + 1, write_time + 1)
             return self._newest

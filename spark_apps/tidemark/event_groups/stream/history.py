@@ -1,4 +1,4 @@
-"""What is stored of groups beside what a run needs of them: their places, times and kept rows."""
+"""Reads what reports need of groups, and a run does not: their places and times."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ def existing(stream: Stream, name: str) -> StoredGroup:
     """Return a group.
 
     Raises:
-        InvalidInput: there is none.
+        InvalidInput: there is no such group.
     """
-    found = stream.group(name)
-    if found is None:
+    group = stream.group(name)
+    if group is None:
         raise InvalidInput(
             f"there is no group {name}", where=f"stream {stream.name}", do="see status"
         )
-    return found
+    return group
 
 
 class History:
-    """What people look at of the groups of one stream."""
+    """Reads facts about the groups of one stream for reports."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
-        """Bind to a run and the name of the stream."""
         self._control, self._stream = run.control, stream
         self._groups, self._order, self._events = (
             table(run.settings.keyspace, name)
@@ -40,9 +39,9 @@ class History:
         )
 
     def places(self, first: int, last: int) -> Iterator[tuple[int, str]]:
-        """Yield sequences and ids of groups in their order, both ends included.
+        """Yield the sequences and ids of groups in order, from `first` to `last` inclusive.
 
-        Of two submissions of a group at the same time one leaves a place that is not its own.
+        If a group is submitted twice at once, one submission leaves a place that is not its own.
         """
         for row in self._control.stream(
             f"SELECT sequence, id FROM {self._order}"
@@ -53,7 +52,7 @@ class History:
             yield row["sequence"], row["id"]
 
     def times(self, name: str) -> Row:
-        """Return submitted_at, updated_at and ended_at of a group, in UTC without a zone."""
+        """Return submitted_at, updated_at and ended_at (UTC without zone) and run_id of a group."""
         [row] = self._control.execute(
             f"SELECT submitted_at, updated_at, ended_at, run_id FROM {self._groups}"
             " WHERE stream = ? AND id = ?",
@@ -62,10 +61,10 @@ class History:
         return row
 
     def times_of_events(self, name: str) -> dict[str, Row]:
-        """Return updated_at and run_id of the events of a group that have begun, by name."""
-        found = self._control.execute(
+        """Return updated_at and run_id of the events of a group that have begun, by event."""
+        rows = self._control.execute(
             f"SELECT event, updated_at, run_id FROM {self._events}"
             " WHERE stream = ? AND group_id = ?",
             (self._stream, name),
         )
-        return {row["event"]: row for row in found}
+        return {row["event"]: row for row in rows}

@@ -1,8 +1,8 @@
 """Which open groups a run may execute, and which it holds.
 
-Held are those that are not rolled back, and what waits for them. A run keeps what it reports of
-them, which the next one reports as well if nothing has happened since. Otherwise that one needs
-the rows of these groups, which are also kept, and reads only their states.
+A run holds groups whose rollback has not ended, and groups that wait for them. It stores its report
+of them, which the next run repeats if nothing has happened since. Otherwise the next run needs the
+rows of these groups, which are stored too, so that it reads only the groups' states.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tidemark.event_groups.stream.states import GroupState, StoredGroup, Version
 from tidemark.event_groups.stream.store import EndedGroup, Place, Stream
 
 MOST_EVENTS = 200
-"""The most events of groups that run at the same time."""
+"""The maximum number of events in groups that run at the same time."""
 MOST_HELD = 1000
-"""The most groups that a run looks at that it cannot execute: it executes nothing after them."""
+"""The maximum number of held groups that a run reads: it executes nothing after them."""
 _TOGETHER = 1000
-"""The most groups that are read before the first of them runs."""
+"""The maximum number of groups that are read before the first of them runs."""
 MAX_BYTES = 1024 * 1024
-"""The most bytes that are kept of a stream: they are one cell of Cassandra's."""
+"""The maximum bytes that are stored for a stream: they are one cell in Cassandra."""
 _WAITING = {GroupState.SUBMITTED, GroupState.ROLLBACK_FAILED}
-"""The states in which a held group stays held until somebody changes the state of one by hand."""
+"""The states in which a held group stays held until somebody changes a group's state by hand."""
 
 
 class OpenGroup(NamedTuple):
@@ -40,10 +40,10 @@ class OpenGroup(NamedTuple):
 
     Attributes:
         id: of the group.
-        sequence: its place in the stream; an id that purge has freed may have another one later.
-        state: how far it is.
-        is_left: whether this run leaves it to the next, since it is not rolled back yet.
-        stored: the group as this run has read it; None if only an earlier run has.
+        sequence: its place in the stream; after a purge, its id may get another place.
+        state: its state.
+        is_left: whether this run leaves it to the next, because it is not rolled back yet.
+        stored: the group as this run has read it; None if only an earlier run has read it.
     """
 
     id: str
@@ -54,39 +54,38 @@ class OpenGroup(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Return what names it for ever."""
+        """Return the permanent key of the group."""
         return self.id, self.sequence
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether others wait for it, and it for none of them."""
+        """Return whether others wait for the group, while it waits for none of them."""
         return self.is_left or self.state is GroupState.ROLLBACK_FAILED
 
 
 def footprint_of(group: StoredGroup, *, is_left: bool = False) -> GroupFootprint[OpenGroup]:
-    """Return a group with its size and rows; one that is being rolled back reads nothing."""
+    """Return the footprint of a group; one that is being rolled back reads nothing."""
     item = OpenGroup(group.id, group.sequence, group.state, is_left, group)
     reads = group.state in (GroupState.SUBMITTED, GroupState.RUNNING)
     return group.definition.footprint_as(item, reads=reads)
 
 
 class Held:
-    """The groups of a stream that cannot be executed, as far as they were read."""
+    """The groups of a stream that cannot be executed, among those read so far."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.footprints: list[GroupFootprint[OpenGroup]] = []
         self._is_everything = False
         self._occupied = Occupied[OpenGroup]()
 
     def as_text(self, reached: int) -> str:
-        """Return the groups and their rows as JSON; `reached` is as of `Known`."""
+        """Return the groups and their rows as JSON; `reached` is that of `KnownGroups`."""
         groups = [
             (
-                *(one.item.id, one.item.sequence, one.item.state, one.events),
-                *(None if one.rows is None else sorted(one.rows), sorted(one.reads)),
+                *(group.item.id, group.item.sequence, group.item.state, group.events),
+                *(None if group.rows is None else sorted(group.rows), sorted(group.reads)),
             )
-            for one in self.footprints
+            for group in self.footprints
         ]
         return json.dumps({"reached": reached, "groups": groups})
 
@@ -97,29 +96,29 @@ class Held:
 
     @property
     def are_enough(self) -> bool:
-        """Return whether no group after them is executed, so that none need be read."""
+        """Return whether no later group can be executed, so that none need be read."""
         return self._is_everything or len(self.footprints) >= MOST_HELD
 
     def holder(self, group: GroupFootprint[OpenGroup]) -> OpenGroup | None:
         """Return why a group cannot be executed: itself if it is not rolled back, or another one.
 
-        One that is held is held from then on. Groups are given in the order of the stream.
+        In this case the group is held. Groups must be given in the order of the stream.
         """
-        found = group.item if group.item.is_stuck else self._occupied.meeting(group)
-        if found is not None:
+        obstacle = group.item if group.item.is_stuck else self._occupied.meeting(group)
+        if obstacle is not None:
             self.take([group])
-        return found
+        return obstacle
 
     def take(self, groups: Sequence[GroupFootprint[OpenGroup]]) -> None:
-        """Hold groups of which it is known that they cannot be executed."""
+        """Hold groups that are known not to be executable."""
         self.footprints += groups
         self._is_everything |= any(group.rows is None for group in groups)
         for group in groups:
             self._occupied.add(group)
 
 
-class Known(NamedTuple):
-    """What is known before a stream is read.
+class KnownGroups(NamedTuple):
+    """What is known of a stream before it is read.
 
     Attributes:
         groups: those that an earlier run has held and that have not ended, in their order.
@@ -131,13 +130,13 @@ class Known(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What waits in a stream at the end of a run.
+    """The groups that wait in a stream at the end of a run.
 
     Attributes:
-        groups: how many of the groups that were read wait for others.
+        groups: the number of the groups read that wait for others.
         stuck: the id of one of these others; None if there is none.
         reached: the sequence up to which groups were read.
-        is_enough: whether no group after these can be executed.
+        is_enough: whether no later group can be executed.
     """
 
     groups: int
@@ -146,13 +145,13 @@ class Waiting(NamedTuple):
     is_enough: bool
 
     def in_all(self, next_sequence: int) -> int:
-        """Return how many groups wait before a sequence, also those that no run has read."""
+        """Return the number of groups that wait before a sequence, including unread groups."""
         return self.groups + max(next_sequence - 1 - self.reached, 0) * self.is_enough
 
 
-def as_known(text: str) -> Known:
-    """Return what `Held.as_text` has written."""
-    kept = json.loads(text)
+def parse_known(text: str) -> KnownGroups:
+    """Parse what `Held.as_text` has written."""
+    stored = json.loads(text)
     groups = [
         GroupFootprint(
             OpenGroup(name, sequence, GroupState(state)),
@@ -160,9 +159,9 @@ def as_known(text: str) -> Known:
             None if rows is None else _keys(rows),
             _keys(reads),
         )
-        for name, sequence, state, events, rows, reads in kept["groups"]
+        for name, sequence, state, events, rows, reads in stored["groups"]
     ]
-    return Known(groups, kept["reached"])
+    return KnownGroups(groups, stored["reached"])
 
 
 def _keys(rows: list[tuple[str, list[tuple[str, str]]]]) -> frozenset[RowKey]:
@@ -170,10 +169,9 @@ def _keys(rows: list[tuple[str, list[tuple[str, str]]]]) -> frozenset[RowKey]:
 
 
 class HeldGroups:
-    """What runs keep of the groups of one stream that they cannot execute."""
+    """Stores the groups of one stream that runs cannot execute."""
 
     def __init__(self, run: RunContext, stream: Stream) -> None:
-        """Bind to a run and a stream."""
         self._control, self._run_id, self._stream = run.control, run.run_id, stream
         self._table = table(run.settings.keyspace, "event_group_held")
         self._last_kept: UUID | None = None
@@ -183,8 +181,8 @@ class HeldGroups:
     def note_change(self, version: Version) -> None:
         """Note that the state of a group is about to be changed by hand.
 
-        It comes before the change, which must not be made to a later version: a run deletes the
-        note once the group has one.
+        The note precedes the change, and only this version may be changed: a run deletes the note
+        once the group has a later version.
         """
         self._control.execute(
             f"UPDATE {self._table} SET changes = changes + ? WHERE stream = ?",
@@ -194,60 +192,54 @@ class HeldGroups:
     def unchanged(self, next_sequence: int) -> Waiting | None:
         """Return what waited at the end of the last run; None if this one may have work.
 
-        A run asks for it first: before it reads any group.
-
-        Args:
-            next_sequence: of the group that is submitted next.
+        A run calls this before it reads any group; `next_sequence` is that of the next submission.
         """
-        found = self._read("waiting, changes, change_id")
-        self._last_kept = found.get("change_id")
-        self._changes = {Version(*one) for one in found.get("changes") or ()}
-        if found.get("waiting") is None or self._changes:
+        row = self._read("waiting, changes, change_id")
+        self._last_kept = row.get("change_id")
+        self._changes = {Version(*version) for version in row.get("changes") or ()}
+        if row.get("waiting") is None or self._changes:
             return None
-        waiting = Waiting(**json.loads(found["waiting"]))
+        waiting = Waiting(**json.loads(row["waiting"]))
         has_new = next_sequence != waiting.reached + 1
         return None if has_new and not waiting.is_enough else waiting
 
-    def read(self, ended: Callable[[Sequence[EndedGroup]], None]) -> Known:
-        """Return what the last run has kept; read again are only groups of another state now.
+    def read(self, ended: Callable[[Sequence[EndedGroup]], None]) -> KnownGroups:
+        """Return what the last run has stored, after reading groups again whose state changed.
 
-        Somebody may have retried, settled or cancelled them; the last run may have executed them
-        and died.
-
-        Args:
-            ended: called with those that have ended.
+        Somebody may have retried, settled or cancelled them, or the last run may have executed
+        them and died. `ended` is called with those that have ended.
         """
-        # Before their states: a change that is not made by now stays noted.
-        self._changes -= self._stream.versions({one.id for one in self._changes})
+        # Read before the states: a change that is made later stays noted.
+        self._changes -= self._stream.versions({version.id for version in self._changes})
         self._text = self._read("held_groups").get("held_groups")
         if self._text is None:
-            return Known()
-        kept = as_known(self._text)
-        states = self._stream.states([one.item.place for one in kept.groups], ended)
-        as_kept = {
-            one.item.place: one
-            for one in kept.groups
-            if states.get(one.item.place) is one.item.state
+            return KnownGroups()
+        stored = parse_known(self._text)
+        states = self._stream.states([group.item.place for group in stored.groups], ended)
+        unchanged = {
+            group.item.place: group
+            for group in stored.groups
+            if states.get(group.item.place) is group.item.state
         }
-        changed = [place for place in states if place not in as_kept]
-        read = {
+        changed = [place for place in states if place not in unchanged]
+        reread = {
             place: footprint_of(group)
             for place, group in self._stream.not_ended(changed, ended).items()
         }
-        groups = sorted((as_kept | read).values(), key=lambda one: one.item.sequence)
-        return Known(groups, kept.reached)
+        groups = sorted((unchanged | reread).values(), key=lambda group: group.item.sequence)
+        return KnownGroups(groups, stored.reached)
 
     def _read(self, columns: str) -> Row:
-        found = self._control.execute(
+        rows = self._control.execute(
             f"SELECT {columns} FROM {self._table} WHERE stream = ?", (self._stream.name,)
         )
-        return found[0] if found else {}
+        return rows[0] if rows else {}
 
     def keep(self, held: Held, waiting: Waiting) -> None:
-        """Keep the groups that cannot be executed, and what is reported of them.
+        """Store the groups that cannot be executed, and what is reported of them.
 
-        It is left out if another run has kept something since this one began: one of the two has
-        lost the lock, and does not know it yet.
+        Nothing is stored if another run has stored something since this one began: one of the two
+        has lost the lock, and has not noticed yet.
         """
         text = held.as_text(waiting.reached) if held.groups else None
         if text is not None and len(text) > MAX_BYTES:
@@ -272,22 +264,19 @@ class HeldGroups:
 
 
 class OpenGroups:
-    """The open groups of a stream, of which a run reads each once."""
+    """The open groups of a stream; a run reads each of them once."""
 
     def __init__(
         self,
         stream: Stream,
-        known: Known,
+        known: KnownGroups,
         next_sequence: int,
         ended: Callable[[Sequence[EndedGroup]], None] = lambda groups: None,
     ) -> None:
-        """Begin with what is known.
+        """Start with what is known.
 
-        Args:
-            stream: the stream.
-            known: what is known of it.
-            next_sequence: of the group that was submitted next when nothing had been read yet.
-            ended: called with groups between those that are open that have ended.
+        `next_sequence` was that of the next submission before anything was read; `ended` is called
+        with ended groups that lie between open ones.
         """
         self._stream, self._ended = stream, ended
         self.held = Held()
@@ -298,9 +287,8 @@ class OpenGroups:
     def execute(self, execute: Callable[[list[StoredGroup]], list[StoredGroup]]) -> None:
         """Execute the groups that may run, in their order.
 
-        Args:
-            execute: executes groups at the same time; returns those that have not ended, as they
-                are then.
+        `execute` executes groups at the same time, and returns those that have not ended, in their
+        new states.
         """
         while parts := self.next_parts():
             for number, part in enumerate(parts, start=1):
@@ -310,47 +298,47 @@ class OpenGroups:
                     break
 
     def next_parts(self) -> list[Sequence[GroupFootprint[OpenGroup]]]:
-        """Return the next groups that may run, those of a part at the same time."""
-        found, self._may_run = [*self._may_run], ()
-        found += [group for group in self._known if self.held.holder(group) is None]
+        """Return the next groups that may run; those of a part may run at the same time."""
+        groups, self._may_run = [*self._may_run], ()
+        groups += [group for group in self._known if self.held.holder(group) is None]
         self._known = ()
-        if not found and not self.held.are_enough:
-            found = self._read()
-        return chunks(found, MOST_EVENTS)
+        if not groups and not self.held.are_enough:
+            groups = self._read()
+        return chunks(groups, MOST_EVENTS)
 
     def _read(self) -> list[GroupFootprint[OpenGroup]]:
-        found = []
+        footprints = []
         first = None if self._reached is None else self._reached + 1
         for group in self._stream.open(first, self._ended):
             self._reached = group.sequence
             footprint = footprint_of(group)
             if self.held.holder(footprint) is None:
-                found.append(footprint)
-            if len(found) == _TOGETHER or self.held.are_enough:
-                return found
+                footprints.append(footprint)
+            if len(footprints) == _TOGETHER or self.held.are_enough:
+                return footprints
         self._reached = max(self._reached or 0, self._last)
-        return found
+        return footprints
 
     def _loaded(self, part: Sequence[GroupFootprint[OpenGroup]]) -> list[StoredGroup]:
-        """Return the groups of a part; those that only an earlier run has read are read now."""
-        missing = [one.item.place for one in part if one.item.stored is None]
+        """Return the groups of a part, after reading those that only an earlier run has read."""
+        missing = [group.item.place for group in part if group.item.stored is None]
         read = self._stream.not_ended(missing, self._ended)
-        groups = (one.item.stored or read.get(one.item.place) for one in part)
+        groups = (group.item.stored or read.get(group.item.place) for group in part)
         return [group for group in groups if group is not None]
 
     def _put_back(
         self, stuck: Sequence[StoredGroup], later: Iterable[GroupFootprint[OpenGroup]]
     ) -> None:
-        """Hold groups, and what collides with them of those that were found after them."""
-        newly = Held()
+        """Hold groups that are stuck, and the later groups that collide with them."""
+        newly_held = Held()
         for group in stuck:
-            newly.holder(footprint_of(group, is_left=True))
-        # Not compared with all that are held: of these some come after them.
-        self._may_run = [group for group in later if newly.holder(group) is None]
-        self.held.take(newly.footprints)
+            newly_held.holder(footprint_of(group, is_left=True))
+        # Not compared with all held groups: some of them come after the groups in `later`.
+        self._may_run = [group for group in later if newly_held.holder(group) is None]
+        self.held.take(newly_held.footprints)
 
     def waiting(self) -> Waiting:
-        """Return what waits once everything is executed that may be."""
+        """Return what waits after everything that may run was executed."""
         stuck = [group.id for group in self.held.groups if group.is_stuck]
         return Waiting(
             len(self.held.groups) - len(stuck),

@@ -1,4 +1,4 @@
-"""In which parts the rows are kept that Spark has read or will write: they may be any number."""
+"""The parts in which rows that Spark has read or will write are stored, in any number."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ RESULT, BEFORE = "result", "before"
 
 
 class KeptParts:
-    """The parts of one group's events."""
+    """The parts of the events of one group."""
 
     def __init__(self, control: Control, keyspace: str, group: tuple[str, str]) -> None:
-        """Bind to a group, which is its stream and its id."""
+        """Bind to a group: its stream and its id."""
         self._control, self._group = control, group
         self._rows, self._sizes = table(keyspace, ROWS), table(keyspace, SIZES)
 
     def announce(self, event: str, kind: str, parts: int, count: int) -> None:
-        """Write how many parts and rows are about to be written."""
+        """Record how many parts and rows are about to be written."""
         self._control.execute(
             f"INSERT INTO {self._sizes}"
             " (stream, group_id, event, kind, parts, row_count) VALUES (?, ?, ?, ?, ?, ?)",
@@ -34,7 +34,7 @@ class KeptParts:
         )
 
     def forget(self, event: str, kind: str) -> None:
-        """Delete how many rows of an event there were, after these."""
+        """Delete the numbers of an event's parts and rows, after the rows."""
         self._control.execute(
             f"DELETE FROM {self._sizes}"
             " WHERE stream = ? AND group_id = ? AND event = ? AND kind = ?",
@@ -42,27 +42,27 @@ class KeptParts:
         )
 
     def events(self, kind: str) -> list[str]:
-        """Return the events of which rows of a kind are kept."""
-        found = self._control.execute(
+        """Return the events that have stored rows of a kind."""
+        rows = self._control.execute(
             f"SELECT event, kind FROM {self._sizes} WHERE stream = ? AND group_id = ?", self._group
         )
-        return [row["event"] for row in found if row["kind"] == kind]
+        return [row["event"] for row in rows if row["kind"] == kind]
 
     def places(self, event: str, kind: str) -> list[tuple[str, str, str, str, int]]:
-        """Return the keys of the partitions of an event's rows."""
+        """Return the partition keys of an event's rows."""
         size = self.size(event, kind)
         return [(*self._group, event, kind, part) for part in range(size["parts"] if size else 0)]
 
     def size(self, event: str, kind: str) -> Row | None:
-        """Return the number of `parts` and `row_count` as they were announced."""
-        found = self._control.execute(
+        """Return the recorded numbers `parts` and `row_count`."""
+        rows = self._control.execute(
             f"SELECT parts, row_count FROM {self._sizes}"
             " WHERE stream = ? AND group_id = ? AND event = ? AND kind = ?",
             (*self._group, event, kind),
         )
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def newest_write_time(self) -> int:
-        """Return when the last rows of the group were announced, in microseconds; 0 for never."""
+        """Return when the group's last rows were announced, in microseconds; 0 for never."""
         key = dict(zip(("stream", "group_id"), self._group, strict=True))
         return self._control.newest_write_time(self._sizes, "row_count", key)

@@ -1,4 +1,4 @@
-"""Which libraries a stream has loaded, and from which group on."""
+"""The libraries that a stream has loaded, each with the first group that uses it."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from tidemark.event_groups.external.jars import Loaded, LoadedJar
 from tidemark.event_groups.external.libraries import LoadedLibrary
 
 END = (1 << 63) - 1
-"""Behind all groups of a stream."""
+"""A sequence after all groups of a stream."""
 
 
 class LoadedLibraries:
     """The libraries of a stream."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
-        """Bind to a run and the name of the stream."""
         self._run, self._control, self._stream = run, run.control, stream
         self._table = table(run.settings.keyspace, "group_library")
 
     def at(self, sequence: int) -> list[Loaded]:
-        """Return the libraries of a group: of each the version that was loaded last, up to it."""
+        """Return the libraries of a group, each in the version loaded last, up to the group."""
         rows = self._control.execute(
             "SELECT name, sequence, version, wheels, jars, functions"
             f" FROM {self._table} WHERE stream = ?",
             (self._stream,),
         )
-        found = {
+        libraries = {
             row["name"]: _library(row)
             for row in sorted(rows, key=lambda row: row["sequence"])
             if row["sequence"] <= sequence
         }
-        return list(found.values())
+        return list(libraries.values())
 
     def load(self, sequence: int, library: Loaded) -> None:
-        """Let a library be used from a group on."""
-        wheels, jars, functions = _stored(library)
+        """Let the groups from a sequence on use a library."""
+        wheels, jars, functions = _stored_columns(library)
         self._control.execute(
             f"INSERT INTO {self._table}"
             " (stream, name, sequence, version, wheels, jars, functions, run_id, loaded_at)"
@@ -51,18 +50,18 @@ class LoadedLibraries:
         )
 
     def newest_write_time(self) -> int:
-        """Return when the newest one was written, in microseconds; 0 without one."""
+        """Return when the newest library was written, in microseconds; 0 without one."""
         return self._control.newest_write_time(self._table, "version", {"stream": self._stream})
 
     def forget(self, sequence: int, name: str) -> None:
-        """Take back what a group has loaded."""
+        """Delete a library that a group has loaded."""
         self._control.execute(
             f"DELETE FROM {self._table} WHERE stream = ? AND name = ? AND sequence = ?",
             (self._stream, name, sequence),
         )
 
 
-def _stored(library: Loaded) -> tuple[str | None, str | None, str | None]:
+def _stored_columns(library: Loaded) -> tuple[str | None, str | None, str | None]:
     if isinstance(library, LoadedLibrary):
         return json.dumps(dict(library.wheels)), None, None
     return None, json.dumps(dict(library.jars)), json.dumps(dict(library.functions))

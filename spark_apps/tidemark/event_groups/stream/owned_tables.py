@@ -1,9 +1,9 @@
-"""Which stream writes a table: its groups are kept apart, those of two streams are not.
+"""Which stream may write a table: groups of one stream are isolated, those of two are not.
 
-A table belongs to the first stream whose group writes it. Other streams can neither write nor read
-it from then on, until it is released. What no stream writes can be read by all. A stream takes its
-tables when a group is submitted; and each run takes those of its new groups once more, since they
-may have been released before the groups were there.
+A table belongs to the first stream whose group writes it. From then on other streams can neither
+write nor read it, until it is released. All streams can read a table that none writes. A stream
+claims its tables when a group is submitted. Each run claims those of its new groups again, since
+they may have been released before the groups were stored.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Users:
     """The streams that use a table.
 
     Attributes:
-        writer: the one whose groups write it; empty if it is only read.
-        readers: those whose groups only read it.
-        last_write_time: the newest write time of those that it was released by, in microseconds.
+        writer: the stream whose groups write it; empty if it is only read.
+        readers: the streams whose groups only read it.
+        last_write_time: the newest write time of streams that have released it, in microseconds.
         change_id: of the last change; None without one.
     """
 
@@ -42,17 +42,17 @@ class Users:
 
     @property
     def all(self) -> list[str]:
-        """Return all of them."""
+        """Return the writer and the readers."""
         return sorted({self.writer, *self.readers} - {""})
 
     def other(self, stream: str, *, writes: bool) -> str:
-        """Return a stream because of which another one may not write or read; empty without one."""
+        """Return a stream because of which `stream` may not use the table; empty if it may."""
         if self.writer:
             return "" if self.writer == stream else self.writer
         return min(self.readers - {stream}, default="") if writes else ""
 
     def having(self, stream: str, *, writes: bool) -> Users:
-        """Return these and a stream, which may use the table."""
+        """Return the users with a further stream, which may use the table."""
         if writes or self.writer == stream:
             return Users(stream, last_write_time=self.last_write_time)
         return Users("", self.readers | {stream}, self.last_write_time)
@@ -62,21 +62,20 @@ class OwnedTables:
     """The tables of all streams."""
 
     def __init__(self, run: RunContext) -> None:
-        """Bind to a run."""
         self._run, self._control = run, run.control
         self._table = table(run.settings.keyspace, "event_group_table")
 
     def users(self, name: str) -> Users:
-        """Return who uses a table; `name` is its keyspace and its name, with a dot."""
+        """Return the users of the table `keyspace.table`."""
         keyspace, _, table_name = name.partition(".")
-        found = self._control.execute(
+        rows = self._control.execute(
             f"SELECT writer, readers, last_write_time, change_id FROM {self._table}"
             " WHERE keyspace_name = ? AND table_name = ?",
             (keyspace, table_name),
         )
-        if not found:
+        if not rows:
             return Users()
-        [row] = found
+        [row] = rows
         return Users(
             row["writer"] or "",
             frozenset(row["readers"] or ()),
@@ -85,23 +84,23 @@ class OwnedTables:
         )
 
     def named(self, text: str) -> str:
-        """Return the name of a table that somebody has written, as statements or as reports do."""
+        """Return the stored name of a table, given as in statements or as in reports."""
         if self.users(text).all:
             return text
         try:
-            names = [one.name for one in tokenized(text) if one.text != "."]
+            names = [token.name for token in tokenized(text) if token.text != "."]
         except Refused:
             return text
         return ".".join(names)
 
     def take(self, stream: str, tables: Mapping[str, bool], *, executes: bool = False) -> int:
-        """Let a stream use tables.
+        """Claim tables for a stream, or claim them again.
 
         Args:
             stream: its name.
-            tables: whether it writes each of them, by keyspace and name, with a dot.
-            executes: whether a run is to execute groups with them. Whoever has read before who uses
-                them cannot release them then.
+            tables: whether it writes each of them, by `keyspace.table`.
+            executes: whether a run will execute groups with them. Then nobody who read the users
+                before can release the tables.
 
         Returns:
             the newest write time of streams that have released one, in microseconds.
@@ -109,10 +108,10 @@ class OwnedTables:
         Raises:
             TableTaken: another stream uses one of them.
         """
-        known = {name: self._free(stream, name, writes) for name, writes in tables.items()}
+        users_by_table = {name: self._free(stream, name, writes) for name, writes in tables.items()}
         newest = 0
         for name, writes in tables.items():
-            users = known[name]
+            users = users_by_table[name]
             while executes or users.having(stream, writes=writes) != users:
                 if self.change(name, users, users.having(stream, writes=writes)):
                     break
@@ -128,7 +127,7 @@ class OwnedTables:
         return users
 
     def change(self, name: str, expected: Users, users: Users) -> bool:
-        """Write who uses a table, unless somebody else has; return whether it is written."""
+        """Write the users of a table unless they have changed; return whether they are written."""
         keyspace, _, table_name = name.partition(".")
         values: dict[str, object] = {
             "writer": users.writer or None,
@@ -148,7 +147,7 @@ class OwnedTables:
 
 
 def refusal(other: str, name: str) -> tuple[str, str]:
-    """Return what is wrong if another stream uses a table, and what to do."""
+    """Return the error that another stream uses a table, and what to do."""
     return (
         f"groups of the stream {other} use the table {name}",
         f"submit it to that stream, or run `run_event_groups.py release {name}` if it is over",

@@ -1,4 +1,4 @@
-"""How far groups and their events are, and what is kept of an event."""
+"""The states of groups and events, and what is stored of an event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemark.event_groups.definition.model import FailurePolicy
 
 
 class GroupState(StrEnum):
-    """How far a group is. `rollback-failed` holds the groups behind it that may touch its rows."""
+    """The state of a group; `rollback-failed` holds later groups that may touch its rows."""
 
     SUBMITTED = "submitted"
     RUNNING = "running"
@@ -29,7 +29,7 @@ class GroupState(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether no run goes on with it."""
+        """Return whether runs are done with the group."""
         return self in (
             GroupState.DONE,
             GroupState.PARTLY_DONE,
@@ -39,7 +39,7 @@ class GroupState(StrEnum):
 
 
 class EventState(StrEnum):
-    """How far an event is; one without a row is pending."""
+    """The state of an event; without a row it is pending."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -52,11 +52,11 @@ class EventState(StrEnum):
 
 
 class Version(NamedTuple):
-    """A group as it is until the next change of its state; it may come to the same state again.
+    """A group until the next change of its state, even if it later has the same state again.
 
     Attributes:
         id: of the group.
-        change_id: of the change that has made it so; None if that was before there were such ids.
+        change_id: of the last change; None if the change is older than these ids.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredGroup:
-    """A group of the stream; `is_cancelled` says that somebody wants all of it taken back."""
+    """A group of the stream; `is_cancelled`: somebody wants all of it rolled back."""
 
     id: str
     sequence: int
@@ -74,16 +74,16 @@ class StoredGroup:
     reason: str
     is_cancelled: bool = False
     change_id: UUID | None = None
-    """As of `Version`."""
+    """See `Version`."""
 
     @property
     def version(self) -> Version:
-        """Return what no later change leaves as it is."""
+        """Return the version, which every change of state replaces."""
         return Version(self.id, self.change_id)
 
     @property
     def takes_back_all(self) -> bool:
-        """Return whether all events are taken back if one fails, and not that one alone."""
+        """Return whether all events are undone if one fails, and not only that one."""
         return self.is_cancelled or self.definition.group.policy is FailurePolicy.ALL_FOR_ONE
 
 
@@ -92,13 +92,13 @@ class StoredEvent:
     """An event of a group.
 
     Attributes:
-        state: how far it is.
-        parameters: of each statement that is sent, one unless the event has `each`.
-        write_time: of all of them, in microseconds; None before it has begun, and of no write.
-        images: how many rows were kept as they were before it.
+        state: its state.
+        parameters: of each statement that is sent: one, unless the event has `each`.
+        write_time: of all statements, in microseconds; None before it begins, or without a write.
+        images: the number of before-images.
         result: the rows of a select, a JSON array of objects by column.
         reason: why it has failed.
-        asked_at: since when somebody is asked to take it back, in UTC without a zone.
+        asked_at: when an external service was first asked to undo it, in UTC without a zone.
     """
 
     state: EventState = EventState.PENDING
@@ -111,9 +111,9 @@ class StoredEvent:
 
 
 class Cell(NamedTuple):
-    """A value before an event: its bytes, write time in microseconds, end in milliseconds.
+    """A value before an event: its bytes, write time in microseconds, expiry in milliseconds.
 
-    A null has neither; what stays for ever has no end.
+    A null has neither time; a value without TTL has no expiry.
     """
 
     value: Serialized | None
@@ -126,12 +126,12 @@ NOTHING = Cell(None, None, None)
 
 @dataclass(frozen=True)
 class Image:
-    """A row before an event.
+    """A before-image of a row.
 
     Attributes:
-        statement: the number of the event's parameters that name it, from 0 on.
-        existed: whether there was one.
-        key: its primary key by column; empty if there was no row: it is that of the statement.
+        statement: the index of the event's parameters that name the row.
+        existed: whether the row existed.
+        key: its primary key by column; empty if there was no row: the statement has the key.
         cells: by column.
     """
 
@@ -142,5 +142,5 @@ class Image:
 
 
 def as_json(text: str) -> Any:
-    """Parse JSON; numbers stay as they are written, as texts, which Cassandra takes as well."""
+    """Parse JSON; numbers stay the texts that were written, which Cassandra accepts as well."""
     return json.loads(text, parse_int=str, parse_float=str)

@@ -30,7 +30,7 @@ from tidemark.event_groups.stream.states import (
 
 _PAGE = 200
 _STATES = 100
-"""The most groups whose states are one request: they are small, and of as many partitions."""
+"""The maximum number of groups in one request for states: each is in another partition."""
 
 
 Place = tuple[str, int]
@@ -48,7 +48,6 @@ class Stream:
     """The groups of one stream."""
 
     def __init__(self, run: RunContext, name: str) -> None:
-        """Bind to a run and the name of the stream."""
         self._run, self.name = run, name
         self._control = run.control
         self._groups, self._order, self._events = (
@@ -64,10 +63,7 @@ class Stream:
     def submit(self, definition: GroupDefinition) -> tuple[int, bool]:
         """Append a group; return its sequence, and whether it is new.
 
-        A submission that died is ended by the same submission.
-
-        Raises:
-            InvalidInput: another group of that id is there.
+        Repeating a submission completes one that died.
         """
         name = definition.group.group
         text = definition.group.model_dump_json(by_alias=True, exclude_unset=True)
@@ -80,7 +76,7 @@ class Stream:
             "submitted_at": clock.now(),
         }
         placed = None
-        # Purge may delete one of this id that has ended, at any moment.
+        # Purge may delete an ended group of this id at any moment.
         while placed is None:
             conditional.compare_and_set(self._control, self._groups, key, values, expected=None)
             self.require_free(definition)
@@ -88,24 +84,24 @@ class Stream:
         return placed
 
     def has(self, name: str) -> bool:
-        """Tell whether a group has its place in the stream: a submission that died may lack it."""
-        found = self._numbered(name)
-        sequence = found[0]["sequence"] if found else None
-        return sequence is not None and self._at(sequence) == name
+        """Tell whether a group has its place in the stream, which a dead submission may lack."""
+        rows = self._sequence_and_state(name)
+        sequence = rows[0]["sequence"] if rows else None
+        return sequence is not None and self._id_at(sequence) == name
 
     def require_free(self, definition: GroupDefinition) -> None:
-        """Check that no other group of that id is there; the same one may be.
+        """Check that no other group has this id; the same group may have it.
 
         Raises:
-            InvalidInput: another one is.
+            InvalidInput: another group has it.
         """
         name = definition.group.group
-        found = self._control.execute(
+        rows = self._control.execute(
             f"SELECT definition FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
         )
-        # Not the texts: JSON, YAML and Python may have the same values in another order.
-        if found and GroupDefinition.stored(name, found[0]["definition"]) != definition:
+        # Texts are not compared: JSON, YAML and Python may order the same values differently.
+        if rows and GroupDefinition.stored(name, rows[0]["definition"]) != definition:
             raise InvalidInput(
                 f"another group {name} was submitted before",
                 where=f"stream {self.name}",
@@ -113,61 +109,59 @@ class Stream:
             )
 
     def _place(self, name: str) -> tuple[int, bool] | None:
-        """Give a group its place, unless it has one; return the place and whether it is new.
+        """Give a group a place unless it has one; return the place and whether it is new.
 
-        The row in the order comes last: a run that finds it finds the group's sequence as well, so
-        it passes no group whose submission is under way.
+        The row of the order is written last: a run that finds it finds the group's sequence as
+        well, so it skips no group that is being submitted.
 
         Returns:
-            None if the group is not there any more.
+            None if the group does not exist any more.
         """
         key = {"stream": self.name, "id": name}
-        while found := self._numbered(name):
-            sequence, state = found[0]["sequence"], found[0]["state"]
-            # Asked for first: a place before it is taken for good, by this group or by another.
+        while rows := self._sequence_and_state(name):
+            sequence, state = rows[0]["sequence"], rows[0]["state"]
+            # Read first: every earlier place is permanently taken, by this group or by another.
             new = self.next_sequence()
-            # Of one that has begun, or was cancelled, purge may have deleted the place already.
+            # If the group has begun or was cancelled, purge may have deleted its place already.
             if sequence is not None and (
-                state != GroupState.SUBMITTED or self._at(sequence) == name
+                state != GroupState.SUBMITTED or self._id_at(sequence) == name
             ):
                 return sequence, False
             expected = {"sequence": sequence, "state": state}
             if not conditional.compare_and_set(
                 self._control, self._groups, key, {"sequence": new}, expected=expected
             ):
-                # Somebody else submits, cancels or purges it at this moment.
+                # Somebody else is submitting, cancelling or purging the group.
                 continue
-            place = {"stream": self.name, "sequence": new}
+            order_key = {"stream": self.name, "sequence": new}
             if conditional.compare_and_set(
-                self._control, self._order, place, {"id": name}, expected=None
+                self._control, self._order, order_key, {"id": name}, expected=None
             ):
                 return new, True
         return None
 
-    def _numbered(self, name: str) -> list[Row]:
-        """Return the number of a group, null if it has none yet, and its state, if it is there."""
+    def _sequence_and_state(self, name: str) -> list[Row]:
+        """Return the sequence of a group (null if it has none yet) and its state, if it exists."""
         return self._control.execute(
             f"SELECT sequence, state FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
         )
 
-    def _at(self, sequence: int) -> str | None:
-        found = self._control.execute(
+    def _id_at(self, sequence: int) -> str | None:
+        rows = self._control.execute(
             f"SELECT id FROM {self._order} WHERE stream = ? AND sequence = ?",
             (self.name, sequence),
         )
-        return found[0]["id"] if found else None
+        return rows[0]["id"] if rows else None
 
     def open(
         self,
         first: int | None = None,
         ended: Callable[[Sequence[EndedGroup]], None] = lambda groups: None,
     ) -> Iterator[StoredGroup]:
-        """Yield the groups that have not ended, in their order, or those from a sequence on.
+        """Yield the groups that have not ended in order, from the sequence `first` on.
 
-        Args:
-            first: the sequence.
-            ended: is told of the groups between them that have ended, before those after them.
+        `ended` is called with the ended groups between them before later groups are yielded.
         """
         places = self._control.stream(
             f"SELECT sequence, id FROM {self._order} WHERE stream = ? AND sequence >= ?",
@@ -175,25 +169,23 @@ class Stream:
             page=_PAGE,
         )
         while page := list(islice(places, _PAGE)):
-            # Of two submissions of a group at once one leaves a place that is not its own.
+            # If a group was submitted twice at once, one of its places is not its own.
             rows = self._not_ended([_place(row) for row in page], ended)
             yield from map(_stored, rows)
 
     def not_ended(
         self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
     ) -> dict[Place, StoredGroup]:
-        """Return those of some groups that have not ended.
+        """Return those of the groups that have not ended.
 
-        Args:
-            places: of the groups.
-            ended: called with the others, but for those that purge has deleted.
+        `ended` is called with the others, except groups that purge has deleted.
         """
         return {_place(row): _stored(row) for row in self._not_ended(places, ended)}
 
     def states(
         self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
     ) -> dict[Place, GroupState]:
-        """Return the states of those of some groups that have not ended; as `not_ended`."""
+        """Return the states of those of the groups that have not ended; see `not_ended`."""
         names = [name for name, _ in places]
         answers = self._control.execute_many(
             f"SELECT id, sequence, state, last_write_time FROM {self._groups}"
@@ -204,12 +196,12 @@ class Stream:
         return {_place(row): GroupState(row["state"]) for row in rows}
 
     def versions(self, names: Iterable[str]) -> set[Version]:
-        """Return the versions of some groups, of those that are there."""
+        """Return the versions of those of the groups that exist."""
         answers = self._control.execute_many(
             f"SELECT id, change_id FROM {self._groups} WHERE stream = ? AND id = ?",
             [(self.name, name) for name in names],
         )
-        return {Version(**row) for found in answers for row in found}
+        return {Version(**row) for rows in answers for row in rows}
 
     def _not_ended(
         self, places: Sequence[Place], ended: Callable[[Sequence[EndedGroup]], None]
@@ -224,34 +216,34 @@ class Stream:
         ended: Callable[[Sequence[EndedGroup]], None],
     ) -> list[Row]:
         """Return the rows of groups that have not ended, in the order of the stream."""
-        own = frozenset(places)
-        rows = [row for found in answers for row in found if _place(row) in own]
+        wanted = frozenset(places)
+        rows = [row for answer in answers for row in answer if _place(row) in wanted]
         rows.sort(key=itemgetter("sequence"))
-        have_ended = [row for row in rows if GroupState(row["state"]).has_ended]
-        ended([EndedGroup(row["id"], row["last_write_time"] or 0) for row in have_ended])
+        ended_rows = [row for row in rows if GroupState(row["state"]).has_ended]
+        ended([EndedGroup(row["id"], row["last_write_time"] or 0) for row in ended_rows])
         return [row for row in rows if not GroupState(row["state"]).has_ended]
 
     def _open_from(self) -> int:
-        found = self._control.execute(
+        rows = self._control.execute(
             f"SELECT open_from FROM {self._order} WHERE stream = ? LIMIT 1", (self.name,)
         )
-        return (found[0]["open_from"] or 0) if found else 0
+        return (rows[0]["open_from"] or 0) if rows else 0
 
     def last_write_time(self) -> int:
-        """Return a write time after which no group has written that ended below `open_from`.
+        """Return the newest write time that ended groups below `open_from` may have.
 
-        What this session writes wins over it from then on: the clock of the machine that has
-        written it may have been ahead of this one.
+        From now on, this session's writes win over this value: the clock of the machine that wrote
+        it may have been ahead of this one.
         """
-        found = self._control.execute(
+        rows = self._control.execute(
             f"SELECT last_write_time, writetime(last_write_time) AS written FROM {self._order}"
             " WHERE stream = ? LIMIT 1",
             (self.name,),
         )
-        if not found:
+        if not rows:
             return 0
-        self._control.write_times.pass_by(found[0]["written"] or 0)
-        return found[0]["last_write_time"] or 0
+        self._control.write_times.pass_by(rows[0]["written"] or 0)
+        return rows[0]["last_write_time"] or 0
 
     def move_open_from(self, sequence: int, last_write_time: int) -> None:
         """Record that all groups below a sequence have ended, and wrote no later than this."""
@@ -261,24 +253,24 @@ class Stream:
         )
 
     def next_sequence(self) -> int:
-        """Return the sequence behind the last group, also if purge has taken all of them."""
-        found = self._control.execute(
+        """Return the sequence after the last group, even if purge has deleted all groups."""
+        rows = self._control.execute(
             f"SELECT sequence, open_from FROM {self._order} WHERE stream = ?"
             " ORDER BY sequence DESC LIMIT 1",
             (self.name,),
         )
-        if not found:
+        if not rows:
             return 1
-        [row] = found
+        [row] = rows
         return max((row["sequence"] or 0) + 1, row["open_from"] or 1)
 
     def group(self, name: str) -> StoredGroup | None:
-        """Return a group; None if it is not there, or its submission has not ended."""
-        found = self._control.execute(self._read, (self.name, name))
-        return _stored(found[0]) if found and found[0]["sequence"] is not None else None
+        """Return a group; None if it does not exist, or its submission is incomplete."""
+        rows = self._control.execute(self._read, (self.name, name))
+        return _stored(rows[0]) if rows and rows[0]["sequence"] is not None else None
 
     def state_of(self, name: str) -> tuple[GroupState, str]:
-        """Return the state of a group that was submitted, and its reason."""
+        """Return the state of a submitted group, and the reason."""
         [row] = self._control.execute(
             f"SELECT state, reason FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
@@ -287,9 +279,9 @@ class Stream:
 
     def newest_write_time(self, name: str) -> int:
         """Return the newest write time of a group in microseconds; 0 if it has written nothing."""
-        found = self._control.execute(self._read, (self.name, name))
-        of_events = [event.write_time or 0 for event in self.events(name).values()]
-        return max([*(row["last_write_time"] or 0 for row in found), *of_events], default=0)
+        rows = self._control.execute(self._read, (self.name, name))
+        event_times = [event.write_time or 0 for event in self.events(name).values()]
+        return max([*(row["last_write_time"] or 0 for row in rows), *event_times], default=0)
 
     def set_state(
         self,
@@ -302,22 +294,22 @@ class Stream:
         is_cancelled: bool = False,
         version: Version | None = None,
     ) -> bool:
-        """Change the state of a group, unless it is another one than expected.
+        """Change the state of a group, unless it differs from the expected one.
 
-        All changes of a state are transactions: of a transaction and a plain write, clocks would
-        decide which of them Cassandra keeps.
+        All changes of a state are transactions: if some were plain writes, clocks would decide
+        which change Cassandra keeps.
 
         Args:
             name: the group.
             expected: its state as it is known.
             state: the new one.
-            reason: why it has not ended as a whole.
+            reason: why it has not succeeded.
             last_write_time: the newest write time of the group; None if it has written nothing.
-            is_cancelled: whether somebody wants all of it taken back.
-            version: the only one that is to be changed; None if it may be any in that state.
+            is_cancelled: whether somebody wants all of it rolled back.
+            version: the only version that may be changed; None for any version in that state.
 
         Returns:
-            whether it is in the new state.
+            whether the group is in the new state.
         """
         now = clock.now()
         values = {
@@ -331,13 +323,13 @@ class Stream:
             **({"is_cancelled": True} if is_cancelled else {}),
         }
         key = {"stream": self.name, "id": name}
-        as_read = {} if version is None else {"change_id": version.change_id}
+        change = {} if version is None else {"change_id": version.change_id}
         return conditional.compare_and_set(
-            self._control, self._groups, key, values, expected={"state": expected, **as_read}
+            self._control, self._groups, key, values, expected={"state": expected, **change}
         )
 
     def win_over_earlier_runs(self, name: str) -> None:
-        """Let what this session writes of a group win over what a run that died has written.
+        """Let this session's writes for a group win over those of a run that died.
 
         The clock of its machine may have been ahead of this one.
         """
@@ -352,7 +344,7 @@ class Stream:
 
     def events(self, name: str) -> dict[str, StoredEvent]:
         """Return the events of a group that have begun, by name."""
-        found = self._control.execute(
+        rows = self._control.execute(
             "SELECT event, state, parameters, write_time, images, result, reason, asked_at"
             f" FROM {self._events} WHERE stream = ? AND group_id = ?",
             (self.name, name),
@@ -367,30 +359,30 @@ class Stream:
                 row["reason"] or "",
                 row["asked_at"],
             )
-            for row in found
+            for row in rows
         }
 
-    def begin(self, group: str, event: str, begun: StoredEvent) -> None:
-        """Write that an event begins, with what is fixed from then on."""
+    def begin(self, group: str, event: str, stored: StoredEvent) -> None:
+        """Record that an event begins, with what was fixed for it."""
         self._write(
             group,
             event,
             {
-                "state": begun.state,
-                "parameters": json.dumps(begun.parameters),
-                "write_time": begun.write_time,
-                "images": begun.images,
+                "state": stored.state,
+                "parameters": json.dumps(stored.parameters),
+                "write_time": stored.write_time,
+                "images": stored.images,
             },
         )
 
-    def end(self, group: str, event: str, ended: StoredEvent) -> None:
-        """Write how an event has ended, or was taken back."""
+    def end(self, group: str, event: str, stored: StoredEvent) -> None:
+        """Record how an event has ended, or was undone."""
         values = {
-            "state": ended.state,
-            "write_time": ended.write_time,
-            "reason": ended.reason or None,
-            "asked_at": ended.asked_at,
-            **({"result": ended.result} if ended.result != "[]" else {}),
+            "state": stored.state,
+            "write_time": stored.write_time,
+            "reason": stored.reason or None,
+            "asked_at": stored.asked_at,
+            **({"result": stored.result} if stored.result != "[]" else {}),
         }
         self._write(group, event, values)
 

@@ -1,4 +1,4 @@
-"""The submission of one group, however it has come."""
+"""The submission of one group, from a file, a topic or a hook."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tidemark.ledger import audit
 
 
 def submit(run: RunContext, stream: Stream, definition: GroupDefinition) -> tuple[str, bool]:
-    """Append a group to a stream; return a line for people, and whether it is new.
+    """Append a group to a stream; return a line of a report, and whether the group is new.
 
     Raises:
-        InvalidInput: another group of that id is there, another stream uses a table of it, or a
-            declared key cannot be compared.
+        InvalidInput: another group has this id, another stream uses a table of it, or a declared
+            key cannot be compared.
     """
     name = definition.group.group
     comparable = with_comparable_keys(run.control, definition)
     stream.require_free(comparable)
     if not stream.has(name):
-        # The run takes them once more: somebody may release one before the group is there.
+        # The run claims them again: somebody may release a table before the group is stored.
         OwnedTables(run).take(stream.name, definition.tables)
     sequence, is_new = stream.submit(comparable)
     if is_new:
         audit.record(run, "submit event group", name, [], {"sequence": sequence})
-    told = "submitted" if is_new else "was submitted before"
-    return f"{name}: {told} as number {sequence}", is_new
+    status = "submitted" if is_new else "was submitted before"
+    return f"{name}: {status} as number {sequence}", is_new

@@ -1,1 +1,1 @@
-"""Groups out of a Kafka topic: its records, what becomes of them, and how far a stream is."""
+"""Groups from a Kafka topic: its records, their submission, and the position of a stream."""

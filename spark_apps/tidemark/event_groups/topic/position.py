@@ -1,4 +1,4 @@
-"""Where a stream goes on in each partition of a topic."""
+"""The position of a stream in each partition of a topic."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tidemark.replicate.kafka.topics import Offsets, TopicPartition
 
 @dataclass(frozen=True)
 class TopicPosition:
-    """How far a stream has taken a partition, and what Kafka holds of it.
+    """The offset of a stream in a partition, and the offsets that Kafka has.
 
     Attributes:
-        partition: which one.
-        stored: the offset at which the stream goes on; None if it has taken nothing yet.
-        held: what Kafka holds, as of the start of the run.
+        partition: of the topic.
+        stored: the next offset of the stream; None if it has read nothing yet.
+        held: the offsets that Kafka has, as of the start of the run.
     """
 
     partition: TopicPartition
@@ -24,11 +24,11 @@ class TopicPosition:
 
     @property
     def next(self) -> int:
-        """Return the offset of the first record that is to be taken."""
+        """Return the offset of the next record to read."""
         return self.held.first if self.stored is None else self.stored
 
     def problem(self) -> TopicMoved | None:
-        """Return why the partition cannot go on, if it cannot."""
+        """Return why the partition cannot continue; None if it can."""
         if self.next > self.held.end:
             return TopicMoved(
                 f"the stream goes on at offset {self.next}, and the topic ends before"

@@ -1,7 +1,7 @@
-"""The run over a topic: from where a stream has come to, up to where the topic ends at its start.
+"""The run over a topic: reads from the stream's position to the topic's end when the run starts.
 
-First the groups, then the offsets: a run after a crash takes the same records once more, and a
-group that is there is not submitted twice.
+Groups are stored before offsets: a run after a crash reads the same records again, and a group that
+exists is not submitted twice.
 """
 
 from __future__ import annotations
@@ -23,51 +23,50 @@ from tidemark.ledger.locks import Locks
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
 from tidemark.text import shortened
 
-_NAMED = 20
+_MAX_LISTED = 20
 
 
 def lock_of(stream: str, topic: str) -> str:
-    """Return the lock of a topic whose records a stream takes."""
+    """Return the lock of a topic whose records are submitted to a stream."""
     return f"event-group-topics/{stream}/{topic}"
 
 
 def run_submit_topic(run: RunContext, stream: str, topic: str, *, dry_run: bool) -> Outcome:
-    """Submit the groups of the records that no run has taken yet, in the order of each partition.
+    """Submit the groups of the records that no run has read yet, in the order of each partition.
 
-    A record that is refused goes into quarantine, and a partition that cannot go on stays where it
-    is: the others are submitted, and the run fails at its end. A dry run checks the records alone.
+    A rejected record goes into quarantine. A partition that cannot continue stays at its offset:
+    the others are submitted, and the run fails at its end. A dry run only checks the records.
 
     Raises:
-        InvalidInput: there is no such topic.
-        DefinitionError: the file of a projection cannot be used.
+        InvalidInput: there is no such topic, or no directory of projection files.
         KafkaUnavailable: Kafka does not answer.
-        LockHeld: another run takes records of the topic for the stream.
-        LockLost: the lock was lost on the way.
+        LockHeld: another run submits the records of the topic to the stream.
+        LockLost: the lock was lost during the run.
     """
     partitions = Topics(run.settings).partitions_of(topic)
     create_own_tables(run.control, run.settings)
     checks = Checks(run, stream)
     if dry_run:
-        taking = _Taking(run, stream, checks, None)
-        taking.take(_positions(run, stream, partitions))
-        return taking.outcome(topic)
+        submission = _TopicSubmission(run, stream, checks, None)
+        submission.take(_positions(run, stream, partitions))
+        return submission.outcome(topic)
     with Locks.of(run, [lock_of(stream, topic)]) as locks:
-        taking = _Taking(run, stream, checks, locks.check)
-        taking.take(_positions(run, stream, partitions))
-    return taking.outcome(topic)
+        submission = _TopicSubmission(run, stream, checks, locks.check)
+        submission.take(_positions(run, stream, partitions))
+    return submission.outcome(topic)
 
 
 def _positions(
     run: RunContext, stream: str, partitions: Sequence[TopicPartition]
 ) -> list[TopicPosition]:
-    # What was taken first, so that none of it can lie behind the ends.
+    # Stored offsets are read before Kafka's, so that none of them can be after the ends.
     stored = TopicSource(run, stream).offsets(partitions[0].topic)
-    held = Topics(run.settings).offsets(partitions)
-    return [TopicPosition(one, stored.get(one), held[one]) for one in partitions]
+    offsets = Topics(run.settings).offsets(partitions)
+    return [TopicPosition(p, stored.get(p), offsets[p]) for p in partitions]
 
 
-class _Taking:
-    """What a run makes of the records; without `ensure_locked` it writes nothing."""
+class _TopicSubmission:
+    """Submits the groups of records; without `ensure_locked` it writes nothing."""
 
     def __init__(
         self,
@@ -86,27 +85,27 @@ class _Taking:
         self._partitions = 0
 
     def take(self, positions: Sequence[TopicPosition]) -> None:
-        """Take the records of all partitions that can go on."""
-        found = [(one, one.problem()) for one in positions]
-        self._problems = [problem for _, problem in found if problem]
-        able = [one for one, problem in found if not problem and one.next < one.held.end]
-        self._partitions = len(able)
+        """Submit the records of all partitions that can continue."""
+        checked = [(p, p.problem()) for p in positions]
+        self._problems = [problem for _, problem in checked if problem]
+        readable = [p for p, problem in checked if not problem and p.next < p.held.end]
+        self._partitions = len(readable)
         reached: dict[TopicPartition, int] = {}
         for batch in batches(
-            self._run.settings, {one.partition: (one.next, one.held.end) for one in able}
+            self._run.settings, {p.partition: (p.next, p.held.end) for p in readable}
         ):
             for record in batch.records:
                 self._take(record)
             reached |= batch.reached
             self._move(
                 {
-                    # As long as the run has not told of a refusal, another one finds it again.
-                    one: min(offset, self._first_refused.get(one, offset))
-                    for one, offset in batch.reached.items()
+                    # Until the run has reported a rejection, another run must find it again.
+                    partition: min(offset, self._first_refused.get(partition, offset))
+                    for partition, offset in batch.reached.items()
                 }
             )
             self._run.say(f"{self._counts['records']:,} records were taken")
-        self._move({one: reached[one] for one in self._first_refused})
+        self._move({partition: reached[partition] for partition in self._first_refused})
 
     def _move(self, reached: dict[TopicPartition, int]) -> None:
         if self._ensure_locked is not None:
@@ -116,11 +115,11 @@ class _Taking:
     def _take(self, record: TopicRecord) -> None:
         self._counts["records"] += 1
         try:
-            told, is_new = self._submit(_parsed(record, self._checks))
+            line, is_new = self._submit(_parsed(record, self._checks))
         except InvalidInput as error:
             self._refuse(record, error)
             return
-        self._submitted.append(told)
+        self._submitted.append(line)
         self._counts["groups_submitted"] += is_new
 
     def _submit(self, definition: GroupDefinition) -> tuple[str, bool]:
@@ -150,8 +149,8 @@ class _Taking:
             )
         lines = [
             *map(str, self._problems),
-            *shortened(self._refused, _NAMED),
-            *shortened(self._submitted, _NAMED),
+            *shortened(self._refused, _MAX_LISTED),
+            *shortened(self._submitted, _MAX_LISTED),
         ]
         failed = len(self._problems)
         total = self._partitions + failed
@@ -159,23 +158,23 @@ class _Taking:
             return Outcome(RunState.PLANNED, PieceCounts(total), self._counts, lines)
         pieces = PieceCounts(total, self._partitions, 0, failed)
         if problems:
-            error = problems[0] if len(problems) == 1 else _all(problems)
+            error = problems[0] if len(problems) == 1 else _combined(problems)
             return Outcome(RunState.FAILED, pieces, self._counts, lines, error)
         state = RunState.DONE if self._counts["groups_submitted"] else RunState.NOTHING
         lines = lines or [f"all records of {topic} were taken before"]
         return Outcome(state, pieces, self._counts, lines)
 
 
-def _all(problems: Sequence[TidemarkError]) -> TidemarkError:
-    what = "; ".join(f"{one.what} ({one.where})" for one in problems)
-    return together(what, [one.exit_status for one in problems])
+def _combined(problems: Sequence[TidemarkError]) -> TidemarkError:
+    what = "; ".join(f"{problem.what} ({problem.where})" for problem in problems)
+    return together(what, [problem.exit_status for problem in problems])
 
 
 def _parsed(record: TopicRecord, checks: Checks) -> GroupDefinition:
     """Read the group of a record, and check it.
 
     Raises:
-        InvalidInput: it is none that can be submitted.
+        InvalidInput: the record has no group that can be submitted.
     """
     if record.value is None:
         raise InvalidInput("the record has no value", do="write a group in YAML or JSON")

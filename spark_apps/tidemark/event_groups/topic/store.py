@@ -1,4 +1,4 @@
-"""How far streams have taken topics, and the records that were refused."""
+"""The offsets that streams have reached in topics, and the records that were rejected."""
 
 from __future__ import annotations
 
@@ -15,38 +15,37 @@ QUARANTINE = "quarantined_group"
 
 
 class TopicSource:
-    """What a stream has taken of topics."""
+    """The offsets of a stream in topics, and its rejected records."""
 
     def __init__(self, run: RunContext, stream: str) -> None:
-        """Bind to a run and the name of the stream."""
         self._run, self._stream = run, stream
         self._source, self._quarantine = (
             table(run.settings.keyspace, name) for name in (SOURCE, QUARANTINE)
         )
 
     def offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the offset at which each partition goes on that was taken before."""
-        found = self._run.control.execute(
+        """Return the next offset of each partition that was read before."""
+        rows = self._run.control.execute(
             f"SELECT partition, next_offset FROM {self._source} WHERE stream = ? AND topic = ?",
             (self._stream, topic),
         )
-        return {TopicPartition(topic, row["partition"]): row["next_offset"] for row in found}
+        return {TopicPartition(topic, row["partition"]): row["next_offset"] for row in rows}
 
     def move(self, reached: Mapping[TopicPartition, int]) -> None:
-        """Write the offsets at which partitions go on."""
+        """Store the next offsets of partitions."""
         now = clock.now()
         self._run.control.execute_many(
             f"INSERT INTO {self._source}"
             " (stream, topic, partition, next_offset, run_id, updated_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (self._stream, one.topic, one.partition, offset, self._run.run_id, now)
-                for one, offset in reached.items()
+                (self._stream, partition.topic, partition.partition, offset, self._run.run_id, now)
+                for partition, offset in reached.items()
             ],
         )
 
     def quarantine(self, record: TopicRecord, cause: str) -> None:
-        """Upsert the row of a record that was refused, with its evidence."""
+        """Upsert the row of a rejected record, with its evidence."""
         row = {
             "stream": self._stream,
             "topic": record.partition.topic,
