@@ -13,12 +13,12 @@ from tidemark_airflow.assets import TAG_VIEWS, UpdateAfterFailure
 from tidemark_airflow.form import FORCE, STRATEGY, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
-from tidemark_airflow.timetables import by_date_bucket
+from tidemark_airflow.timetables import THREE_DAGS, by_date_bucket
 
 with DAG(
     dag_id="tag_write",
     description="Number the window's tagged events and write their rows of the tag views",
-    schedule=by_date_bucket(),
+    schedule=by_date_bucket(THREE_DAGS),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,

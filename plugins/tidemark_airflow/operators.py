@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook, BaseOperatorLink, Connection, Context
+from airflow.sdk import (
+    BaseHook,
+    BaseOperator,
+    BaseOperatorLink,
+    Connection,
+    Context,
+    TriggerRule,
+)
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -34,6 +42,7 @@ from tidemark_airflow.operations import Operation, filled_in, refuse_other_field
 from tidemark_airflow.telemetry import read_report, summary
 
 _RETRIES = 1
+_log = logging.getLogger(__name__)
 SPARK = "spark_default"
 """The connection of Spark."""
 _BY_ITSELF = ("scheduled", "asset_triggered")
@@ -274,14 +283,72 @@ class TidemarkOperator(SparkSubmitOperator):
         return {directory / file: params[name] for name, file in own if params[name]}
 
     def _update_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
-        is_idle = report["state"] != "done" or (self.outlets and report["pieces"]["done"] == 0)
-        if report["dry_run"] or is_idle:
-            reason = "a dry run wrote nothing" if report["dry_run"] else "nothing was to be done"
-            if report["lines"] and not report["dry_run"]:
-                reason += f": {report['lines'][0]}"
-            self.log.info("%s: the task ends as skipped and nothing downstream starts", reason)
-            raise AirflowSkipException(reason)
-        update(context, self.outlets, report)
+        update_or_skip(context, self.outlets, report)
+
+
+class ChainStep(BaseOperator):
+    """A step of the application `chain`, its only upstream task, as a task of its own.
+
+    Ends, updates its outlets and has the XCom `report` as the task of the application would that
+    the step is the run of.
+
+    Args:
+        application_name: name of the application, as in reports.
+        links: further buttons of the task in the UI.
+
+    Raises:
+        AirflowFailException: the step has failed; the text says why, and what to do next.
+        AirflowSkipException: the step had nothing to do, was planned only, or was not started.
+    """
+
+    operator_extra_links: tuple[BaseOperatorLink, ...] = (NextStepLink(),)
+
+    def __init__(
+        self,
+        *,
+        application_name: str,
+        links: Sequence[BaseOperatorLink] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trigger_rule=TriggerRule.ALL_DONE, **kwargs)
+        self.application_name = application_name
+        self.operator_extra_links = (*links, *ChainStep.operator_extra_links)
+        self.next_step: Step | None = None
+        self.report: Mapping[str, Any] | None = None
+
+    def execute(self, context: Context) -> None:
+        """Take the step's report out of that of the chain, and end as it says."""
+        ti: Any = context["ti"]
+        [chain] = self.upstream_task_ids
+        whole = ti.xcom_pull(task_ids=chain, key="report")
+        if whole is None:
+            raise AirflowFailException(f"the task {chain} has left no report; see its log")
+        self.report = whole["details"].get("steps", {}).get(self.application_name)
+        if self.report is None:
+            raise AirflowSkipException("the step was not started; see the steps before it")
+        self.log.info("%s", summary(self.report))
+        ti.xcom_push(key="report", value=self.report)
+        telemetry.send_metrics(self.report)
+        if self.report["state"] == "failed":
+            self.next_step = remedy_of(self.report)
+            raise AirflowFailException(_why(self.report, self.next_step))
+        update_or_skip(context, self.outlets, self.report)
+
+
+def update_or_skip(context: Context, outlets: Sequence[Any], report: Mapping[str, Any]) -> None:
+    """Update the outlets with what a run has completed.
+
+    Raises:
+        AirflowSkipException: the run had nothing to do, or was a dry run.
+    """
+    is_idle = report["state"] != "done" or (outlets and report["pieces"]["done"] == 0)
+    if report["dry_run"] or is_idle:
+        reason = "a dry run wrote nothing" if report["dry_run"] else "nothing was to be done"
+        if report["lines"] and not report["dry_run"]:
+            reason += f": {report['lines'][0]}"
+        _log.info("%s: the task ends as skipped and nothing downstream starts", reason)
+        raise AirflowSkipException(reason)
+    update(context, outlets, report)
 
 
 def _as_option(option: str, value: object) -> list[str]:
@@ -314,18 +381,21 @@ def _explained(
     if report is None or not report["error"]:
         ended = _COMMAND.sub("spark-submit has ended without a report. ", str(failure))
         return kind(f"{ended} The application's error is in the log above.")
-    told = report["failure"]
-    if told is None:
-        return kind(
-            "\n".join(f"{report['application']}: {line}" for line in report["error"].split("\n"))
-        )
-    place = f" ({told['where']})" if told["where"] else ""
-    lines = [f"{report['application']}: {told['what']}{place}"]
+    return kind(_why(report, next_step))
+
+
+def _why(report: Mapping[str, Any], next_step: Step | None) -> str:
+    """Return what is wrong and what to do next, a line each."""
+    failure = report["failure"]
+    if failure is None:
+        return "\n".join(f"{report['application']}: {line}" for line in report["error"].split("\n"))
+    place = f" ({failure['where']})" if failure["where"] else ""
+    lines = [f"{report['application']}: {failure['what']}{place}"]
     if next_step is not None:
         lines.append(f'next: {next_step} (the button "{NextStepLink.name}" has it filled in)')
-    elif told["do"]:
-        lines.append(f"next: {told['do']}")
-    return kind("\n".join(" ".join(line.split()) for line in lines))
+    elif failure["do"]:
+        lines.append(f"next: {failure['do']}")
+    return "\n".join(" ".join(line.split()) for line in lines)
 
 
 def _window_fields(window: Any) -> dict[str, str]:

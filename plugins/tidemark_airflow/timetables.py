@@ -11,6 +11,8 @@ from airflow.sdk import Asset, AssetAny, AssetOrTimeSchedule, CronTriggerTimetab
 from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
+
 if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
     from pendulum.tz.timezone import FixedTimezone, Timezone
@@ -21,6 +23,8 @@ _CRON = {
     "five-minutes": "*/5 * * * *",
     "off": "0 0 * * *",
 }
+THREE_DAGS, ONE_DAG = "three-dags", "one-dag"
+"""What runs the chain on a schedule: `tag_write`, `validate` and `project`, or `chain`."""
 _BUCKETS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 
@@ -99,30 +103,41 @@ class DateBucketTimetable(CronDataIntervalTimetable):
         )
 
 
-def by_date_bucket() -> BaseTimetable:
-    """Return the schedule of a DAG that starts by time: a run when a date bucket is out of reach.
+def by_date_bucket(chain: str) -> BaseTimetable:
+    """Return the schedule of the DAG that a chain begins with.
 
-    With `TIDEMARK_CADENCE=off` the DAG starts by hand and by backfill only, one bucket a day.
+    A run starts when a date bucket is out of reach. With `TIDEMARK_CADENCE=off`, or if the chain is
+    not the one of TIDEMARK_CHAIN, the DAG starts by hand and by backfill only.
+
+    Args:
+        chain: `three-dags` or `one-dag`.
 
     Raises:
-        ValueError: TIDEMARK_CADENCE, TIDEMARK_BUCKET_SIZE or the eventual-consistency delay cannot
-            be used; Airflow shows an import error.
+        ValueError: TIDEMARK_CADENCE, TIDEMARK_CHAIN, TIDEMARK_BUCKET_SIZE or the
+            eventual-consistency delay cannot be used; Airflow shows an import error.
     """
     cadence = _cadence()
-    if cadence == "off":
+    if cadence == "off" or chain != _chain():
         return _for_backfills(cadence)
     return cast("BaseTimetable", ReachTimetable(_CRON[cadence], _delay()))
 
 
-def started_by(asset: Asset, *others: Asset) -> AssetOrTimeSchedule:
+def started_by(*assets: Asset) -> AssetOrTimeSchedule | BaseTimetable:
     """Return the schedule of a DAG that each of these assets starts, backfilled by date bucket.
 
+    What the DAG `chain` does itself starts nothing: with `TIDEMARK_CHAIN=one-dag` its assets are
+    left out.
+
     Raises:
-        ValueError: TIDEMARK_CADENCE is unknown; Airflow shows it as an import error.
+        ValueError: TIDEMARK_CADENCE or TIDEMARK_CHAIN is unknown; Airflow shows it as an import
+            error.
     """
-    return AssetOrTimeSchedule(
-        timetable=_for_backfills(_cadence()), assets=AssetAny(asset, *others)
-    )
+    within = (TAG_VIEWS, VALIDATED) if _chain() == ONE_DAG else ()
+    starting = [asset for asset in assets if asset not in within]
+    for_backfills = _for_backfills(_cadence())
+    if not starting:
+        return for_backfills
+    return AssetOrTimeSchedule(timetable=for_backfills, assets=AssetAny(*starting))
 
 
 def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
@@ -137,6 +152,13 @@ def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
     if not text.isdecimal() or int(text) >= 60:
         raise ValueError(f"{variable} is {text!r}; set it to 0 (off) to 59")
     return CronTriggerTimetable(f"*/{text} * * * *", timezone="UTC") if int(text) else None
+
+
+def _chain() -> str:
+    chain = os.environ.get("TIDEMARK_CHAIN", THREE_DAGS)
+    if chain not in (THREE_DAGS, ONE_DAG):
+        raise ValueError(f"TIDEMARK_CHAIN is {chain!r}; set it to {THREE_DAGS} or {ONE_DAG}")
+    return chain
 
 
 def _cadence() -> str:

@@ -79,6 +79,16 @@ class RunContext:
         """The pieces that were started and done so far, for the report of a run that is ended."""
         self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
+        self._whole: RunContext | None = None
+
+    def part(self, application: str) -> RunContext:
+        """Return the context of another application's run within this one.
+
+        It has a run id of its own, and this run's session to Cassandra and Spark.
+        """
+        part = RunContext(application, self.settings, self.control, f"{self.run_id}/{application}")
+        part._whole = self
+        return part
 
     @property
     def spark(self) -> SparkSession:
@@ -87,6 +97,8 @@ class RunContext:
         Raises:
             InvalidInput: jars or Java are missing.
         """
+        if self._whole is not None:
+            return self._whole.spark
         if self._opening is None:
             session = self._open_spark()
             self._opening = Future()
@@ -95,6 +107,10 @@ class RunContext:
 
     def start_spark(self) -> None:
         """Start Spark in the background; `spark` then waits for the start and raises its errors."""
+        if self._whole is not None:
+            return self._whole.start_spark()
+        if self._opening is not None:
+            return
         pool = ThreadPoolExecutor(1, thread_name_prefix="start-spark")
         self._opening = pool.submit(self._open_spark)
         pool.shutdown(wait=False)
@@ -112,6 +128,8 @@ class RunContext:
 
     def stop_jobs(self) -> None:
         """Cancel all Spark jobs and end all waiting to write: the run must not write any more."""
+        if self._whole is not None:
+            return self._whole.stop_jobs()
         self.control.stop_writing()
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:

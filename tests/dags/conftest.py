@@ -26,6 +26,7 @@ DAG_IDS = (
     "tag_write",
     "validate",
     "project",
+    "chain",
     "purge",
     "reconcile",
     "cleanup",

@@ -136,6 +136,29 @@ def build_data_docs(arguments: list[str]) -> str:
     return str(docs.page.relative_to(docs.directory))
 
 
+def steps_of(whole: dict[str, Any], year: str) -> dict[str, Any]:
+    """Return the reports of the chain's steps: `validate` ends as the chain does, if it fails."""
+    whole = {**whole, "details": {**whole["details"]}}
+    done = {"done_start": whole["window_start"], "done_end": whole["window_end"]}
+    passed = {name: whole[name] for name in done}
+    well = {
+        **whole,
+        "state": "done",
+        "error": None,
+        "failure": None,
+        "pieces": {"planned": 1, "done": 1},
+    }
+    steps = {"tag-write": {**well, **done}, "validate": {**whole}, "project": {**well, **passed}}
+    if whole["state"] in ("planned", "nothing-to-do"):
+        steps = {name: {**whole} for name in steps}
+    if year == BROKEN:
+        del steps["project"]
+    return {
+        name: {**step, "application": name, "run_id": f"{whole['run_id']}/{name}"}
+        for name, step in steps.items()
+    }
+
+
 def main(arguments: list[str]) -> int:
     """Write the report and return the exit status of an application."""
     year = (option(arguments, "--window-start") or "")[:4]
@@ -147,6 +170,8 @@ def main(arguments: list[str]) -> int:
     report = report_of(arguments, year)
     if (report["application"], year) == ("validate", JUDGED):
         report["details"]["data_docs"] = build_data_docs(arguments)
+    if report["application"] == "chain":
+        report["details"]["steps"] = steps_of(report, year)
     text = json.dumps(report)
     Path(option(arguments, "--report") or "").write_text(text)
     print(text)

@@ -168,6 +168,49 @@ def test_run_that_completed_nothing_updates_no_asset(doors: Doors) -> None:
     assert events_of(doors.home, "tag_write", run_id) == []
 
 
+def test_each_step_of_the_chain_has_its_own_report_state_and_assets(doors: Doors) -> None:
+    run_id = run_over(doors, "chain", "2013")
+    assert rest.wait_for_run(doors.client, "chain", run_id, PATIENCE_S)["state"] == "success"
+    steps = ("tag_write", "validate", "project")
+    assert {rest.task_state(doors.client, "chain", run_id, step) for step in steps} == {"success"}
+    span = {"window_start": "2013-01-01T00:00:00Z", "window_end": "2013-01-02T00:00:00Z"}
+    names = ("tag-write", "validate", "project", "project")
+    assert sorted(map(str, events_of(doors.home, "chain", run_id))) == sorted(
+        str({**span, "run_id": f"chain/{run_id}/1/{name}"}) for name in names
+    )
+    report = rest.xcom(doors.client, "chain", run_id, "validate", "report")
+    assert report["application"] == "validate"
+
+
+def test_chain_whose_check_fails_passes_on_what_has_passed(doors: Doors) -> None:
+    conf = {"window_start": f"{PARTLY_DONE}-01-01", "window_end": f"{PARTLY_DONE}-01-05"}
+    run_id = rest.trigger(doors.client, "chain", conf=conf)
+    assert rest.wait_for_run(doors.client, "chain", run_id, PATIENCE_S)["state"] == "failed"
+    steps = ("chain", "tag_write", "validate", "validate_after_failure", "project")
+    states = [rest.task_state(doors.client, "chain", run_id, step) for step in steps]
+    assert states == ["failed", "success", "failed", "success", "success"]
+    ends = {
+        event["run_id"].rpartition("/")[2]: event["window_end"]
+        for event in events_of(doors.home, "chain", run_id)
+    }
+    passed = f"{PARTLY_DONE}-01-04T00:00:00Z"
+    assert ends == {
+        "tag-write": f"{PARTLY_DONE}-01-05T00:00:00Z", "validate": passed, "project": passed
+    }  # fmt: skip
+
+
+def test_step_of_the_chain_that_was_not_started_is_skipped(doors: Doors) -> None:
+    run_id = run_over(doors, "chain", BROKEN)
+    assert rest.wait_for_run(doors.client, "chain", run_id, PATIENCE_S)["state"] == "failed"
+    steps = ("tag_write", "validate", "project")
+    states = [rest.task_state(doors.client, "chain", run_id, step) for step in steps]
+    assert states == ["success", "failed", "skipped"]
+    log = rest.task_log(doors.client, "chain", run_id, "validate")
+    assert f"validate: {ERROR} (pekko)\nnext: trigger the DAG reconcile" in log
+    path = f"dags/chain/dagRuns/{quote(run_id)}/taskInstances/validate/links"
+    assert rest.call(doors.client, "GET", path)["extra_links"]["Next step"]
+
+
 def test_replicated_time_buckets_start_the_projections_of_topics_once(doors: Doors) -> None:
     definition = Path(doors.environment["TIDEMARK_PROJECTIONS_DIR"]) / "orders.sql"
     definition.write_text(OF_A_TOPIC)

@@ -14,7 +14,8 @@ from typing import Any, cast
 import httpx
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
-from airflow.sdk import Connection, Context
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
@@ -43,6 +44,15 @@ def test_a_killed_task_does_not_show_the_command() -> None:
         "spark-submit has ended without a report. Error code is: -9."
         " The application's error is in the log above."
     )
+
+
+def test_a_step_of_a_chain_that_left_no_report_has_failed() -> None:
+    with DAG("any"):
+        step = operators.ChainStep(task_id="validate", application_name="validate")
+        EmptyOperator(task_id="chain") >> step
+    nothing = SimpleNamespace(xcom_pull=lambda **_: None)
+    with pytest.raises(AirflowFailException, match="the task chain has left no report"):
+        step.execute(cast("Context", {"ti": nothing}))
 
 
 HOSTILE_IDS = (

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 POOLS = {"project": "tidemark_pekko_projections"}
-WINDOWED = ["project", "purge", "tag_write", "validate"]
+WINDOWED = ["chain", "project", "purge", "tag_write", "validate"]
 BY_THEMSELVES = [
     *(
         "cleanup",
@@ -116,6 +116,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         gives = sorted({arrow["label"] for arrow in arrows if arrow["source"] == dag_id})
         chain[dag_id] = (starts, gives)
     assert chain == {
+        "chain": ([], ["read_models", "read_models_of_projections", "tag_views", "validated"]),
         "tag_write": ([], ["tag_views"]),
         "validate": (["tag_views"], ["validated"]),
         "project": (
@@ -161,6 +162,14 @@ def test_window_is_resolved_before_the_application_starts(
             "project": ["update_after_all"],
             "update_after_all": [],
         }
+    elif dag_id == "chain":
+        steps = ["project", "tag_write", "validate"]
+        after = {
+            "resolve_window": ["chain"],
+            "chain": steps,
+            **{step: [f"{step}_after_failure"] for step in steps},
+            **{f"{step}_after_failure": [] for step in steps},
+        }
     else:
         after = {
             "resolve_window": [dag_id],
@@ -168,6 +177,19 @@ def test_window_is_resolved_before_the_application_starts(
             "update_after_failure": [],
         }
     assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == after
+
+
+def test_each_step_of_the_chain_ends_by_itself_and_updates_its_own_assets(
+    parsed: dict[str, Any],
+) -> None:
+    """A run's state is that of its last tasks, so no step may come after another."""
+    tasks = tasks_of(parsed, "chain")
+    for step in ("tag_write", "validate", "project"):
+        after = tasks[f"{step}_after_failure"]
+        assert tasks[step]["trigger_rule"] == "all_done"
+        assert after["outlets"] == tasks[step]["outlets"]
+        assert (after["trigger_rule"], after["is_teardown"]) == ("all_failed", True)
+    assert tasks["chain"].get("outlets", []) == []
 
 
 @pytest.mark.parametrize("dag_id", ["tag_write", "validate"])
@@ -213,6 +235,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
     usual = {**common, "dry_run": [False, "boolean"], "force": [False, "boolean"]}
     forms = {dag_id: parsed["params"][dag_id] for dag_id in DAG_IDS}
     assert forms == {
+        "chain": {**usual, "projections": [[], ["null", "array"]]},
         "tag_write": {**usual, "strategy": [None, ["null", "string"]]},
         "validate": {
             **usual,

@@ -6,12 +6,21 @@ from datetime import timedelta
 
 import pendulum
 import pytest
-from airflow.sdk import CronTriggerTimetable
+from airflow.sdk import AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 from airflow.sdk.bases.timetable import BaseTimetable
 from airflow.timetables.base import DataInterval, TimeRestriction
 
 from tidemark_airflow import timetables
-from tidemark_airflow.timetables import ReachTimetable, by_date_bucket, every_few_minutes
+from tidemark_airflow.assets import REPLICATED, TAG_VIEWS, VALIDATED
+from tidemark_airflow.timetables import (
+    ONE_DAG,
+    THREE_DAGS,
+    DateBucketTimetable,
+    ReachTimetable,
+    by_date_bucket,
+    every_few_minutes,
+    started_by,
+)
 
 NO_CATCHUP = TimeRestriction(None, None, catchup=False)
 
@@ -30,7 +39,7 @@ def next_run(
 ) -> tuple[pendulum.DateTime, pendulum.DateTime]:
     """Return the starts of the next interval and its run; `last` is the last interval's start."""
     monkeypatch.setattr(timetables, "_now", lambda: moment(now))
-    timetable = by_date_bucket()
+    timetable = by_date_bucket(THREE_DAGS)
     assert isinstance(timetable, ReachTimetable)
     timetable = ReachTimetable.deserialize(timetable.serialize())
     before = None
@@ -92,7 +101,30 @@ def test_a_longer_eventual_consistency_delay_counts(monkeypatch: pytest.MonkeyPa
 def test_an_unknown_bucket_size_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Week")
     with pytest.raises(ValueError, match="TIDEMARK_BUCKET_SIZE is 'Week'"):
-        by_date_bucket()
+        by_date_bucket(THREE_DAGS)
+
+
+@pytest.mark.parametrize("chain", [THREE_DAGS, ONE_DAG])
+def test_the_chain_of_the_setting_starts_by_time_and_the_other_by_backfill_only(
+    monkeypatch: pytest.MonkeyPatch, chain: str
+) -> None:
+    monkeypatch.setenv("TIDEMARK_CHAIN", chain)
+    [other] = {THREE_DAGS, ONE_DAG} - {chain}
+    assert isinstance(by_date_bucket(chain), ReachTimetable)
+    assert isinstance(by_date_bucket(other), DateBucketTimetable)
+    by_assets = [started_by(*assets) for assets in ([TAG_VIEWS], [VALIDATED, REPLICATED])]
+    if chain == THREE_DAGS:
+        assert not any(isinstance(schedule, DateBucketTimetable) for schedule in by_assets)
+    else:
+        assert isinstance(by_assets[0], DateBucketTimetable)
+        assert isinstance(by_assets[1], AssetOrTimeSchedule)
+        assert by_assets[1].asset_condition == AssetAny(REPLICATED)
+
+
+def test_an_unknown_chain_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_CHAIN", "both")
+    with pytest.raises(ValueError, match="TIDEMARK_CHAIN is 'both'; set it to three-dags or one"):
+        by_date_bucket(ONE_DAG)
 
 
 def test_a_dag_that_goes_on_where_it_was_left_starts_every_few_minutes_or_by_hand_only(

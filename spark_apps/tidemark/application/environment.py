@@ -14,6 +14,7 @@ _OF_OTHERS = frozenset(
             "HOME",
             "STATE",
             "CADENCE",
+            "CHAIN",
             "SCHEDULED_PURGE",
             "PURGE_APPROVAL_ABOVE",
             "PURGE_APPROVAL_HOURS",

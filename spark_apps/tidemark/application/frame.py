@@ -12,9 +12,9 @@ import os
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import Signals
 from typing import Any, NoReturn
@@ -105,7 +105,7 @@ class _Report:
             self.foreseen(outage)
             return
         # A bug report needs the traceback; a user reads the one line after the traceback.
-        traceback.print_exc()
+        traceback.print_exception(error)
         self.status = 1
         self.content["error"] = root_cause(error)
 
@@ -136,7 +136,7 @@ class _Report:
                     ttl=settings.keep_reports_seconds,
                 )
 
-    def show(self, *, as_json: bool) -> None:
+    def show(self) -> None:
         content = self.content
         seconds = content["seconds"]
         window = f" {content['window_start']} to {content['window_end']}"
@@ -153,10 +153,26 @@ class _Report:
             print(f"  {name.replace('_', ' ')}: {number:,}")
         for line in self.lines:
             print(f"  {line}")
-        if as_json:
-            print(json.dumps(content), flush=True)
-        for error in content["error"].split("\n") if content["error"] else ():
-            print(f"{content['application']}: error: {harmless(error)}", file=sys.stderr)
+
+    def show_json(self) -> None:
+        print(json.dumps(self.content), flush=True)
+
+    def show_errors(self) -> None:
+        for error in self.content["error"].split("\n") if self.content["error"] else ():
+            print(f"{self.content['application']}: error: {harmless(error)}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """The end of an application's run within another one.
+
+    Attributes:
+        content: its report, as that of a run of its own.
+        error: why it has failed, wholly or in part.
+    """
+
+    content: Mapping[str, Any]
+    error: TidemarkError | None
 
 
 def run_application(
@@ -201,12 +217,46 @@ def run_application(
         except (termination.Ended, TidemarkError) as error:
             report.failed(error, PieceCounts())
     report.end(report_file)
-    report.show(as_json=as_json or not sys.stdout.isatty())
+    report.show()
+    if as_json or not sys.stdout.isatty():
+        report.show_json()
+    report.show_errors()
     sys.exit(report.status)
+
+
+def run_part(
+    run: RunContext,
+    application: str,
+    work: Callable[[RunContext], Outcome],
+    window: Window,
+    *,
+    dry_run: bool,
+) -> PartReport:
+    """Do the work of another application within a run; its report is stored and shown like any."""
+    part = run.part(application)
+    report = _Report(application, part.run_id, dry_run)
+    report.window(window)
+    try:
+        error = _done(part, work, report).error
+    except TidemarkError as raised:
+        error = raised
+    except Exception as raised:
+        failed = f"{application} failed: {root_cause(raised)}"
+        error = outage_of(raised) or TidemarkError(failed, do="see the traceback above")
+    finally:
+        report.end(None)
+        report.show()
+    return PartReport(report.content, error)
 
 
 def _do(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report) -> None:
     """Do the work, and store its report."""
+    with suppress(termination.Ended, Exception):
+        _done(run, work, report)
+
+
+def _done(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report) -> Outcome:
+    """Do the work, and store its report, also if it raises."""
     termination.stop_with(run.stop_jobs)
     try:
         outcome = work(run)
@@ -215,8 +265,10 @@ def _do(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report)
         report.outcome(outcome)
     except (termination.Ended, Exception) as error:
         report.failed(error, run.progress)
+        raise
     finally:
         report.store(run.control, run.settings)
+    return outcome
 
 
 def _warn(application: str, lines: Iterable[str]) -> None:

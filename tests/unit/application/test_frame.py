@@ -71,7 +71,8 @@ def test_line_of_a_report_is_one_line_wherever_it_is_shown(
     report = frame._Report("purge", "r", dry_run=True)
     report.outcome(Outcome(RunState.PLANNED, lines=["a\n```\n## b", "\x1b[2J"]))
     report.end(file)
-    report.show(as_json=False)
+    report.show()
+    report.show_errors()
     harmless = ["a\\n```\\n## b", "\\x1b[2J"]
     assert json.loads(file.read_text())["lines"] == harmless
     assert capsys.readouterr().out.splitlines()[-2:] == [f"  {line}" for line in harmless]
@@ -94,7 +95,8 @@ def test_errors_after_a_signal_are_told_as_the_end_by_the_signal(
     assert signal.getsignal(signal.SIGTERM) is before
     assert report.status == 143
     report.end(None)
-    report.show(as_json=False)
+    report.show()
+    report.show_errors()
     why = "ended by SIGTERM; 2 of 3 started pieces are done; run again"
     assert capsys.readouterr().err == f"purge: error: {why}\n"
 

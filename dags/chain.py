@@ -1,0 +1,48 @@
+"""Runs `tag_write`, `validate` and `project` over one window, in one Spark application.
+
+By hand with the form, or by `airflow backfill create --dag-id chain`: one order for a range of date
+buckets. With `TIDEMARK_CHAIN=one-dag` it runs by schedule, and the DAGs of the three applications
+do not. Each step is a task with its own report, assets and buttons. What it has done is in the
+ledger as if its own DAG had run, so both ways may be mixed. Time buckets that are done are left
+out; `Force` does them again.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.alerts import defaults
+from tidemark_airflow.assets import ALIAS, READ_MODELS, TAG_VIEWS, VALIDATED, UpdateAfterFailure
+from tidemark_airflow.data_docs import DataDocsLink
+from tidemark_airflow.form import FORCE, names_param, run_form
+from tidemark_airflow.operators import ChainStep, TidemarkOperator
+from tidemark_airflow.tasks import resolve_window
+from tidemark_airflow.timetables import ONE_DAG, by_date_bucket
+
+OUTLETS = {"tag-write": [TAG_VIEWS], "validate": [VALIDATED], "project": [READ_MODELS, ALIAS]}
+LINKS = {"validate": [DataDocsLink()]}
+
+with DAG(
+    dag_id="chain",
+    description="Tag views, checks and read models of a window in one Spark application",
+    schedule=by_date_bucket(ONE_DAG),
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params=run_form(force=FORCE, projections=names_param("Projections", "all of them")),
+    tags=["tidemark", "chain"],
+    doc_md=__doc__,
+    **defaults(),
+):
+    chain = TidemarkOperator(
+        task_id="chain",
+        application_name="chain",
+        window=resolve_window(),
+        params_as_options={"--projection": "projections"},
+    )
+    for name, outlets in OUTLETS.items():
+        task_id = name.replace("-", "_")
+        step = ChainStep(
+            task_id=task_id, application_name=name, outlets=outlets, links=LINKS.get(name, ())
+        )
+        chain >> step >> UpdateAfterFailure(task_id=f"{task_id}_after_failure", outlets=outlets)

@@ -1,0 +1,139 @@
+"""The run of the chain: each step is the run of its application, with a report of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from tidemark.application.frame import PartReport, run_part
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.errors import TidemarkError, all_of
+from tidemark.ledger import applications
+from tidemark.project.acceptance.accept import MissingEventPolicy
+from tidemark.project.planning.build import PlanOptions
+from tidemark.project.running import run as project
+from tidemark.tag_write import run as tag_write
+from tidemark.validate import run as validate
+from tidemark.validate.layers.all_layers import LAYERS
+from tidemark.validate.layers.check_sources import READERS
+from tidemark.validate.layers.layer import Layers
+from tidemark.window import Window
+
+APPLICATION = applications.CHAIN
+
+
+@dataclass(frozen=True)
+class ChainOptions:
+    """What a run of the chain is to do.
+
+    Attributes:
+        projections: the projections to bring up to the window; all of them if empty.
+        force: whether time buckets that are done are done again.
+        dry_run: whether each step only plans.
+    """
+
+    projections: Sequence[str] = ()
+    force: bool = False
+    dry_run: bool = False
+
+
+def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcome:
+    """Run the three applications over a window, one after the other.
+
+    A step gets the window and what the step before it has completed beyond it, such as older time
+    buckets that were made good. After a step that failed, the next one gets only what that step has
+    completed, and none follows if that is nothing: as the DAGs of the applications do.
+    """
+    reports: dict[str, Mapping[str, Any]] = {}
+    errors: list[TidemarkError] = []
+    for number, (application, step) in enumerate(STEPS.items(), 1):
+        run.say(f"step {number} of {len(STEPS)}: {application}, {window}")
+        # A time bucket that has not passed is not projected, not even by force.
+        chosen = replace(options, force=options.force and not errors)
+        part = run_part(
+            run, application, partial(step, window, chosen), window, dry_run=options.dry_run
+        )
+        reports[application] = part.content
+        following = _following(window, part)
+        if part.error is not None:
+            errors.append(part.error)
+        if following is None:
+            break
+        window = following
+    return _outcome(reports, errors)
+
+
+def _tag_write(window: Window, options: ChainOptions, run: RunContext) -> Outcome:
+    return tag_write.run_window(run, window, force=options.force, dry_run=options.dry_run)
+
+
+def _validate(window: Window, options: ChainOptions, run: RunContext) -> Outcome:
+    return validate.run_window(
+        run,
+        window,
+        force=options.force,
+        dry_run=options.dry_run,
+        layers=Layers(LAYERS, ()),
+        readers=READERS,
+    )
+
+
+def _project(window: Window, options: ChainOptions, run: RunContext) -> Outcome:
+    return project.run_window(
+        run,
+        window,
+        PlanOptions(options.projections, options.force),
+        dry_run=options.dry_run,
+        policy=MissingEventPolicy(),
+    )
+
+
+STEPS: Mapping[str, Callable[[Window, ChainOptions, RunContext], Outcome]] = {
+    applications.TAG_WRITE: _tag_write,
+    applications.VALIDATE: _validate,
+    applications.PROJECT: _project,
+}
+
+
+def _following(window: Window, part: PartReport) -> Window | None:
+    """Return the window of the step after a step; None if no step follows."""
+    done = _done(part.content)
+    if part.error is not None:
+        return done
+    if done is None:
+        return window
+    return Window(min(window.start, done.start), max(window.end, done.end))
+
+
+def _done(report: Mapping[str, Any]) -> Window | None:
+    if report["done_start"] is None:
+        return None
+    return Window(*(datetime.fromisoformat(report[bound]) for bound in ("done_start", "done_end")))
+
+
+def _outcome(reports: Mapping[str, Mapping[str, Any]], errors: Sequence[TidemarkError]) -> Outcome:
+    pieces = Counter[str]()
+    for report in reports.values():
+        pieces.update(report["pieces"])
+    lines = [f"{name}: {report['state']}" for name, report in reports.items()]
+    not_started = [name for name in STEPS if name not in reports]
+    lines += [f"{name}: not started, nothing was completed before it" for name in not_started]
+    projected = reports.get(applications.PROJECT)
+    return Outcome(
+        RunState.FAILED if errors else _state({report["state"] for report in reports.values()}),
+        PieceCounts(**pieces),
+        lines=lines,
+        error=all_of(errors),
+        details={"steps": dict(reports)},
+        done=None if projected is None else _done(projected),
+    )
+
+
+def _state(states: Collection[str]) -> RunState:
+    if RunState.DONE in states:
+        return RunState.DONE
+    return RunState.PLANNED if RunState.PLANNED in states else RunState.NOTHING
