@@ -1,8 +1,8 @@
-"""The copy of events and snapshots that a deletion takes.
+"""The copy of the events and snapshots that are to be deleted.
 
-messages/    whole rows
-snapshots/   the same of snapshots
-ids/         how far each persistence id was deleted, and whether it was listed
+messages/    complete rows
+snapshots/   complete rows
+ids/         up to where each persistence id was deleted, and whether it was listed
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MESSAGES, SNAPSHOTS, IDS = "messages", "snapshots", "ids"
 
 @dataclass(frozen=True)
 class RowsToDelete:
-    """What a deletion takes.
+    """The rows that a deletion removes.
 
     Attributes:
-        ids: ID, unique: of which something goes.
+        ids: ID, unique: the persistence ids of the rows.
         parts: DELETES of messages; None for none.
-        snapshots: `persistence_id` and `first_kept`, before which all snapshots go, null if all
-            go; None for none.
+        snapshots: `persistence_id` and `first_kept`, before which all snapshots are deleted, null
+            if all are; None for none.
     """
 
     ids: DataFrame
@@ -40,7 +40,7 @@ class RowsToDelete:
 
 
 def save(run: RunContext, deletions: RowsToDelete, place: str) -> None:
-    """Save what goes, before anything is deleted.
+    """Save rows before they are deleted.
 
     Raises:
         TidemarkError: as `copies.write` raises it.
