@@ -94,7 +94,7 @@ def plan_expiry(
         lines.append(f"{counted(remaining, 'more expired journal')} left for the next run")
     return TargetPlan(
         counts,
-        [*lines, *needs.everything, *needs.told],
+        [*lines, *needs.everything, *needs.notices],
         # The deletes that `replicate` makes for the records.
         Tombstones(partitions=totals["segments"] or 0, rows=totals["journals"]),
         digest(fingerprint(purged.select(*EXPIRED))),
