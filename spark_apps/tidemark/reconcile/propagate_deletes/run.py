@@ -1,7 +1,7 @@
-"""reconcile propagate-deletes: what was deleted from messages leaves the tag views too.
+"""reconcile propagate-deletes: deletes the tag-view rows of events deleted from messages.
 
-Pekko never does this. Numbering, progress and scanning stay as they are, so that actors and
-readers go on: see `propagate_rows` for which rows may go.
+Pekko never does this. Numbering, progress and scanning are unchanged, so that actors and readers
+continue; `verdicts` has the rules for which rows may be deleted.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _MEANING = {
 
 
 def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOperation:
-    """Delete the tag-view rows of deleted events, from the front of each persistence id and tag.
+    """Delete the tag-view rows of deleted events, the first ones of each persistence id and tag.
 
     Args:
         scope: persistence ids and tags; all by default.
-        beyond_search_limit: also where the first number left is more than 5001.
+        beyond_search_limit: also if the first remaining number is more than 5001.
 
     Raises:
-        InvalidInput: a window is given. When planning: an id or a tag occurs nowhere.
+        InvalidInput: there is a window. When planning: an id or a tag does not exist.
     """
     if scope.window is not None:
         raise InvalidInput(
@@ -80,7 +80,7 @@ def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOp
 def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     require_known(run, scope)
     run.say("comparing the tag views with what was deleted")
-    judged = verdicts.judged(
+    judged = verdicts.with_verdicts(
         _candidates(run, scope),
         frames.write_progress(run.spark, run.settings),
         first_young=_first_young(run),
@@ -99,8 +99,8 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
         propagate_store.delete_rows(deletions, run.settings)
         return counts
 
-    goes = by_verdict.get(verdicts.GOES, 0)
-    return Plan(counts, _lines(judged, by_verdict), apply if goes else None)
+    number_to_delete = by_verdict.get(verdicts.GOES, 0)
+    return Plan(counts, _lines(judged, by_verdict), apply if number_to_delete else None)
 
 
 def _candidates(run: RunContext, scope: Scope) -> DataFrame:
@@ -115,7 +115,7 @@ def _candidates(run: RunContext, scope: Scope) -> DataFrame:
 
 
 def _first_young(run: RunContext) -> int:
-    """Return the start of the previous time bucket, as far back as a live reader reads."""
+    """Return the start of the previous time bucket, which live readers still read."""
     size = run.settings.bucket_size
     return keys.time_bucket(to_millis(clock.now()), size) - size.milliseconds
 
