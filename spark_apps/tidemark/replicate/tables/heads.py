@@ -1,4 +1,4 @@
-"""The heads that metajournal holds."""
+"""The heads in metajournal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _STORED = (
 def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
     """Read the heads of some journals by direct join; a journal without one has no row.
 
-    A further column `write_time` tells when a head was last written, in microseconds.
+    A further column `write_time` is when a head was last written, in microseconds.
 
-    A head of an older release stays where that release has put it. If there are two, the one in
-    the present segment counts, as for kafka-journal's reader.
+    A head of an older release is in the segment of that release. If there are two, the one in the
+    present segment counts, as for kafka-journal's reader.
 
     Args:
         journals: unique.
@@ -40,7 +40,7 @@ def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
     keys = journals.select(
         "topic", F.explode(F.array_distinct(F.array(present, old))).alias("segment"), "id"
     )
-    # Keys are so small that one task would ask for all of them.
+    # Keys are so small that a single task would read all of them.
     keys = keys.repartition(journals.sparkSession.sparkContext.defaultParallelism)
     stored = connector.read_partitions(
         keys,
