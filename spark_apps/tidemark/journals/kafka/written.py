@@ -1,4 +1,4 @@
-"""What the replicator has written, row by row: the keys of both tables, and who wrote them when."""
+"""The rows that the replicator has written: the keys of both tables, and their origin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD_ROWS: Shape = {
     "record_id": "string",
 }
 """Rows of metajournal. `delete_to` is 0 if nothing is deleted; `partition` and `offset` are those
-of the last record that changed the head; `record_id` is null in a head that a delete has made."""
+of the last record that changed the head; `record_id` is null in a head that a delete created."""
 EVENT_COLUMNS: Shape = {
     "segment": "bigint",
     "seq_nr": "bigint",

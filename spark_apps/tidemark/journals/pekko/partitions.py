@@ -1,6 +1,6 @@
-"""The range of partitions that hold the messages of a persistence id.
+"""The range of partitions with the messages of a persistence id.
 
-A message lies in the partition of its sequence nr or in the next one (docs/real-systems.md,
+A message is in the partition of its sequence nr or in the next one (docs/real-systems.md,
 "Partitions"), so a partition may be empty although messages follow.
 """
 
@@ -16,11 +16,9 @@ EMPTY_AT_END = 2
 
 
 def first_partition(deleted_to: int, target_partition_size: int) -> int:
-    """Return the first partition that may hold a message that is not deleted.
+    """Return the first partition that may have a message that is not deleted.
 
-    Args:
-        deleted_to: the highest deleted sequence nr; 0 for none.
-        target_partition_size: the journal's setting, in messages per partition.
+    `deleted_to` is the highest deleted sequence nr; 0 for none.
     """
     return keys.partition_nr(deleted_to + 1, target_partition_size)
 
@@ -31,7 +29,7 @@ def rows_from(
     """Read the partitions of one persistence id in order, up to the end of its messages.
 
     Args:
-        first: the partition to start with; the caller wants no row of an earlier partition.
+        first: the partition to start with; the caller needs no row of an earlier partition.
         read: the function that reads a partition.
         last: the last partition to read; None for no limit.
     """
