@@ -41,7 +41,7 @@ def apply(
     """Write the changes that records make.
 
     Args:
-        run: the context of the run.
+        run: for the settings.
         records: decoded and readable; those of a journal are in one partition of the frame.
         batch: how they are folded.
         notes: those of their topic partitions; some may remain from a run that died here.

@@ -89,17 +89,19 @@ def replicate(run: RunContext, task: BatchTask, ensure_locked: EnsureLocked) -> 
     raw = quarantine.corrected(run, raw, list(task.spans))
     by_journal = kept(decoded(raw), tuple(JOURNAL_KEY), tasks)
     with kafka_in_one_line(run.settings, task.spans), by_journal as parsed:
-        found = _summary(parsed)
+        totals = _summary(parsed)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not task.pinned:
-            poison = [_poison(run, row) for row in found if row["poison"] is not None]
-            stops = {TopicPartition(row["topic"], row["partition"]): row["poison"] for row in found}
+            poison = [_poison(run, row) for row in totals if row["poison"] is not None]
+            stops = {
+                TopicPartition(row["topic"], row["partition"]): row["poison"] for row in totals
+            }
             task = replace(task, spans=_cut_at(task.spans, stops))
             if not task.spans:
                 return Replicated([], {}, poison)
             parsed = _within(parsed, task.spans)
-            found = _summary(parsed)
-        result = _write(run, task, raw, parsed, found, ensure_locked)
+            totals = _summary(parsed)
+        result = _write(run, task, raw, parsed, totals, ensure_locked)
         return replace(result, problems=[*poison, *result.problems])
 
 
@@ -108,7 +110,7 @@ def _write(
     task: BatchTask,
     raw: DataFrame,
     parsed: DataFrame,
-    summaries: Sequence[Row],
+    totals: Sequence[Row],
     ensure_locked: EnsureLocked,
 ) -> Replicated:
     partitions = list(task.spans)
@@ -129,8 +131,8 @@ def _write(
             run, routed.good, task.batch, notes, begin, ensure_locked, appends_only=appends_only
         )
 
-    appends_only = not any(row["deletes"] or row["purges"] for row in summaries)
-    has_poison = any(row["poison"] is not None for row in summaries)
+    appends_only = not any(row["deletes"] or row["purges"] for row in totals)
+    has_poison = any(row["poison"] is not None for row in totals)
     routed = sorting.route(run, raw, parsed, task.locked, has_poison=has_poison)
     if sorting.splits_held_keys(routed) or not apply_to(routed):
         routed = sorting.route_with_waiting(run, parsed, task.locked)
@@ -138,8 +140,8 @@ def _write(
             raise RuntimeError("keys that wait were to be replicated")
     ensure_locked()
     ours, problems = _move_pointers(run, ranges)
-    Ranges(run).finish({r: _counts_of(r.partition, summaries) for r in ours})
-    return Replicated(ours, _sums(summaries), problems)
+    Ranges(run).finish({r: _counts_of(r.partition, totals) for r in ours})
+    return Replicated(ours, _sums(totals), problems)
 
 
 def _with_pointers(
@@ -184,12 +186,12 @@ def _events() -> Column:
 _COUNTED = ("records", "appends", "marks", "deletes", "purges", "events", "unreadable")
 
 
-def _counts_of(partition: TopicPartition, summaries: Sequence[Row]) -> Counts:
-    return _sums(row for row in summaries if (row["topic"], row["partition"]) == _pair(partition))
+def _counts_of(partition: TopicPartition, totals: Sequence[Row]) -> Counts:
+    return _sums(row for row in totals if (row["topic"], row["partition"]) == _pair(partition))
 
 
-def _sums(summaries: Iterable[Row]) -> Counts:
-    rows = list(summaries)
+def _sums(totals: Iterable[Row]) -> Counts:
+    rows = list(totals)
     return {name: sum(row[name] for row in rows) for name in _COUNTED}
 
 
@@ -245,12 +247,12 @@ def _shown(pointer: int) -> str:
     return "none" if pointer == NO_POINTER else str(pointer)
 
 
-def _poison(run: RunContext, summary: Row) -> TidemarkError:
-    record = summary["poison"]
+def _poison(run: RunContext, totals: Row) -> TidemarkError:
+    record = totals["poison"]
     return UnreadableRecord(
         f"the record at offset {record['offset']} of key {record['id']} cannot be read:"
         f" {record['cause']}",
-        where=f"{summary['topic']}/{summary['partition']}",
+        where=f"{totals['topic']}/{totals['partition']}",
         do="the partition stops before it; let TIDEMARK_KAFKA_JOURNAL_POISON hold or skip it",
     )
 

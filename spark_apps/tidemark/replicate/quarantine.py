@@ -147,12 +147,9 @@ def stored_records(
 def corrected(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> DataFrame:
-    """Return records as they are replicated: mended ones with new content, without skipped ones.
+    """Return the records of partitions as they are replicated: mended ones with their new content.
 
-    Args:
-        run: the context of the run.
-        records: as they are in Kafka.
-        partitions: all of the records' partitions.
+    Skipped records are left out.
     """
     with_skipped = with_any(run, partitions, Quarantined.SKIPPED)
     if with_skipped:
@@ -193,10 +190,7 @@ def _content(stored: DataFrame) -> DataFrame:
 def keep(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
     """Keep released records as evidence: skipped ones, and replayed ones if they were mended.
 
-    Args:
-        run: the context of the run.
-        replayed: topic, partition and offset of records that have been replicated.
-        skipped: the same of records that are ignored permanently.
+    Both frames have topic, partition and offset.
     """
     settings = run.settings
     states = replayed.select(*PLACE, F.lit(Quarantined.MENDED.value).alias("state")).unionByName(
@@ -285,14 +279,7 @@ def newly_held(decoded: DataFrame, held: DataFrame) -> DataFrame:
 
 @shaped(records=RECORDS, stopped=STOPPED)
 def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: str) -> None:
-    """Write records into quarantine as they are in Kafka.
-
-    Args:
-        records: all records of the batch.
-        stopped: those to quarantine.
-        settings: where the table is.
-        run_id: id of the run.
-    """
+    """Write the records of a batch that are `stopped` into quarantine, as they are in Kafka."""
     places = stopped.select(*PLACE, "id", "state", "cause")
     rows = records.join(places, list(PLACE)).select(
         F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),

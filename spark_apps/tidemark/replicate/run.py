@@ -60,14 +60,9 @@ class _Progress:
 
 
 def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool = False) -> Outcome:
-    """Replicate the records of topics after the pointers.
+    """Replicate the records of topics after the pointers; all topics with the prefix if empty.
 
     If a topic partition cannot continue, the run fails at its end; the others are replicated.
-
-    Args:
-        run: the context of the run.
-        topics: only these topics; all with the prefix of the settings if empty.
-        dry_run: only show what would be replicated.
 
     Raises:
         InvalidInput: a topic is unknown.

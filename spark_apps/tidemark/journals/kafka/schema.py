@@ -46,11 +46,7 @@ _MADE = {"kafka_journal_table": "journal", "kafka_metajournal_table": "metajourn
 def prepare(control: Control, settings: Settings, *, origin: str, dry_run: bool = False) -> None:
     """Create the keyspace and its tables if they are missing; add what older releases lack.
 
-    Args:
-        control: the session to Cassandra.
-        settings: name and replication of the keyspace.
-        origin: who does it, recorded for others.
-        dry_run: change nothing.
+    `origin` is recorded as the author of the change. A dry run changes nothing.
 
     Raises:
         SchemaMismatch: the tables are newer than this release, of a release that is too old, or not

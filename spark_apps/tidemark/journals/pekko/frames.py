@@ -116,13 +116,9 @@ def indexed_between(
 ) -> DataFrame:
     """Read the messages of a time range by the storage-attached index on `messages(timestamp)`.
 
-    Args:
-        spark: the session.
-        settings: where the journal is.
-        first: epoch ms, inclusive; messages of the millisecond before may be among the rows.
-        end: epoch ms, exclusive; messages of this millisecond may be among the rows.
-        payload: further columns to read.
-        with_has_payload: as in `message_index`.
+    `first` (inclusive) and `end` (exclusive) are epoch ms; messages of the millisecond before
+    `first`, and of `end` itself, may be among the rows. `payload` and `with_has_payload` are as in
+    `message_index`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -145,11 +141,8 @@ def messages_of(
 ) -> DataFrame:
     """Read the messages of the given keys, by direct join; a key without a message gives no row.
 
-    Args:
-        keys: with sequence_nr unless whole partitions are wanted.
-        settings: where the journal is.
-        payload: further columns to read.
-        with_has_payload: as in `message_index`.
+    Keys without sequence_nr stand for whole partitions. `payload` and `with_has_payload` are as in
+    `message_index`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -172,13 +165,9 @@ def messages_of(
 def messages_of_ids(
     ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
 ) -> DataFrame:
-    """Read all messages of some persistence ids, by direct joins of a few partitions each.
+    """Read all messages of unique persistence ids, by direct joins of a few partitions each.
 
-    Args:
-        ids: unique persistence ids.
-        settings: where the journal is.
-        payload: further columns to read.
-        deleted_to: the rows of `deleted` of these ids; by default they are read.
+    `payload` is as in `message_index`; `deleted_to` has the rows of `deleted`, if already read.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -204,14 +193,8 @@ def placed_messages_of_ids(
 ) -> DataFrame:
     """Read what `messages_of_ids` reads, with the partition of each message.
 
-    Args:
-        ids: unique persistence ids.
-        settings: where the journal is.
-        payload: further columns to read.
-        deleted_to: as in `messages_of_ids`.
-        known_to: sequence nrs up to which events have existed: up to there, within a limit, empty
-            partitions do not end the read.
-        with_has_payload: as in `message_index`.
+    `known_to` has sequence nrs up to which events have existed: up to there, within a limit, empty
+    partitions do not end the read. `with_has_payload` is as in `message_index`.
     """
     deletions = deleted(ids.sparkSession, settings, ids) if deleted_to is None else deleted_to
     size = settings.target_partition_size

@@ -106,15 +106,11 @@ def plan_deletes(
 ) -> EventDeletes:
     """Plan the deletes of events up to limits, except those that a reader needs.
 
-    Args:
-        run: the context of the run.
-        events: all events of these persistence ids.
-        limits: unique in persistence_id.
-        deleted: up to where the persistence ids are deleted; it is never lowered.
-        needed: finds the needs of readers.
-        write_time: from before `deleted` was read, microseconds.
-        with_tag_views: the events' rows of the tag views are deleted too, so that none is pending;
-            and a persistence id is deleted completely or not at all.
+    `events` are all events of these persistence ids; `limits` are unique in persistence_id.
+    `write_time` (microseconds) is from before `deleted` was read, which is never lowered.
+
+    With `with_tag_views` the events' rows of the tag views are deleted too, so that none is
+    pending; and a persistence id is deleted completely or not at all.
     """
     limits = limits.localCheckpoint()
     ids = limits.select("persistence_id")

@@ -23,15 +23,10 @@ def all_events(run: RunContext) -> DataFrame:
 
 @shaped(ids=ID, deleted=DELETED, returns=shapes.EVENTS)
 def events_of_ids(run: RunContext, ids: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Read all events of persistence ids, also those that a delete should have removed.
+    """Read all events of unique persistence ids, also those that a delete should have removed.
 
     They are read by key. Persistence ids without metadata that have no event there are searched by
     a scan: their first events may be missing without a trace. The rows are in memory.
-
-    Args:
-        run: the context of the run.
-        ids: unique persistence ids.
-        deleted: up to where they are deleted.
     """
     first_left = columns.partition_nr(F.col("deleted_to") + 1, run.settings.target_partition_size)
     front = deleted.where(first_left > 0).select(

@@ -60,12 +60,8 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     ones included, tag-write, and the registered readers of source `messages`. A reader without an
     offset of a persistence id needs it from 1, or from its first event in the reader's time
     buckets. A deletion may go up to, and not including, `needed_from`, whatever is appended
-    meanwhile.
-
-    Args:
-        run: the context of the run.
-        ids: persistence ids; rows may repeat.
-        given_up: the names of projections without a file, and of other readers, that need nothing.
+    meanwhile. Projections without a file, and other readers, whose names are in `given_up` need
+    nothing.
 
     Raises:
         InvalidInput: there is no directory of projection files.

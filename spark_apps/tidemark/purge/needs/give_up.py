@@ -56,8 +56,8 @@ def find_given_up(run: RunContext, names: Collection[str]) -> GivenUp:
         return GivenUp()
     absent = absent_projections(run.control, run.settings)
     others = readers.readers_of(run.control, run.settings)
-    known = {need.projection for need in absent} | {reader.name for reader in others}
-    if unknown := sorted(set(names) - known):
+    candidates = {need.projection for need in absent} | {reader.name for reader in others}
+    if unknown := sorted(set(names) - candidates):
         raise InvalidInput(
             f"{', '.join(unknown)}: only a projection that ran and has no file, or a reader that is"
             " registered, can be given up",

@@ -95,12 +95,7 @@ def _of_consumer(run: RunContext, consumer: Consumer, events: DataFrame) -> Data
 
 @shaped(events=shapes.TOPIC_EVENTS, returns=shapes.TOPIC_NEEDS)
 def of_reader(reader: Reader, events: DataFrame) -> DataFrame:
-    """Find the needs of a registered reader of a topic in each journal that it reads.
-
-    Args:
-        reader: of source `topic`, with the topic's name.
-        events: of any topics.
-    """
+    """Find the needs of a reader of source `topic` in each journal of its topic."""
     own = events.where(F.col("topic") == reader.of)
     ids = own.select("persistence_id").distinct()
     if reader.persistence_id:

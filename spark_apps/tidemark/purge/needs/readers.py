@@ -140,12 +140,7 @@ def forget(control: Control, settings: Settings, readers: Sequence[Reader]) -> N
 
 
 def reader_of(row: Row, stored: Iterable[PekkoOffset]) -> Reader:
-    """Read a row of the table, and check it.
-
-    Args:
-        row: all its columns.
-        stored: the rows of Pekko's offset store.
-    """
+    """Read a row of the table, and check it; `stored` are the rows of Pekko's offset store."""
     updated_at = row["updated_at"]
     reader = Reader(
         row["reader"],

@@ -21,14 +21,9 @@ _Read = Callable[[DataFrame], DataFrame]
 def without_trace(run: RunContext, ids: DataFrame, topic: str | None = None) -> DataFrame:
     """Return the persistence ids that no longer exist; unique, and in memory.
 
-    In a journal: no event, no metadata, no snapshot, no row of the tag views, and not listed in
-    all_persistence_ids. In a topic of kafka-journal: neither head nor event. Reads by key come
-    first; a table is scanned only if some ids remain.
-
-    Args:
-        run: the context of the run.
-        ids: persistence ids; rows may repeat.
-        topic: of kafka-journal; None for the journal.
+    In a journal (topic None): no event, no metadata, no snapshot, no row of the tag views, and not
+    listed in all_persistence_ids. In a topic of kafka-journal: neither head nor event. Reads by key
+    come first; a table is scanned only if some ids remain.
     """
     absent = ids.select("persistence_id").distinct().localCheckpoint()
     for read in _of_journal(run) if topic is None else _of_topic(run, topic):

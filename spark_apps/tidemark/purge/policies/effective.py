@@ -57,12 +57,8 @@ def effective(
 ) -> list[Effective]:
     """Return all policies in the order of the file, with their effective values.
 
-    Args:
-        file: all policies.
-        settings: for TIDEMARK_RETENTION_DAYS.
-        names: the chosen policies; empty for all.
-        retention_days: the days of the form or the command line for tag views.
-        below_retention: whether tag views may be kept shorter than the setting.
+    The policies of `names` are chosen, all if empty. `retention_days` are the days of the form or
+    the command line for tag views; with `below_retention` they may be fewer than the setting's.
 
     Raises:
         InvalidInput: no policy has one of the names; there are days for tag views, and no policy

@@ -64,37 +64,37 @@ def columns_of(control: Control, keyspace: str, name: str) -> list[str]:
     return sorted(control.table_columns(keyspace, name) or {})
 
 
-def write(run: RunContext, place: str, rows: Mapping[str, DataFrame]) -> None:
+def write(run: RunContext, directory: str, rows: Mapping[str, DataFrame]) -> None:
     """Write a copy, before anything is deleted, and verify it by reading it back.
 
-    `place` is a directory that does not exist yet; `rows` are the frames by name.
+    The directory must not exist yet; `rows` are the frames by name.
 
     Raises:
         TidemarkError: the directory cannot be written, or the copy cannot be read back.
     """
     saved_at = to_millis(clock.now())
-    run.say(f"saving to {place} what goes")
+    run.say(f"saving to {directory} what goes")
     try:
         for name, frame in rows.items():
             stamped = frame.withColumn("saved_at", F.lit(saved_at).cast("bigint"))
-            _write(run, place, name, stamped)
-        copy = place.rpartition("/")[2]
+            _write(run, directory, name, stamped)
+        copy = directory.rpartition("/")[2]
         about = [(copy, _KIND, *keyspaces_of(run.settings), saved_at, run.run_id)]
-        _write(run, place, _ABOUT_IT, local_rows(run.spark, about, _ABOUT))
+        _write(run, directory, _ABOUT_IT, local_rows(run.spark, about, _ABOUT))
     except (PySparkException, Py4JJavaError) as error:
         raise TidemarkError(
             f"what goes cannot be saved: {root_cause(error)}",
-            where=place,
+            where=directory,
             do="nothing was deleted; give another directory",
         ) from None
 
 
-def _write(run: RunContext, place: str, name: str, rows: DataFrame) -> None:
+def _write(run: RunContext, directory: str, name: str, rows: DataFrame) -> None:
     """Write rows, and compare them with the rows that the driver reads back."""
     observation = Observation()
-    rows.observe(observation, *sums(rows)).write.parquet(f"{place}/{name}")
+    rows.observe(observation, *sums(rows)).write.parquet(f"{directory}/{name}")
     # With the schema, since an empty directory has none.
-    copied = run.spark.read.schema(rows.schema).parquet(f"{place}/{name}")
+    copied = run.spark.read.schema(rows.schema).parquet(f"{directory}/{name}")
     written, [read_back] = observation.get, copied.agg(*sums(copied)).collect()
     if read_back.asDict() == written:
         return
@@ -102,10 +102,10 @@ def _write(run: RunContext, place: str, name: str, rows: DataFrame) -> None:
     if read_back["rows"] != written["rows"]:
         what = f"{name} has {read_back['rows']:,} rows, and {written['rows']:,} were written"
     do = "give another directory"
-    if place.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
+    if directory.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
         do = "name a directory that all machines of Spark share, or a URI of a shared file system"
     raise TidemarkError(
-        f"the copy cannot be read back: {what}", where=place, do=f"nothing was deleted; {do}"
+        f"the copy cannot be read back: {what}", where=directory, do=f"nothing was deleted; {do}"
     )
 
 

@@ -33,12 +33,8 @@ class _Place(NamedTuple):
 def directory_of(text: str, settings: Settings, option: str) -> str:
     """Return a directory of copies as a URI without `..` and without symbolic links.
 
-    A relative directory is below the first of TIDEMARK_SAVE_DIRS.
-
-    Args:
-        text: a name, an absolute path of this machine, or a URI.
-        settings: has the directories below which it must be.
-        option: for the error.
+    `text` is a name, an absolute path of this machine, or a URI. A relative directory is below the
+    first of TIDEMARK_SAVE_DIRS. The error names `option`.
 
     Raises:
         InvalidInput: it is below none of these directories, or cannot be used.

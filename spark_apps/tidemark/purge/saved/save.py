@@ -39,7 +39,7 @@ class RowsToDelete:
     snapshots: DataFrame | None = None
 
 
-def save(run: RunContext, deletions: RowsToDelete, place: str) -> None:
+def save(run: RunContext, deletions: RowsToDelete, directory: str) -> None:
     """Save rows before they are deleted.
 
     Raises:
@@ -50,7 +50,7 @@ def save(run: RunContext, deletions: RowsToDelete, place: str) -> None:
         rows[MESSAGES] = _messages(run, deletions.parts)
     if deletions.snapshots is not None:
         rows[SNAPSHOTS] = _snapshots(run, deletions.snapshots)
-    copies.write(run, place, rows)
+    copies.write(run, directory, rows)
 
 
 @shaped(parts=DELETES)
@@ -66,8 +66,10 @@ def _messages(run: RunContext, parts: DataFrame) -> DataFrame:
         ttl_of="event",
         write_time_of="event",
     )
-    goes = message_rows.is_event() & (F.col("is_whole") | (F.col("sequence_nr") <= F.col("to")))
-    return rows.join(parts.drop("events"), on=key).where(goes).drop("is_whole", "to")
+    is_deleted = message_rows.is_event() & (
+        F.col("is_whole") | (F.col("sequence_nr") <= F.col("to"))
+    )
+    return rows.join(parts.drop("events"), on=key).where(is_deleted).drop("is_whole", "to")
 
 
 @shaped(ends=ID)
@@ -82,9 +84,9 @@ def _snapshots(run: RunContext, ends: DataFrame) -> DataFrame:
         ttl_of="timestamp",
         write_time_of="timestamp",
     )
-    goes = F.col("first_kept").isNull() | (F.col("sequence_nr") < F.col("first_kept"))
+    is_deleted = F.col("first_kept").isNull() | (F.col("sequence_nr") < F.col("first_kept"))
     ends = ends.select("persistence_id", "first_kept")
-    return rows.join(ends, on="persistence_id").where(goes).drop("first_kept")
+    return rows.join(ends, on="persistence_id").where(is_deleted).drop("first_kept")
 
 
 @shaped(ids=ID)

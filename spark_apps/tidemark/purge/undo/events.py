@@ -39,14 +39,9 @@ def plan_events(
 ) -> TargetPlan:
     """Plan to write back the events and snapshots of copies that the journal lacks.
 
-    A persistence id is left as it is if its journal no longer fits the copies: it has other
-    events with their sequence nrs, or more was deleted than saved. The plan then has an error.
-
-    Args:
-        run: the context of the run.
-        saved: the copies, at least one.
-        persistence_ids: only these; all of the copies if empty.
-        keep_write_times: write each row with its old write time.
+    Without `persistence_ids` all of the copies are restored. A persistence id is left as it is if
+    its journal no longer fits the copies: it has other events with their sequence nrs, or more was
+    deleted than saved. The plan then has an error.
 
     Raises:
         InvalidInput: no copy has one of these persistence ids.

@@ -43,13 +43,9 @@ def plan_restore(
 ) -> TargetPlan:
     """Plan to write back the rows of the copies in a directory that the tables lack.
 
-    Args:
-        run: has the settings.
-        directory: that of `--save-to`, as `places.directory_of` returns it.
-        of_run: only the copies of the run with this id; None for those of all runs.
-        persistence_ids: only these; all of the copies if empty.
-        keep_write_times: write each row with its old write time; the copies may then be of other
-            keyspaces.
+    Only the copies of the run `of_run`, and only these persistence ids, if given. With
+    `keep_write_times` each row is written with its old write time, and the copies may be of other
+    keyspaces.
 
     Returns:
         The plan. It has an error (status 3) if the journals of some persistence ids no longer fit

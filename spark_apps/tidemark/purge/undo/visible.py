@@ -17,11 +17,8 @@ def require_visible(
 ) -> None:
     """Require that the rows that were written can be read.
 
-    Args:
-        run: has the session to Cassandra.
-        hidden: how many rows of each table cannot be read.
-        saved_at: when the newest of the copies was made, epoch ms; the deletes came after it.
-        keep_write_times: whether the rows were written with their old write times.
+    `hidden` has the number of unreadable rows of each table; `saved_at` is when the newest of the
+    copies was made, epoch ms, which was before the deletes.
 
     Raises:
         TidemarkError: rows are hidden; it says how many, until when, and what to do.

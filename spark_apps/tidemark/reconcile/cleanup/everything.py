@@ -41,21 +41,21 @@ def plan_everything(
     A persistence id is deleted completely or not at all. `never_use_again` also forgets the last
     sequence nrs, and the persistence ids themselves.
     """
-    held = by_hand.histories(run, persistence_ids)
+    journal = by_hand.histories(run, persistence_ids)
     events = plan_deletes(
         run,
-        held.events,
-        held.ends,
-        held.deleted,
+        journal.events,
+        journal.ends,
+        journal.deleted,
         needed,
-        write_time=held.write_time,
+        write_time=journal.write_time,
         with_tag_views=True,
     )
     blocked = events.bounded.where(F.col("reader").isNotNull()).select("persistence_id").collect()
     deletable = set(persistence_ids) - {row.persistence_id for row in blocked}
-    per_id = _snapshots(run, held, deletable)
-    deletions = _tag_views(run, held, deletable)
-    forgotten = by_hand.forgettable(run, held, events.bounded) if never_use_again else []
+    per_id = _snapshots(run, journal, deletable)
+    deletions = _tag_views(run, journal, deletable)
+    forgotten = by_hand.forgettable(run, journal, events.bounded) if never_use_again else []
     tombstones = (
         events.tombstones
         + Tombstones(partitions=len(per_id) + 2 * len(forgotten))
@@ -102,40 +102,43 @@ def plan_everything(
         ),
         locks(run.settings),
         None if is_empty else apply,
-        save=partial(save, run, _deletions(run, held, events, per_id)),
+        save=partial(save, run, _deletions(run, journal, events, per_id)),
     )
 
 
 def _deletions(
-    run: RunContext, held: Histories, events: EventDeletes, ids: Collection[str]
+    run: RunContext, journal: Histories, events: EventDeletes, ids: Collection[str]
 ) -> RowsToDelete:
     if not ids:
-        return RowsToDelete(held.ids, events.parts)
+        return RowsToDelete(journal.ids, events.parts)
     rows = [(persistence_id, None) for persistence_id in sorted(ids)]
     ends = local_rows(run.spark, rows, "persistence_id string, first_kept bigint")
-    return RowsToDelete(held.ids, events.parts, ends)
+    return RowsToDelete(journal.ids, events.parts, ends)
 
 
-def _snapshots(run: RunContext, held: Histories, ids: Collection[str]) -> dict[str, int]:
+def _snapshots(run: RunContext, journal: Histories, ids: Collection[str]) -> dict[str, int]:
     """Return the number of snapshots of the persistence ids that have some."""
     settings = run.settings
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is None:
         return {}
     rows = (
-        snapshots.index(run.spark, settings, held.ids).groupBy("persistence_id").count().collect()
+        snapshots.index(run.spark, settings, journal.ids)
+        .groupBy("persistence_id")
+        .count()
+        .collect()
     )
     return {row.persistence_id: row["count"] for row in rows if row.persistence_id in ids}
 
 
 def _tag_views(
-    run: RunContext, held: Histories, ids: Collection[str]
+    run: RunContext, journal: Histories, ids: Collection[str]
 ) -> delete_plan.TagRowsToDelete:
     traces = (
-        held.ends.select("persistence_id")
+        journal.ends.select("persistence_id")
         .unionByName(
-            frames.write_progress(run.spark, run.settings, held.ids).select("persistence_id")
+            frames.write_progress(run.spark, run.settings, journal.ids).select("persistence_id")
         )
-        .unionByName(frames.scanning(run.spark, run.settings, held.ids).select("persistence_id"))
+        .unionByName(frames.scanning(run.spark, run.settings, journal.ids).select("persistence_id"))
     )
     present = {row.persistence_id for row in traces.distinct().collect()} & set(ids)
     if not present:

@@ -80,7 +80,7 @@ def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOp
 def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     require_known(run, scope)
     run.say("comparing the tag views with what was deleted")
-    judged = verdicts.with_verdicts(
+    verdict_rows = verdicts.with_verdicts(
         _candidates(run, scope),
         frames.write_progress(run.spark, run.settings),
         first_young=_first_young(run),
@@ -89,18 +89,18 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     ).localCheckpoint()
     by_verdict = {
         row.verdict: row["rows"]
-        for row in judged.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
+        for row in verdict_rows.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
     }
     counts = {name: by_verdict.get(verdict, 0) for verdict, (name, _, _) in _MEANING.items()}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        deletions = judged.where(F.col("verdict") == verdicts.GOES)
+        deletions = verdict_rows.where(F.col("verdict") == verdicts.GOES)
         propagate_store.delete_rows(deletions, run.settings)
         return counts
 
     number_to_delete = by_verdict.get(verdicts.GOES, 0)
-    return Plan(counts, _lines(judged, by_verdict), apply if number_to_delete else None)
+    return Plan(counts, _lines(verdict_rows, by_verdict), apply if number_to_delete else None)
 
 
 def _candidates(run: RunContext, scope: Scope) -> DataFrame:
@@ -134,17 +134,17 @@ def _needed_from(run: RunContext) -> dict[str, int]:
     return needed
 
 
-def _lines(judged: DataFrame, counts: Mapping[str, int]) -> list[str]:
+def _lines(verdict_rows: DataFrame, counts: Mapping[str, int]) -> list[str]:
     lines = []
     for verdict, (_, meaning, remedy) in _MEANING.items():
         if count := counts.get(verdict, 0):
             lines.append(f"{count:,} {meaning}{remedy}")
-            lines += _examples(judged.where(F.col("verdict") == verdict))
+            lines += _examples(verdict_rows.where(F.col("verdict") == verdict))
     return lines or ["no tag-view row belongs to a deleted event"]
 
 
-def _examples(judged: DataFrame) -> Sequence[str]:
-    series = verdicts.series(judged).head(EXAMPLES + 1)
+def _examples(verdict_rows: DataFrame) -> Sequence[str]:
+    series = verdicts.series(verdict_rows).head(EXAMPLES + 1)
     lines = [
         f"  {row.persistence_id}, tag {row.tag}: {row['rows']:,} rows;"
         f" first number left: {_number(row.first_left)}"

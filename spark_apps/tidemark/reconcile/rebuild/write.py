@@ -37,20 +37,13 @@ def write_series(
     tags: frozenset[str] | None,
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    """Write the series of these messages as if nothing existed yet, numbered from 1.
+    """Write the series of these complete messages as if nothing existed yet, numbered from 1.
 
     Messages are read and shuffled once, before each event is repeated for its tags: progress and
     rows come from the same events, whatever is written meanwhile. In each persistence id, the first
     event younger than the eventual-consistency delay and all later ones are left to the next run of
-    tag-write: clocks may disagree about which events are young.
-
-    Args:
-        run: the context of the run.
-        messages: complete messages.
-        tag_rules: the rules that add tags.
-        tags: only these, or None for all. With tags, tag_scanning is not written: it covers all
-            tags of a persistence id.
-        ensure_locked: raises LockLost when the run must not write any more.
+    tag-write: clocks may disagree about which events are young. With `tags`, only these are
+    written, and tag_scanning is not, since it covers all tags of a persistence id.
 
     Returns:
         tag_rows_written, progress_rows_written, quarantined.

@@ -179,12 +179,8 @@ def planned(
 ) -> Plan:
     """Return the plan that a comparison requires.
 
-    Args:
-        run: the context of the run.
-        scope: its stored findings are replaced.
-        compared: the compared part of it, which includes all persistence ids with findings.
-        comparison: of that part.
-        is_found: whether findings are replaced even if nothing else is to change.
+    `compared` is the compared part of `scope`; it includes all persistence ids with findings. The
+    stored findings of the scope are replaced, with `is_found` even if nothing else is to change.
     """
     [row] = comparison.examination.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())

@@ -79,13 +79,10 @@ class HeldRecord(_Value):
 def run_held(
     run: RunContext, topics: Sequence[str], ids: Sequence[str], save: Path | None
 ) -> Outcome:
-    """Show the unreadable held records, with their present content.
+    """Show the unreadable held records of topics and keys, with their present content.
 
-    Args:
-        run: the context of the run.
-        topics: only these; all with the prefix if empty.
-        ids: only these keys; all if empty.
-        save: a file to which all of them are also written, one JSON object a line.
+    All topics with the prefix, and all keys, if empty. All of the records are also written to the
+    file `save`, one JSON object a line.
 
     Raises:
         InvalidInput: a topic does not exist, or the file cannot be written.

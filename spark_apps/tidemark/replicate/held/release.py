@@ -39,12 +39,8 @@ def release_waiting(
 
     They leave quarantine last, so a run that died is repeated. Unreadable ones are held afterwards.
 
-    Args:
-        run: the context of the run.
-        partitions: those that are locked: all of their topics.
-        ended: the partitions that are replicated up to their ends at the start of the run, each
-            with whether that is still its end.
-        ensure_locked: raises LockLost when the run must not write any more.
+    `partitions` are those that are locked: all of their topics. `ended` has the partitions that are
+    replicated up to their ends at the start of the run, each with whether that is still its end.
     """
     number = 0
     while with_waiting := quarantine.with_any(run, partitions, Quarantined.WAITING):

@@ -46,12 +46,8 @@ def route(
 ) -> RoutedRecords:
     """Route the records of a batch to replication or quarantine.
 
-    Args:
-        run: the context of the run.
-        raw: the records of a batch as they are in Kafka.
-        parsed: the same, decoded, as far as they are read.
-        partitions: all of their topics.
-        has_poison: whether some of them are unreadable.
+    `raw` are the records as they are in Kafka, `parsed` the same, decoded, as far as they are read;
+    `partitions` are all partitions of their topics.
     """
     held = None
     if quarantine.keeping_back(run, partitions):
@@ -79,13 +75,13 @@ def _route(
 
 def lowest_kept_back(routed: RoutedRecords) -> Mapping[TopicPartition, int]:
     """Return the lowest offset of each partition that is kept back after a batch."""
-    place = ("topic", "partition", "offset")
+    columns = ("topic", "partition", "offset")
     parts = []
     if routed.held is not None:
-        parts.append(routed.held.withColumnRenamed("held_from", "offset").select(*place))
+        parts.append(routed.held.withColumnRenamed("held_from", "offset").select(*columns))
     if routed.quarantined is not None:
         keeps_back = F.col("state").isin([state.value for state in quarantine.KEEPS_BACK])
-        parts.append(routed.quarantined.where(keeps_back).select(*place))
+        parts.append(routed.quarantined.where(keeps_back).select(*columns))
     if not parts:
         return {}
     lowest = (
@@ -112,10 +108,7 @@ def route_with_waiting(
 ) -> RoutedRecords:
     """Route the records of a batch, with all records of keys in several partitions waiting.
 
-    Args:
-        run: the context of the run.
-        parsed: the decoded records of a batch.
-        partitions: all of their topics.
+    `partitions` are all partitions of their topics.
     """
     held = quarantine.held_keys(run, partitions)
     heads = heads_of(moved.matters(parsed).select(*JOURNAL_KEY).distinct(), run.settings)

@@ -21,16 +21,12 @@ _STORED = (
 
 @shaped(journals=JOURNAL_KEY, returns=HEADS)
 def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
-    """Read the heads of some journals by direct join; a journal without one has no row.
+    """Read the heads of unique journals by direct join; a journal without one has no row.
 
     A further column `write_time` is when a head was last written, in microseconds.
 
     A head of an older release is in the segment of that release. If there are two, the one in the
     present segment counts, as for kafka-journal's reader.
-
-    Args:
-        journals: unique.
-        settings: where the journal is.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.

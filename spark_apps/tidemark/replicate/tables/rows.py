@@ -36,10 +36,7 @@ def write_events(rows: DataFrame, settings: Settings) -> None:
     A reader that meets the first and third new event of a journal, but not the second, continues
     after the third. So the events of a segment are written as one batch, which readers see
     atomically. If they are too many for one batch, they are written in waves (`write_in_waves`).
-
-    Args:
-        rows: partitioned so that all rows of a journal are in one partition of the frame.
-        settings: where the journal is.
+    All rows of a journal must be in one partition of the frame.
     """
     _write_events(rows.select(*_EVENTS).sortWithinPartitions(*_IN_ORDER), settings)
 
@@ -50,12 +47,8 @@ def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLoc
 
     A batch of a journal must be written before the next one is sent. Each wave writes the next
     batch of every journal, and begins when the wave before it has ended. The rows of a journal
-    after the last wave are written batch by batch, as every wave costs a job.
-
-    Args:
-        rows: partitioned so that all rows of a journal are in one partition of the frame.
-        settings: where the journal is, and how large a batch may be.
-        ensure_locked: called before each wave.
+    after the last wave are written batch by batch, as every wave costs a job. All rows of a journal
+    must be in one partition of the frame.
     """
     with kept(waves(rows, settings.cassandra_batch_size)) as numbered:
         [row] = numbered.agg(F.sort_array(F.collect_set("wave")).alias("waves")).collect()
@@ -69,12 +62,8 @@ def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLoc
 def waves(rows: DataFrame, batch_size: int) -> DataFrame:
     """Return rows with the wave in which each is written, WAVES for all further ones.
 
-    The rows of a journal in a wave are of one segment, and fit into a batch, or are one row. Rows
-    are sorted by wave, journal and seq nr in each partition of the frame.
-
-    Args:
-        rows: of any journals.
-        batch_size: in bytes.
+    The rows of a journal in a wave are of one segment, and fit into a batch of `batch_size` bytes,
+    or are one row. Rows are sorted by wave, journal and seq nr in each partition of the frame.
     """
     of_journal = Window.partitionBy(*JOURNAL_KEY)
     in_order = of_journal.orderBy("segment", "seq_nr")

@@ -60,19 +60,17 @@ def starts(known_ids: DataFrame, deleted: DataFrame) -> DataFrame:
 def after(
     beginning: DataFrame, settings: Settings, *payload: str, end: int | None = None
 ) -> DataFrame:
-    """Read the messages from `first_nr` on, by ranges within partitions.
+    """Read the messages from `first_nr` on, with columns `payload`, by ranges within partitions.
 
     A quiet persistence id costs two requests. Nothing is read beyond the messages that existed
     when the read began. The rows are in memory.
 
-    Args:
-        beginning: where to start; unique in persistence_id. In a further column `named_nr` may be
-            a sequence nr (bigint) that another table records: its partition is read even if the
-            partitions before it are empty, and `end` does not stop the read before it.
-        settings: where the journal is.
-        payload: further columns to read.
-        end: stop before a message of this time or later (epoch ms). If clocks disagree, earlier
-            messages may follow it; messages after it may be among the rows.
+    `beginning` is unique in persistence_id. In a further column `named_nr` it may have a sequence
+    nr (bigint) that another table records: its partition is read even if the partitions before it
+    are empty, and `end` does not stop the read before it.
+
+    The read stops before a message of the time `end` (epoch ms) or later. If clocks disagree,
+    earlier messages may follow it; messages after it may be among the rows.
     """
     if "named_nr" not in beginning.columns:
         beginning = beginning.withColumn("named_nr", F.lit(None).cast("bigint"))

@@ -42,14 +42,10 @@ def read(
     optional: Sequence[str] = (),
     only: Literal["first", "last"] | None = None,
 ) -> DataFrame:
-    """Read columns of the messages in ranges; a range without messages gives no row.
+    """Read columns of the messages in unique ranges; a range without messages gives no row.
 
-    Args:
-        ranges: unique.
-        settings: where the journal is.
-        columns: columns to read besides the key up to the sequence nr.
-        optional: columns to read if the table has them.
-        only: read only the message with the lowest or the highest sequence nr of each range.
+    The key up to the sequence nr is always read, `optional` columns if the table has them. `only`
+    reads only the message with the lowest or the highest sequence nr of each range.
     """
     spark, keyspace, table = ranges.sparkSession, settings.journal_keyspace, settings.journal_table
     columns = tuple(dict.fromkeys([*_KEY, _COLUMN, *columns]))
