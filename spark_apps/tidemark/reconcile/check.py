@@ -22,11 +22,6 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     """Compare, store the findings, and end as FAILED with a `WrongData` if there are any.
 
     No lock is taken, so actors and other applications may keep running.
-
-    Raises:
-        InvalidInput: a persistence id or tag is unknown, or the window does not fit.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
     """
     preflight.check_journal(run)
     require_known(run, scope)

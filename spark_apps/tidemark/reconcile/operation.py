@@ -36,8 +36,6 @@ def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool
     """Show the plan of an operation, or take the journal's lock and apply it.
 
     Raises:
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
         LockHeld: another run writes or deletes tag views of this journal.
     """
     preflight.check_journal(run)

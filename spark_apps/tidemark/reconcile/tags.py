@@ -20,13 +20,7 @@ NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_pr
 
 
 def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
-    """List the tags of the scope's persistence ids, at most `limit` of them.
-
-    Raises:
-        InvalidInput: a persistence id is unknown.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-    """
+    """List the tags of the scope's persistence ids, at most `limit` of them."""
     preflight.check_journal(run)
     require_known(run, scope)
     run.say("reading messages, tag views and progress")

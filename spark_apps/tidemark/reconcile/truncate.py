@@ -47,11 +47,7 @@ def plan(run: RunContext) -> Plan:
 
 
 def truncate(run: RunContext, ensure_locked: EnsureLocked) -> None:
-    """Empty scanning, progress, rows: a crash between any two leaves progress that lags.
-
-    Raises:
-        LockLost: the run must not write any more.
-    """
+    """Empty scanning, progress, rows: a crash between any two leaves progress that lags."""
     settings = run.settings
     for name in (tables.TAG_SCANNING, tables.TAG_WRITE_PROGRESS, settings.events_by_tag_table):
         ensure_locked()

@@ -77,12 +77,7 @@ class Replicated:
 
 
 def replicate(run: RunContext, task: BatchTask, ensure_locked: EnsureLocked) -> Replicated:
-    """Replicate spans of offsets.
-
-    Raises:
-        LockLost: another run may work on a partition.
-        TopicMoved: Kafka has dropped the records meanwhile.
-    """
+    """Replicate spans of offsets."""
     prepare_python_workers(run.spark)
     tasks = tasks_of(run.spark, task.spans)
     raw = records(run.spark, run.settings, task.spans)

@@ -172,9 +172,6 @@ def older_than(
         kafka: the topics.
         positions: those of all partitions that can continue.
         begins: the time of the first record of each partition that has one.
-
-    Raises:
-        KafkaUnavailable: Kafka does not answer.
     """
     by_topic: dict[str, list[PartitionPosition]] = defaultdict(list)
     for p in positions:

@@ -109,11 +109,7 @@ def expired_journals(
 
 @shaped(segments=SEGMENTS, returns=LEFT)
 def rows_left(segments: DataFrame, settings: Settings) -> DataFrame:
-    """Read the rows of some segments of journal, by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the rows of some segments of journal, by direct join."""
     rows = connector.read_partitions(
         segments.select("id", "topic", "segment"),
         settings.kafka_journal_keyspace,

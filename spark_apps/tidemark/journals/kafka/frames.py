@@ -45,11 +45,7 @@ _PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin", "metadata")
 
 @shaped(returns=HEADS)
 def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
-    """Read the heads of a topic's journals, by direct join on its segments of metajournal.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the heads of a topic's journals, by direct join on its segments of metajournal."""
     segments = local_rows(
         spark, [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
     )
@@ -94,11 +90,7 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
 
 @shaped(numbers=shapes.EVENT, heads=HEADS, returns=EVENTS)
 def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataFrame:
-    """Read the events of the keys by direct join; a key without an event or a head has no row.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the events of the keys by direct join; a key without an event or a head has no row."""
     segment = columns.journal_segment(F.col("sequence_nr"), F.col("segment_size"))
     keys = numbers.join(heads, on="persistence_id").select(
         F.col("persistence_id").alias("id"),

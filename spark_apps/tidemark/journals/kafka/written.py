@@ -56,11 +56,7 @@ def head_rows(spark: SparkSession, settings: Settings) -> DataFrame:
 
 @shaped(places=HEAD_PLACE, returns=HEAD_ROWS)
 def head_rows_of(places: DataFrame, settings: Settings) -> DataFrame:
-    """Read the rows of some segments (unique) of metajournal by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the rows of some segments (unique) of metajournal by direct join."""
     return _heads(connector.read_partitions(places, *_metajournal(settings), *_HEAD_COLUMNS))
 
 
@@ -72,11 +68,7 @@ def event_rows(spark: SparkSession, settings: Settings) -> DataFrame:
 
 @shaped(places=EVENT_PLACE, returns=EVENT_ROWS)
 def event_rows_of(places: DataFrame, settings: Settings) -> DataFrame:
-    """Read the keys of the rows of some partitions (unique) of journal by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the keys of the rows of some partitions (unique) of journal by direct join."""
     keys = places.select(F.col("persistence_id").alias("id"), "topic", "segment")
     return _events(connector.read_partitions(keys, *_journal(settings), *_EVENT_COLUMNS))
 

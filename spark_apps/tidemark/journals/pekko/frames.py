@@ -119,9 +119,6 @@ def indexed_between(
     `first` (inclusive) and `end` (exclusive) are epoch ms; messages of the millisecond before
     `first`, and of `end` itself, may be among the rows. `payload` and `with_has_payload` are as in
     `message_index`.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
     """
     # Cassandra compares timeuuids by time first and then by signed bytes. Clock sequence 0 and
     # node 0 are therefore not the lowest timeuuid of their tick, hence the extra millisecond.
@@ -143,9 +140,6 @@ def messages_of(
 
     Keys without sequence_nr stand for whole partitions. `payload` and `with_has_payload` are as in
     `message_index`.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
     """
     rows = connector.read_partitions(
         keys,
@@ -168,9 +162,6 @@ def messages_of_ids(
     """Read all messages of unique persistence ids, by direct joins of a few partitions each.
 
     `payload` is as in `message_index`; `deleted_to` has the rows of `deleted`, if already read.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
     """
     return placed_messages_of_ids(ids, settings, *payload, deleted_to=deleted_to).drop(
         "partition_nr"

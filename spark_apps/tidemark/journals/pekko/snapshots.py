@@ -73,11 +73,7 @@ def has_snapshots(control: Control, settings: Settings) -> bool:
 
 @shaped(keys=shapes.EVENT, returns=shapes.SNAPSHOT_PAYLOADS)
 def payloads(keys: DataFrame, settings: Settings) -> DataFrame:
-    """Read complete snapshots of unique keys, by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read complete snapshots of unique keys, by direct join."""
     snapshots = connector.read_partitions(
         keys,
         settings.snapshot_keyspace,

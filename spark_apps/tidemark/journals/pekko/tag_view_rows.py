@@ -28,9 +28,6 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
     """Read the tag-view rows of the given keys, by direct join.
 
     `keys` has tag_name, timebucket, and optionally further columns of the primary key in its order.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
     return _rows(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))

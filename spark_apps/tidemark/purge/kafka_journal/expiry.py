@@ -63,9 +63,6 @@ def plan_expiry(
     Raises:
         InvalidInput: the time zone contradicts the settings, a topic is unknown, or there is no
             directory of projections.
-        KafkaUnavailable: Kafka does not answer.
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
     """
     settings = run.settings
     _require_zone(policy, settings)

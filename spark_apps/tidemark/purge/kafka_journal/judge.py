@@ -94,12 +94,7 @@ def with_reasons(
 def with_needs(
     run: RunContext, judged: DataFrame, given_up: Collection[str]
 ) -> tuple[DataFrame, TopicNeeds]:
-    """Return journals (JUDGED, in memory) with the readers that need them, and the needs.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
-    """
+    """Return journals (JUDGED, in memory) with the readers that need them, and the needs."""
     # Without readers this frame is never computed.
     events = _events(run, judged.where(F.col("reason").isNull())).persist()
     try:

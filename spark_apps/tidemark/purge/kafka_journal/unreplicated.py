@@ -43,9 +43,6 @@ def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
 
     `wanted` are the topic partitions of the journals in question. All partitions of their topics
     are compared, since a key may have moved to another one.
-
-    Raises:
-        KafkaUnavailable: Kafka does not answer.
     """
     settings, kafka = run.settings, Topics(run.settings)
     topics = {tp.topic for tp in wanted}
@@ -76,12 +73,7 @@ def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
 
 @shaped(returns=JOURNAL_KEY)
 def unreplicated(run: RunContext, spans: Spans) -> DataFrame:
-    """Return the keys of the records of spans; in memory, so that Kafka is read once.
-
-    Raises:
-        KafkaUnavailable: Kafka fails the job.
-        TopicMoved: Kafka no longer has all of the records.
-    """
+    """Return the keys of the records of spans; in memory, so that Kafka is read once."""
     if not spans:
         return local_rows(run.spark, [], ddl(JOURNAL_KEY))
     kafka_records = records(run.spark, run.settings, spans)

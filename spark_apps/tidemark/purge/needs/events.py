@@ -62,10 +62,6 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     buckets. A deletion may go up to, and not including, `needed_from`, whatever is appended
     meanwhile. Projections without a file, and other readers, whose names are in `given_up` need
     nothing.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
     """
     wanted = ids.select("persistence_id").distinct().localCheckpoint()
     consumers = consumers_of(run, lambda definition: definition.source.reads_journal)

@@ -55,10 +55,6 @@ def needed_of_topics(
 
     Readers are the projections of source `kafka-journal` and the registered readers of topics.
     `given_up` are the names of projections without a file, and of other readers, that need nothing.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
     """
     readers = [
         reader

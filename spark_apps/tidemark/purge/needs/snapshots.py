@@ -25,10 +25,6 @@ def needed_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
     """Find from which snapshot on (its sequence nr) projections need those of each persistence id.
 
     That snapshot and all newer ones must be kept; without a row none is needed.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
     """
     unique_ids = ids.select("persistence_id").distinct().localCheckpoint()
     consumers = consumers_of(run, lambda definition: definition.starts_from_snapshots)

@@ -25,9 +25,6 @@ def all_needs(
     """Return the needs of all readers of tag views, with projections that have no file.
 
     `given_up` are the names of projections without a file, and of other readers, that need nothing.
-
-    Raises:
-        InvalidInput, DefinitionError: as `needs_of_projections` raises them.
     """
     absent = absent_projections(control, settings)
     return [
@@ -103,12 +100,7 @@ def absent_projections(control: Control, settings: Settings) -> list[ReaderNeed]
 
 
 def absent_lines(run: RunContext, given_up: Collection[str]) -> list[str]:
-    """Return a line for each projection without a file that holds data back, and how to give it up.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
-    """
+    """Return a line for each projection without a file that holds data back, with the remedy."""
     return [
         f"{need.projection} holds back what it is not done with: it has run, but has no file in"
         f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"

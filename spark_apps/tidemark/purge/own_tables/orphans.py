@@ -77,12 +77,7 @@ def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
 
 
 def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the offsets of absent persistence ids, consumed over `keep_days` days ago.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
-    """
+    """Plan the offsets of absent persistence ids, consumed over `keep_days` days ago."""
     before = run.moment - timedelta(days=keep_days)
     by_topic: dict[str | None, list[Definition]] = defaultdict(list)
     for definition in projections(run):
@@ -124,12 +119,7 @@ def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
 
 
 def projections(run: RunContext) -> list[Definition]:
-    """Return the projections of the files, and the live releases that they replace.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
-    """
+    """Return the projections of the files, and the live releases that they replace."""
     definitions = []
     for definition in catalog.load(run.settings.projections_dir):
         former = replaced_release(run.control, run.settings, definition)

@@ -46,10 +46,6 @@ def plan_skipped(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the skips that are older than `keep_days` days and that no projection can meet again.
 
     They are few, since people have typed each of them.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
     """
     before = run.moment - timedelta(days=keep_days)
     keys: list[tuple[object, ...]] = []

@@ -40,11 +40,7 @@ class RowsToDelete:
 
 
 def save(run: RunContext, deletions: RowsToDelete, directory: str) -> None:
-    """Save rows before they are deleted.
-
-    Raises:
-        TidemarkError: as `copies.write` raises it.
-    """
+    """Save rows before they are deleted."""
     rows = {IDS: _ids(run, deletions.ids)}
     if deletions.parts is not None:
         rows[MESSAGES] = _messages(run, deletions.parts)

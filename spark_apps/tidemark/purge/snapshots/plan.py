@@ -68,8 +68,6 @@ def plan_snapshots(
     Raises:
         InvalidInput: the policy keeps less than one snapshot; or there is no directory of
             projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
-        SchemaMismatch: there is no table of snapshots, or it has another shape.
     """
     if policy.keep < 1:
         raise InvalidInput(
@@ -92,11 +90,7 @@ def plan_snapshots(
 
 
 def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> TargetPlan:
-    """Plan to delete all snapshots of persistence ids.
-
-    Raises:
-        SchemaMismatch: there is no table of snapshots, or it has another shape.
-    """
+    """Plan to delete all snapshots of persistence ids."""
     settings = run.settings
     snapshots.require_snapshots(run.control, settings)
     ids = _ids(run, persistence_ids)

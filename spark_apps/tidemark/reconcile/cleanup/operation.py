@@ -45,8 +45,6 @@ def run_operation(
 
     Raises:
         InvalidInput: the directory is not below TIDEMARK_SAVE_DIRS.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
         LockHeld: another run works on data that would be deleted, or on the journal's tag views.
     """
     directory = None if save is None else directory_of(save, run.settings, "--save-to")

@@ -70,11 +70,7 @@ class TagRowsToDelete:
 
 
 def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> TagRowsToDelete:
-    """Plan to delete the rows of the scope's persistence ids, of all tags or of the scope's.
-
-    Raises:
-        InvalidInput: a persistence id or a tag does not exist.
-    """
+    """Plan to delete the rows of the scope's persistence ids, of all tags or of the scope's."""
     control, settings = run.control, run.settings
     entities = read_entities(control, settings, scope.persistence_ids or ())
     rows = set(delete_find.rows_of_events(control, settings, entities, scope.tags))

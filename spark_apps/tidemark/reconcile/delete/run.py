@@ -42,11 +42,7 @@ def operation(scope: Scope, *, thorough: bool = False) -> ReconcileOperation:
 
 
 def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
-    """Find the rows of the three tag tables to delete.
-
-    Raises:
-        InvalidInput: a persistence id or a tag of the scope does not exist.
-    """
+    """Find the rows of the three tag tables to delete."""
     if scope.persistence_ids is None and scope.tags is not None:
         # Imported here, since persistence ids are deleted without Spark.
         from tidemark.reconcile.delete.tags import plan_tags
@@ -65,11 +61,7 @@ def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
 def delete_rows(
     run: RunContext, deletions: delete_plan.TagRowsToDelete, ensure_locked: EnsureLocked
 ) -> None:
-    """Delete scanning, progress, rows: a crash between any two leaves progress that lags.
-
-    Raises:
-        LockLost: the run must not write any more.
-    """
+    """Delete scanning, progress, rows: a crash between any two leaves progress that lags."""
     control, settings = run.control, run.settings
     ensure_locked()
     # Pekko numbers the remaining events of an id anew, which tag-write's state would contradict.

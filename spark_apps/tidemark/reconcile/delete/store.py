@@ -43,9 +43,6 @@ def delete_rows(control: Control, settings: Settings, rows: Iterable[ViewRow]) -
     """Delete rows of the tag views, in batches of one partition each: the third step.
 
     The key has no tag pid sequence nr: one tombstone covers an event's row and its duplicates.
-
-    Raises:
-        CassandraUnavailable: a batch failed; others may be done.
     """
     partitions: dict[tuple[str, int], set[RowKey]] = defaultdict(set)
     for row in rows:

@@ -27,9 +27,6 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
 
     The scanning of persistence ids is deleted too, so that actors read all their events again: of
     ids with a row of progress, and with `thorough` of all ids that have rows.
-
-    Raises:
-        InvalidInput: a tag does not exist.
     """
     spark, settings = run.spark, run.settings
     partitions = delete_find.partitions_of(run.control, settings, tags)

@@ -41,12 +41,7 @@ class ComparisonResult:
 
 
 def find(run: RunContext, scope: Scope) -> ComparisonResult:
-    """Compare without writing.
-
-    Raises:
-        InvalidInput: the directory of the tag rules does not exist.
-        DefinitionError: a tag rule cannot be used.
-    """
+    """Compare without writing."""
     read_at = run.control.write_time()
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")

@@ -33,7 +33,6 @@ def plan(run: RunContext, scope: Scope) -> Plan:
     """Plan the rebuild of the rows of time buckets, of tags, or of both.
 
     Raises:
-        InvalidInput: a tag does not exist.
         WrongData: a tag rule changed although rows of it exist.
     """
     require_known(run, scope)

@@ -86,7 +86,6 @@ def run_held(
 
     Raises:
         InvalidInput: a topic does not exist, or the file cannot be written.
-        KafkaUnavailable: Kafka does not answer.
     """
     create_own_tables(run.control, run.settings)
     records, lines = _held(run, Topics(run.settings).partitions(topics), ids), []

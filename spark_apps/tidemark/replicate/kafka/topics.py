@@ -58,7 +58,7 @@ class Offsets:
 
 
 class Topics:
-    """A client that reads the topics of Kafka."""
+    """A client that reads topics; it raises KafkaUnavailable if Kafka does not answer."""
 
     def __init__(self, settings: Settings) -> None:
         """Prepare a client; it sends no request yet."""
@@ -73,7 +73,6 @@ class Topics:
 
         Raises:
             InvalidInput: a named topic does not exist, or has another prefix.
-            KafkaUnavailable: Kafka does not answer.
         """
         with self._in_one_line():
             all_topics = self._client.list_topics(timeout=self._timeout).topics
@@ -96,7 +95,6 @@ class Topics:
 
         Raises:
             InvalidInput: the topic does not exist.
-            KafkaUnavailable: Kafka does not answer.
         """
         with self._in_one_line():
             # A request for a missing topic by its name might create it.
@@ -108,21 +106,13 @@ class Topics:
         return [TopicPartition(topic, number) for number in sorted(all_topics[topic].partitions)]
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Create a topic.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer, or rejects it.
-        """
+        """Create a topic."""
         new = NewTopic(topic, partitions, config=dict(config))
         with self._in_one_line():
             self._client.create_topics([new])[topic].result(self._timeout)
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Offsets]:
-        """Return the present offsets of partitions.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer.
-        """
+        """Return the present offsets of partitions."""
         of_client = {tp: ClientPartition(tp.topic, tp.partition) for tp in partitions}
         # The library's stubs leave these two untyped.
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -138,9 +128,6 @@ class Topics:
         """Return the first offset of each partition whose record is of this time or later.
 
         Without such a record it is the offset at which the partition ends.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer.
         """
         of_client = {tp: ClientPartition(tp.topic, tp.partition) for tp in partitions}
         spec = OffsetSpec.for_timestamp(round(at.timestamp() * 1000))
@@ -150,11 +137,7 @@ class Topics:
         return {tp: ends[tp].end if tp in ends else offset for tp, offset in offsets.items()}
 
     def begins(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, datetime]:
-        """Return the time of the first record of each partition that has one.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer.
-        """
+        """Return the time of the first record of each partition that has one."""
         of_client = {tp: ClientPartition(tp.topic, tp.partition) for tp in partitions}
         answers = self._answers(of_client, OffsetSpec.for_timestamp(0))
         return {

@@ -53,11 +53,7 @@ class Notes:
         _note(deletions, self._settings, self._purpose)
 
     def purge(self, ensure_locked: EnsureLocked) -> None:
-        """Execute the noted purges: mark heads as deleted, delete the events, then the heads.
-
-        Raises:
-            LockLost: another run may work on the partitions.
-        """
+        """Execute the noted purges: mark heads as deleted, delete the events, then the heads."""
         for notes in _parts(self._noted(is_purge=True)):
             with_head = [note for note in notes if note["head_segment"] is not None]
             ensure_locked()
@@ -66,11 +62,7 @@ class Notes:
             _delete_heads(self._control, self._settings, with_head)
 
     def delete(self, ensure_locked: EnsureLocked) -> None:
-        """Execute the noted deletes of events, whose heads are written.
-
-        Raises:
-            LockLost: another run may work on the partitions.
-        """
+        """Execute the noted deletes of events, whose heads are written."""
         for notes in _parts(self._noted(is_purge=False)):
             ensure_locked()
             delete_events(self._control, self._settings, notes)

@@ -27,9 +27,6 @@ def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
 
     A head of an older release is in the segment of that release. If there are two, the one in the
     present segment counts, as for kafka-journal's reader.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
     """
     present = columns.head_segment(F.col("id"), SEGMENTS)
     old = columns.head_segment(F.col("id"), OLD_SEGMENTS)
