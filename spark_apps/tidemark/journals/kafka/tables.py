@@ -63,7 +63,7 @@ METAJOURNAL_WRITES = replace(
     METAJOURNAL,
     columns={**METAJOURNAL.columns, **_WRITTEN_BY_REPLICATOR, "record_id": "uuid"},
 )
-"""METAJOURNAL with the columns that only the replicator writes and checks read."""
+"""JOURNAL and METAJOURNAL with the replicator's own columns, which only checks read."""
 
 
 def lock_of(settings: Settings) -> str:

@@ -18,7 +18,7 @@ from tidemark.spark.shapes import shaped
 _PARTITIONS = 4
 """Partitions of one persistence id that one round of direct joins reads."""
 _MOST_PARTITIONS = 1000
-"""Most partitions read at once because other tables name events in them, which may be damaged."""
+"""Most partitions read at once for events in other tables, in which a number may be damaged."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 _PROGRESS = ("persistence_id", "tag", "sequence_nr", "tag_pid_sequence_nr", "offset")
 _SCANNING = ("persistence_id", "sequence_nr")

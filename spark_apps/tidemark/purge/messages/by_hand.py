@@ -105,7 +105,7 @@ def plan_all_events(
 
 
 def forgettable(run: RunContext, journal: Histories, bounded: DataFrame) -> list[str]:
-    """Return the persistence ids in the journal of which no reader needs an event."""
+    """Return the persistence ids that the journal has and of which no reader needs an event."""
     settings = run.settings
     listed = connector.read_partitions(
         journal.ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"

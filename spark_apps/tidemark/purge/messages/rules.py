@@ -74,8 +74,8 @@ def deletes(events: DataFrame, limits: DataFrame) -> DataFrame:
     """Return the delete of each partition that has an event up to its persistence id's limit.
 
     A whole partition is deleted if all its events are and a later partition has events: no event
-    can be added to it any more (docs/real-systems.md, "Partitions"), so the delete hits no later
-    event. A write group may lie one partition after that of its sequence nrs; the rule holds
+    can be added to it any more (docs/real-systems.md, "Partitions"), so the delete hits no event
+    written since. A write group may be one partition after that of its sequence nrs; the rule holds
     nevertheless, since it uses the partitions in which events are.
 
     Args:

@@ -114,7 +114,7 @@ def replaced_release(
 
 
 def as_of(state: LedgerState, definition: Definition) -> LedgerState:
-    """Return a ledger as if this definition had done the pieces of former versions."""
+    """Return a ledger as if this definition had done all pieces: the former one is unknown."""
     version = definition.fingerprint
     return replace(
         state,

@@ -25,7 +25,7 @@ class PekkoOffset:
 
     Attributes:
         projection: the projection's name.
-        key: by convention the tag, or what else the projection is split by.
+        key: by convention the tag, or another key by which the projection is split.
         manifest: the kind of the offset.
         time: the offset of a reader by tag; None if it is of another kind, or cannot be read.
         number: the offset of a reader by persistence id; None as above.

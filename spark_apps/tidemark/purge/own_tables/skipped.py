@@ -1,8 +1,8 @@
-"""Manually skipped sequence nrs for which no event can arrive any more.
+"""Manually skipped numbers under which no event can arrive any more.
 
 A projection that reads its source again, as after a change of its definition, must leave out the
-skipped sequence nrs, and must not take them for a gap. So a skip is kept until the source has no
-event of the series up to its last number, and the projection's offset has passed it.
+skipped numbers, and must not take them for a gap. So a skip is kept until the source has no event
+of the series up to its last number, and the projection's offset has passed it.
 """
 
 from __future__ import annotations

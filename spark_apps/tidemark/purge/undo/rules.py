@@ -35,8 +35,8 @@ def compared(before: DataFrame, saved: DataFrame, now: DataFrame) -> DataFrame:
 def is_changed() -> Column:
     """Return whether a restore would change which events of a persistence id the journal shows.
 
-    Without saved events there is nothing to restore for later deletions of the actor, so then
-    metadata is only raised, if it was forgotten.
+    Without saved events a restore cannot undo what an actor has deleted since, so it only raises
+    metadata that was forgotten.
     """
     return F.col("end").isNotNull() | (F.col("now") < F.col("before"))
 

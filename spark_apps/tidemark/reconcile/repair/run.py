@@ -51,8 +51,8 @@ ACTIONS = {
     "progress_rows_deleted": f"{finding_kinds.IS_OF_PROGRESS} AND NOT {finding_kinds.IS_EXPECTED}",
     "scanning_rows_written": finding_kinds.IS_SCANNING,
 }
-"""The actions in their order, each with the condition of the findings that it repairs; findings
-have the columns of EVIDENCE."""
+"""The actions in their order, each with the condition of its findings, which have the columns of
+EVIDENCE."""
 IS_LEFT = f"({finding_kinds.IS_LEFT}) OR {ACTIONS['events_quarantined']}"
 """The condition of findings that remain after all actions."""
 
@@ -159,7 +159,7 @@ def _prepared(run: RunContext, scope: Scope, *, is_found: bool = False) -> Calla
     if not ids:
         return lambda: planned(run, scope, scope, comparison, is_found=is_found)
 
-    # A read by key reads where rows of the events can be, and where findings have seen rows.
+    # Reads by key cover the places where rows of the events can be, and those in stored findings.
     findings.replace(run, scope, comparison.examination.found)
 
     def plan() -> Plan:

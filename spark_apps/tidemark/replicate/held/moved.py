@@ -22,14 +22,14 @@ _OF_KEY = [*JOURNAL_KEY, "partition"]
 
 
 def matters(decoded: DataFrame) -> DataFrame:
-    """Return the records that are no marks, or that are unreadable."""
+    """Return the records with an action other than a mark, and unreadable ones."""
     is_action = F.col("action") != ActionType.MARK.value
     return decoded.where(F.col("cause").isNotNull() | F.coalesce(is_action, F.lit(False)))
 
 
 @shaped(decoded=DECODED, heads=HEADS, held=HELD_FROM, returns=JOURNAL_KEY)
 def in_several_places(decoded: DataFrame, heads: DataFrame, held: DataFrame | None) -> DataFrame:
-    """Return the keys of records with others, a head or held ones in other partitions."""
+    """Return the keys of these records with records or a head in several partitions."""
     new = matters(decoded).select(*_OF_KEY)
     places = new.unionByName(heads.select(*_JOURNAL, F.col("head")["partition"].alias("partition")))
     if held is not None:

@@ -20,7 +20,7 @@ class KeptBack:
     """The records of a topic partition in quarantine that keep back later ones.
 
     Attributes:
-        keys: their number of keys.
+        keys: the number of their keys.
         held: the number of records that wait for an operator.
         waiting: the number that wait since their keys have moved.
         first: the lowest offset.

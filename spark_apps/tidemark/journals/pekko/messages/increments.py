@@ -27,7 +27,7 @@ _NO_LIMIT = (1 << 63) - 1
 _FEW = 16
 """The most messages that are read instead of searched: a request costs as much as about ten."""
 _SPARE = 4
-"""A read may get messages after the end in vain: this part (1/n) of the messages before it."""
+"""A read may get 1/_SPARE as many messages after the end, in vain, as there are before it."""
 _MOST_PARTITIONS = 10_000
 """The most partitions of one persistence id that are read at first because of a `named_nr`."""
 _ESTIMATES = 8
