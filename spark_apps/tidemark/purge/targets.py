@@ -66,8 +66,8 @@ def _plan_snapshots(run: RunContext, policy: Snapshots, given_up: Collection[str
         keep_after = datetime.combine(policy.keep_after, time(), UTC)
     elif policy.keep_days is not None:
         keep_after = run.moment - timedelta(days=policy.keep_days)
-    kept = SnapshotsPolicy(policy.keep, keep_after, policy.events, policy.entity_types)
-    return plan_snapshots(run, kept, partial(needed, given_up=given_up))
+    snapshots_policy = SnapshotsPolicy(policy.keep, keep_after, policy.events, policy.entity_types)
+    return plan_snapshots(run, snapshots_policy, partial(needed, given_up=given_up))
 
 
 def _of_own_table(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:

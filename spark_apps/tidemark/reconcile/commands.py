@@ -199,10 +199,10 @@ def settle(
     def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile import settle
 
-        which = settle.FindingFilter(
+        choice = settle.FindingFilter(
             frozenset(persistence_id or ()), frozenset(tag or ()), check, number
         )
-        return settle.operation(which, reason)
+        return settle.operation(choice, reason)
 
     return _changing(operation, apply)
 

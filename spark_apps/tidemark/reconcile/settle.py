@@ -58,7 +58,7 @@ class FindingFilter:
         return " ".join(str(part) for part in parts if part is not None)
 
 
-def operation(which: FindingFilter, reason: str) -> ReconcileOperation:
+def operation(choice: FindingFilter, reason: str) -> ReconcileOperation:
     """Settle the open findings that match.
 
     Raises:
@@ -67,30 +67,30 @@ def operation(which: FindingFilter, reason: str) -> ReconcileOperation:
     """
     if not reason.strip():
         raise InvalidInput("no reason", where="--reason", do="say why nothing is to be done")
-    if which == FindingFilter():
+    if choice == FindingFilter():
         raise InvalidInput(
             "nothing says which findings",
             where="settle",
             do="give --persistence-id, --tag, --check or --number",
         )
-    return ReconcileOperation("settle", str(which), lambda run: _plan(run, which, reason.strip()))
+    return ReconcileOperation("settle", str(choice), lambda run: _plan(run, choice, reason.strip()))
 
 
-def _plan(run: RunContext, which: FindingFilter, reason: str) -> Plan:
+def _plan(run: RunContext, choice: FindingFilter, reason: str) -> Plan:
     findings: list[Row] = []
-    for row in filter(which.matches, store.open_findings(run.control, run.settings)):
+    for row in filter(choice.matches, store.open_findings(run.control, run.settings)):
         findings.append(row)
         if len(findings) > MOST:
             raise InvalidInput(
-                f"more than {MOST:,} findings", where=str(which), do="settle fewer at once"
+                f"more than {MOST:,} findings", where=str(choice), do="settle fewer at once"
             )
     if not findings:
-        _require_known(run, which.check)
-        if any(map(which.matches, store.settled(run.control, run.settings))):
+        _require_known(run, choice.check)
+        if any(map(choice.matches, store.settled(run.control, run.settings))):
             return Plan({"findings_settled": 0}, ["settled already"], None)
         raise InvalidInput(
             "there is no such open finding",
-            where=str(which),
+            where=str(choice),
             do=f"see the table {run.settings.keyspace}.{store.FINDING}; what was damaged since the"
             " last run of validate or of check is not there",
         )

@@ -184,8 +184,8 @@ def older_than(
             begin = begins[partition]
             # Compared by time, since some offsets may have no record.
             earlier = [tp for tp in ends if begins[tp] < begin]
-            others = kafka.offsets_at(earlier, begin)
-            older[partition] = {tp: min(offset, ends[tp]) for tp, offset in others.items()}
+            limits = kafka.offsets_at(earlier, begin)
+            older[partition] = {tp: min(offset, ends[tp]) for tp, offset in limits.items()}
     return older
 
 
@@ -228,8 +228,8 @@ def _shares(
     starts: Mapping[TopicPartition, int], unread: Mapping[TopicPartition, int], most: int
 ) -> Spans:
     spans, remaining = {}, most
-    for place, tp in enumerate(sorted(unread, key=lambda tp: (unread[tp], tp))):
-        share = max(1, remaining // (len(unread) - place))
+    for index, tp in enumerate(sorted(unread, key=lambda tp: (unread[tp], tp))):
+        share = max(1, remaining // (len(unread) - index))
         number = min(unread[tp], share)
         spans[tp] = (starts[tp], starts[tp] + number)
         remaining -= number

@@ -280,8 +280,8 @@ def newly_held(decoded: DataFrame, held: DataFrame) -> DataFrame:
 @shaped(records=RECORDS, stopped=STOPPED)
 def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: str) -> None:
     """Write the records of a batch that are `stopped` into quarantine, as they are in Kafka."""
-    places = stopped.select(*PLACE, "id", "state", "cause")
-    rows = records.join(places, list(PLACE)).select(
+    keys = stopped.select(*PLACE, "id", "state", "cause")
+    rows = records.join(keys, list(PLACE)).select(
         F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
         *PLACE,
         *("id", "state", "cause", "timestamp", "key", "value"),

@@ -131,8 +131,8 @@ class Ranges:
             LockLost: another run has taken one of them over.
         """
         # The pointers that they had pinned are not those of now.
-        lost = [replace(r, pointer_after=r.end - 1) for r in ranges]
-        self._close(self.start(lost), RangeState.SUPERSEDED, {})
+        abandoned = [replace(r, pointer_after=r.end - 1) for r in ranges]
+        self._close(self.start(abandoned), RangeState.SUPERSEDED, {})
 
     def raise_pointers(self, raised: Iterable[Range]) -> None:
         """Record the present pointers of the newest ranges, and the former ones."""

@@ -39,13 +39,13 @@ def require_bucket_size(control: Control, settings: Settings) -> None:
     if recorded is not None and recorded is not settings.bucket_size:
         raise _mismatch(settings, f"Tidemark built them with {recorded.value}")
     samples = _sample(control, settings)
-    wrong = [
+    misplaced = [
         (time_bucket, epoch_ms)
         for time_bucket, epoch_ms in samples
         if keys.time_bucket(epoch_ms, settings.bucket_size) != time_bucket
     ]
-    if wrong and 2 * len(wrong) >= len(samples):
-        time_bucket, epoch_ms = wrong[0]
+    if misplaced and 2 * len(misplaced) >= len(samples):
+        time_bucket, epoch_ms = misplaced[0]
         fitting = [s.value for s in BucketSize if keys.time_bucket(epoch_ms, s) == time_bucket]
         raise _mismatch(
             settings,

@@ -150,21 +150,21 @@ def _events_anywhere(
         "SELECT DISTINCT persistence_id, partition_nr FROM"
         f" {table(settings.journal_keyspace, settings.journal_table)}"
     )
-    places = [
+    partition_keys = [
         (row["persistence_id"], row["partition_nr"])
         for row in distinct
         if row["persistence_id"] in id_set
     ]
     events: dict[str, list[Row]] = {persistence_id: [] for persistence_id in persistence_ids}
     for (persistence_id, _), rows in zip(
-        places, _partitions(control, settings, places), strict=True
+        partition_keys, _partitions(control, settings, partition_keys), strict=True
     ):
         events[persistence_id] += rows
     return events
 
 
 def _partitions(
-    control: Control, settings: Settings, places: Sequence[tuple[str, int]]
+    control: Control, settings: Settings, partition_keys: Sequence[tuple[str, int]]
 ) -> list[list[Row]]:
     columns = control.table_columns(settings.journal_keyspace, settings.journal_table) or {}
     older = "".join(f", {name}" for name in tables.OLDER_TAGS if name in columns)
@@ -172,7 +172,7 @@ def _partitions(
         f"SELECT sequence_nr, timestamp, tags{older} FROM"
         f" {table(settings.journal_keyspace, settings.journal_table)}"
         f" WHERE persistence_id = ? AND partition_nr = ? AND {tables.OF_EVENTS}",
-        places,
+        partition_keys,
     )
 
 

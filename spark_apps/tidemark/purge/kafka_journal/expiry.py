@@ -23,7 +23,7 @@ from tidemark.journals.kafka.tables import JOURNAL_KEY, lock_of
 from tidemark.purge.kafka_journal import send
 from tidemark.purge.kafka_journal.judge import expired_heads, in_turn, with_needs, with_reasons
 from tidemark.purge.kafka_journal.shapes import EXPIRED, JUDGED
-from tidemark.purge.kafka_journal.unreplicated import Places, places, unreplicated
+from tidemark.purge.kafka_journal.unreplicated import TopicProgress, topic_progress, unreplicated
 from tidemark.purge.messages.deletes import fingerprint
 from tidemark.purge.target import TargetPlan, Tombstones, digest
 from tidemark.replicate import quarantine
@@ -73,20 +73,20 @@ def plan_expiry(
     journals = expired_heads(run, today, policy.topics)
     rows = journals.select("topic", "partition").distinct().collect()
     partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
-    positions = places(run, partitions) if partitions else Places({}, {}, ())
-    tail = unreplicated(run, positions.spans)
-    held_records = quarantine.held_keys(run, positions.partitions)
+    progress = topic_progress(run, partitions) if partitions else TopicProgress({}, {}, ())
+    tail = unreplicated(run, progress.spans)
+    held_records = quarantine.held_keys(run, progress.partitions)
     no_keys = local_rows(run.spark, [], ddl(JOURNAL_KEY))
     held_keys = no_keys if held_records is None else held_records.select(*JOURNAL_KEY).distinct()
-    judged = with_reasons(journals, positions.rejected, tail, held_keys.localCheckpoint())
+    judged = with_reasons(journals, progress.rejected, tail, held_keys.localCheckpoint())
     judged, needs = with_needs(run, judged.localCheckpoint(), given_up)
     purged = in_turn(judged, MOST_JOURNALS).localCheckpoint()
     segments = F.sum(F.col("last_segment") - F.col("first_segment") + 1)
     [totals] = purged.agg(F.count("*").alias("journals"), segments.alias("segments")).collect()
-    kept = judged.where(F.col("reason").isNotNull())
-    counts = {"journals_purged": totals["journals"], "journals_kept": kept.count()}
+    kept_journals = judged.where(F.col("reason").isNotNull())
+    counts = {"journals_purged": totals["journals"], "journals_kept": kept_journals.count()}
     counts["journals_left"] = remaining = judged.count() - sum(counts.values())
-    lines = [*_lines(purged), *_lines(kept)] or [f"no journal has expired before {today}"]
+    lines = [*_lines(purged), *_lines(kept_journals)] or [f"no journal has expired before {today}"]
     if remaining:
         lines.append(f"{counted(remaining, 'more expired journal')} left for the next run")
     return TargetPlan(

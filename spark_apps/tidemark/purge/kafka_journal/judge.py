@@ -55,12 +55,12 @@ def expired_heads(run: RunContext, today: date, topics: Collection[str]) -> Data
     ).localCheckpoint()
 
 
-@shaped(journals=EXPIRED, unreplicated=JOURNAL_KEY, held=JOURNAL_KEY, returns=JUDGED)
+@shaped(journals=EXPIRED, unreplicated=JOURNAL_KEY, held_keys=JOURNAL_KEY, returns=JUDGED)
 def with_reasons(
     journals: DataFrame,
     rejected: Mapping[TopicPartition, str],
     unreplicated: DataFrame,
-    held: DataFrame,
+    held_keys: DataFrame,
 ) -> DataFrame:
     """Return journals with the reasons to keep them that do not depend on readers.
 
@@ -68,7 +68,7 @@ def with_reasons(
         journals: the expired journals.
         rejected: the reason to keep all journals of a topic partition.
         unreplicated: the keys of records that are not replicated yet.
-        held: the keys of records that are held in quarantine.
+        held_keys: the keys of records that are held in quarantine.
     """
     rejected_rows = local_rows(
         journals.sparkSession,
@@ -85,7 +85,7 @@ def with_reasons(
     joined = (
         journals.join(F.broadcast(rejected_rows), ["topic", "partition"], "left")
         .join(unreplicated.select(*_KEY, F.lit(True).alias("is_unreplicated")), _KEY, "left")
-        .join(held.select(*_KEY, F.lit(True).alias("is_held")), _KEY, "left")
+        .join(held_keys.select(*_KEY, F.lit(True).alias("is_held")), _KEY, "left")
     )
     return joined.withColumn("reason", reason).select(*JUDGED)
 

@@ -24,7 +24,7 @@ from tidemark.spark.shapes import ddl, shaped
 
 
 @dataclass(frozen=True)
-class Places:
+class TopicProgress:
     """How far topic partitions are replicated.
 
     Attributes:
@@ -38,18 +38,18 @@ class Places:
     partitions: Sequence[TopicPartition]
 
 
-def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
+def topic_progress(run: RunContext, tps: Collection[TopicPartition]) -> TopicProgress:
     """Compare how far topics are replicated with the offsets that Kafka has now.
 
-    `wanted` are the topic partitions of the journals in question. All partitions of their topics
+    `tps` are the topic partitions of the journals in question. All partitions of their topics
     are compared, since a key may have moved to another one.
     """
     settings, kafka = run.settings, Topics(run.settings)
-    topics = {tp.topic for tp in wanted}
+    topics = {tp.topic for tp in tps}
     partitions = [tp for tp in kafka.partitions() if tp.topic in topics]
     pointers, offsets = reached(run.control, settings, partitions), kafka.offsets(partitions)
     rejected = dict.fromkeys(
-        wanted,
+        tps,
         f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}, or its user may"
         " not describe it",
     )
@@ -68,7 +68,7 @@ def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
             )
         elif position.behind:
             spans[tp] = (position.next, offsets[tp].end)
-    return Places(rejected, spans, partitions)
+    return TopicProgress(rejected, spans, partitions)
 
 
 @shaped(returns=JOURNAL_KEY)

@@ -21,8 +21,8 @@ from tidemark.purge.needs import shapes
 from tidemark.purge.needs.consumers import consumers_of
 from tidemark.purge.needs.numbered import (
     again_from_of,
-    behind,
     first_numbers,
+    from_time,
     lowest,
     needs_of,
     none,
@@ -63,14 +63,14 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     meanwhile. Projections without a file, and other readers, whose names are in `given_up` need
     nothing.
     """
-    wanted = ids.select("persistence_id").distinct().localCheckpoint()
+    unique_ids = ids.select("persistence_id").distinct().localCheckpoint()
     consumers = consumers_of(run, lambda definition: definition.source.reads_journal)
-    others = [
+    registered = [
         reader
         for reader in readers_of(run.control, run.settings, given_up)
         if reader.source in (ReaderSource.MESSAGES, None)
     ]
-    of_all = [reader for reader in others if not reader.persistence_id or reader.source is None]
+    of_all = [reader for reader in registered if not reader.persistence_id or reader.source is None]
     index = frames.message_index(run.spark, run.settings)
     offsets = {
         consumer.name: stored_offsets(
@@ -88,31 +88,31 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     # The journal is read once for all readers, and not at all where offsets suffice.
     read = index if starts else index.limit(0)
     firsts = first_numbers(
-        read.join(wanted, on="persistence_id", how="left_semi"), starts
+        read.join(unique_ids, on="persistence_id", how="left_semi"), starts
     ).localCheckpoint()
     needs = [
-        needs_of(consumer, wanted, offsets[consumer.name], firsts, moments[consumer.name])
+        needs_of(consumer, unique_ids, offsets[consumer.name], firsts, moments[consumer.name])
         for consumer in consumers
     ]
     needs += [
-        restarted(consumer, wanted, offsets[consumer.name], index)
+        restarted(consumer, unique_ids, offsets[consumer.name], index)
         for consumer in consumers
         if consumer.definition.reset_after is not None
     ]
     needs += [
-        behind(reader, wanted, firsts, run.settings.bucket_size)
+        from_time(reader, unique_ids, firsts, run.settings.bucket_size)
         for reader in of_all
         if not reader.problem
     ]
-    if len(of_all) < len(others):
-        needs.append(of_ids([reader for reader in others if reader not in of_all], wanted))
+    if len(of_all) < len(registered):
+        needs.append(of_ids([reader for reader in registered if reader not in of_all], unique_ids))
     if Pieces.of(run.control, run.settings, applications.TAG_WRITE).standing():
-        needs.append(untagged(wanted, frames.scanning(run.spark, run.settings)))
+        needs.append(untagged(unique_ids, frames.scanning(run.spark, run.settings)))
     broken = [reader for reader in of_all if reader.problem]
     return EventNeeds(
-        lowest(needs or [none(wanted)]).localCheckpoint(),
+        lowest(needs or [none(unique_ids)]).localCheckpoint(),
         everything=(*absent_lines(run, given_up), *lines(broken)),
-        notices=tuple(lines([reader for reader in others if reader not in broken])),
+        notices=tuple(lines([reader for reader in registered if reader not in broken])),
     )
 
 

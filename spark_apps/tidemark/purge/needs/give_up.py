@@ -55,8 +55,8 @@ def find_given_up(run: RunContext, names: Collection[str]) -> GivenUp:
     if not names:
         return GivenUp()
     absent = absent_projections(run.control, run.settings)
-    others = readers.readers_of(run.control, run.settings)
-    candidates = {need.projection for need in absent} | {reader.name for reader in others}
+    registered = readers.readers_of(run.control, run.settings)
+    candidates = {need.projection for need in absent} | {reader.name for reader in registered}
     if unknown := sorted(set(names) - candidates):
         raise InvalidInput(
             f"{', '.join(unknown)}: only a projection that ran and has no file, or a reader that is"
@@ -66,5 +66,5 @@ def find_given_up(run: RunContext, names: Collection[str]) -> GivenUp:
         )
     return GivenUp(
         tuple(need.subject for need in absent if need.projection in names),
-        tuple(reader for reader in others if reader.name in names),
+        tuple(reader for reader in registered if reader.name in names),
     )

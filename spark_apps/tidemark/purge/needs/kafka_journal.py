@@ -76,24 +76,24 @@ def needed_of_topics(
 def _of_consumer(run: RunContext, consumer: Consumer, events: DataFrame) -> DataFrame:
     source, settings = consumer.definition.source, run.settings
     topic = source.topic if isinstance(source, KafkaJournal) else ""
-    own = events.where(F.col("topic") == topic)
+    topic_events = events.where(F.col("topic") == topic)
     offsets = stored_offsets(OffsetStore.of(run, consumer.definition), run.spark, ALL_SLICES)
     # Another journal's late event may need what shares its time bucket.
     heads = frames.heads(run.spark, settings, topic)
     again_from = again_from_of(consumer, frames.events(heads, settings, topic), offsets)
     starts = {m for m in (again_from, consumer.begin) if m is not None and m != history.ALL}
-    ids = own.select("persistence_id").distinct()
-    needs = needs_of(consumer, ids, offsets, first_numbers(own, starts), again_from)
+    ids = topic_events.select("persistence_id").distinct()
+    needs = needs_of(consumer, ids, offsets, first_numbers(topic_events, starts), again_from)
     if consumer.definition.reset_after is not None:
-        needs = needs.unionByName(restarted(consumer, ids, offsets, own))
+        needs = needs.unionByName(restarted(consumer, ids, offsets, topic_events))
     return needs.withColumn("topic", F.lit(topic))
 
 
 @shaped(events=shapes.TOPIC_EVENTS, returns=shapes.TOPIC_NEEDS)
 def of_reader(reader: Reader, events: DataFrame) -> DataFrame:
     """Find the needs of a reader of source `topic` in each journal of its topic."""
-    own = events.where(F.col("topic") == reader.of)
-    ids = own.select("persistence_id").distinct()
+    topic_events = events.where(F.col("topic") == reader.of)
+    ids = topic_events.select("persistence_id").distinct()
     if reader.persistence_id:
         needs = of_ids([reader], ids)
     else:
@@ -103,7 +103,7 @@ def of_reader(reader: Reader, events: DataFrame) -> DataFrame:
             is_open = is_open & ~F.coalesce(is_consumed, F.lit(False))
         first = F.min(F.when(is_open, F.col("sequence_nr")))
         next_number = F.max("sequence_nr") + 1
-        needs = own.groupBy("persistence_id").agg(
+        needs = topic_events.groupBy("persistence_id").agg(
             F.coalesce(first, next_number).alias("needed_from"), F.lit(reader.name).alias("reader")
         )
     return needs.withColumn("topic", F.lit(reader.of))

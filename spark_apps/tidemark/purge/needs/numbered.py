@@ -77,7 +77,7 @@ def needs_of(
 
 
 @shaped(ids=shapes.ID, firsts=shapes.FIRSTS, returns=shapes.EVENT_NEEDS)
-def behind(reader: Reader, ids: DataFrame, firsts: DataFrame, size: BucketSize) -> DataFrame:
+def from_time(reader: Reader, ids: DataFrame, firsts: DataFrame, size: BucketSize) -> DataFrame:
     """Find the needs of a reader of all events with a time offset: from its time bucket on."""
     first = F.col(_first(reader.begin(size)))
     needed_from = F.coalesce(first, F.col("next_number"), F.lit(1)).cast("bigint")

@@ -98,14 +98,14 @@ def _write(run: RunContext, directory: str, name: str, rows: DataFrame) -> None:
     written, [read_back] = observation.get, copied.agg(*sums(copied)).collect()
     if read_back.asDict() == written:
         return
-    what = f"{name} has other rows than were written"
+    message = f"{name} has other rows than were written"
     if read_back["rows"] != written["rows"]:
-        what = f"{name} has {read_back['rows']:,} rows, and {written['rows']:,} were written"
+        message = f"{name} has {read_back['rows']:,} rows, and {written['rows']:,} were written"
     do = "give another directory"
     if directory.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
         do = "name a directory that all machines of Spark share, or a URI of a shared file system"
     raise TidemarkError(
-        f"the copy cannot be read back: {what}", where=directory, do=f"nothing was deleted; {do}"
+        f"the copy cannot be read back: {message}", where=directory, do=f"nothing was deleted; {do}"
     )
 
 

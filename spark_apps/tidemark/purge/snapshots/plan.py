@@ -141,13 +141,13 @@ def _ids(run: RunContext, persistence_ids: Collection[str]) -> DataFrame:
 def _events(
     run: RunContext, kept_rows: DataFrame, ids: DataFrame | None, needed: Needed, write_time: int
 ) -> EventDeletes:
-    concerned = kept_rows.select("persistence_id")
+    snapshot_ids = kept_rows.select("persistence_id")
     if ids is not None:
         deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
-        events = read.events_of_ids(run, concerned, deleted)
+        events = read.events_of_ids(run, snapshot_ids, deleted)
     else:
         deleted = frames.deleted(run.spark, run.settings)
-        events = read.all_events(run).join(concerned, on="persistence_id", how="left_semi")
+        events = read.all_events(run).join(snapshot_ids, on="persistence_id", how="left_semi")
         events = events.localCheckpoint()
     # A snapshot may be later than the last event: no later sequence nr is deleted.
     limits = read.ends(events, deleted).join(kept_rows, on="persistence_id")

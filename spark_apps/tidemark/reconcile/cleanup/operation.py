@@ -51,9 +51,9 @@ def run_operation(
     preflight.check_journal(run)
 
     def plan() -> Plan:
-        own = operation.plan(run)
-        apply = own.apply if directory is None else _saving(own, directory, run.run_id)
-        return Plan(own.counts, own.lines, apply, {"digest": own.digest}, own.error)
+        planned = operation.plan(run)
+        apply = planned.apply if directory is None else _saving(planned, directory, run.run_id)
+        return Plan(planned.counts, planned.lines, apply, {"digest": planned.digest}, planned.error)
 
     outcome = guarded_change(
         run,

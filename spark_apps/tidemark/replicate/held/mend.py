@@ -61,7 +61,7 @@ class HeldRecord(_Value):
     headers: list[_Header]
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """Return its topic partition."""
         return TopicPartition(self.topic, self.partition)
 
@@ -88,7 +88,7 @@ def run_held(
         InvalidInput: a topic does not exist, or the file cannot be written.
     """
     create_own_tables(run.control, run.settings)
-    records, lines = _held(run, Topics(run.settings).partitions(topics), ids), []
+    records, lines = _held_records(run, Topics(run.settings).partitions(topics), ids), []
     number = 0
     try:
         with save.open("x") if save else nullcontext() as file:
@@ -108,18 +108,18 @@ def run_held(
 
 
 def _too_long(record: HeldRecord, length: int) -> str:
-    at = f"{record.place} offset {record.offset} of {record.id}"
+    at = f"{record.topic_partition} offset {record.offset} of {record.id}"
     return f"{at}: {record.cause}; {length:,} characters, save it to a file to see and mend it"
 
 
-def _held(
+def _held_records(
     run: RunContext, partitions: Iterable[TopicPartition], ids: Sequence[str]
 ) -> Iterator[HeldRecord]:
     for partition in partitions:
         stored = run.control.stream(
             "SELECT id, offset, cause, value, headers, mended_value, mended_headers"
             f" FROM {table(run.settings.keyspace, TABLE)} WHERE {_OF_PARTITION}",
-            _place(run.settings, partition),
+            _partition_key(run.settings, partition),
         )
         for record in stored:
             if record["cause"] is not None and (not ids or record["id"] in ids):
@@ -135,9 +135,9 @@ def _shown(partition: TopicPartition, stored: dict[str, Any]) -> HeldRecord:
         {"key": h["key"], **_as_text(base64.b64decode(h["value"]) if "value" in h else None)}
         for h in json.loads(headers)
     ]
-    place = {"topic": partition.topic, "partition": partition.partition}
+    position = {"topic": partition.topic, "partition": partition.partition}
     fields = {name: stored[name] for name in ("offset", "id", "cause")}
-    return HeldRecord.model_validate({**place, **fields, "headers": texts, **_as_text(value)})
+    return HeldRecord.model_validate({**position, **fields, "headers": texts, **_as_text(value)})
 
 
 def _as_text(octets: bytes | None) -> dict[str, str]:
@@ -198,7 +198,7 @@ def run_mend(run: RunContext, records: Sequence[HeldRecord], *, do: bool) -> Out
     settings = run.settings
     create_own_tables(run.control, settings)
     resource = tables.lock_of(settings)
-    partitions = sorted({record.place for record in records})
+    partitions = sorted({record.topic_partition for record in records})
     return guarded_change(
         run,
         "mend",
@@ -210,38 +210,38 @@ def run_mend(run: RunContext, records: Sequence[HeldRecord], *, do: bool) -> Out
 
 
 def _plan(run: RunContext, records: Sequence[HeldRecord]) -> Plan:
-    mended = [m for record in records if (m := _mended(run, record))]
-    counts = {"records_mended": len(mended), "records_unchanged": len(records) - len(mended)}
+    changed = [m for record in records if (m := _with_new_content(run, record))]
+    counts = {"records_mended": len(changed), "records_unchanged": len(records) - len(changed)}
     lines = [
-        f"{m.record.place} offset {m.record.offset} of {m.record.id}: {m.action}"
-        for m in mended[:_NAMED]
+        f"{m.record.topic_partition} offset {m.record.offset} of {m.record.id}: {m.action}"
+        for m in changed[:_NAMED]
     ]
-    if len(mended) > _NAMED:
-        lines.append(f"and {len(mended) - _NAMED} more")
-    if not mended:
+    if len(changed) > _NAMED:
+        lines.append(f"and {len(changed) - _NAMED} more")
+    if not changed:
         return Plan(counts, ["no record has another content than before"], None)
 
     def apply(ensure_locked: EnsureLocked) -> dict[str, int]:
         ensure_locked()
-        _write(run, [m.record for m in mended])
+        _write(run, [m.record for m in changed])
         return counts
 
     return Plan(counts, lines, apply)
 
 
-def _mended(run: RunContext, record: HeldRecord) -> _Mended | None:
+def _with_new_content(run: RunContext, record: HeldRecord) -> _Mended | None:
     """Return a record if its content is new; None if it is not."""
     settings = run.settings
-    where = f"{record.place} offset {record.offset} of {record.id}"
+    where = f"{record.topic_partition} offset {record.offset} of {record.id}"
     rows = run.control.execute(
         "SELECT id, offset, cause, key, timestamp, value, headers, mended_value, mended_headers"
         f" FROM {table(settings.keyspace, TABLE)} WHERE {_OF_PARTITION} AND id = ? AND offset = ?",
-        (*_place(settings, record.place), record.id, record.offset),
+        (*_partition_key(settings, record.topic_partition), record.id, record.offset),
     )
     if not rows:
         raise InvalidInput("no such record is held", where=where, do="see replicate.py held")
     [stored] = rows
-    if _shown(record.place, stored).model_copy(update={"cause": record.cause}) == record:
+    if _shown(record.topic_partition, stored).model_copy(update={"cause": record.cause}) == record:
         return None
     headers = [(header.key, header.octets) for header in record.headers]
     decoded = row(Record(stored["key"], stored["timestamp"], headers, record.octets))
@@ -270,7 +270,7 @@ def _write(run: RunContext, records: Iterable[HeldRecord]) -> None:
             (
                 record.octets,
                 record.stored_headers(),
-                *_place(settings, record.place),
+                *_partition_key(settings, record.topic_partition),
                 record.id,
                 record.offset,
             )
@@ -279,6 +279,6 @@ def _write(run: RunContext, records: Iterable[HeldRecord]) -> None:
     )
 
 
-def _place(settings: Settings, partition: TopicPartition) -> tuple[object, ...]:
+def _partition_key(settings: Settings, partition: TopicPartition) -> tuple[object, ...]:
     state = Quarantined.HELD.value
     return settings.kafka_journal_keyspace, partition.topic, partition.partition, state

@@ -91,7 +91,7 @@ def _plan(
     if not partitions:
         return Plan({}, ["nothing is held"], None)
     require_ended(run, partitions)
-    with _held(run, partitions, choice) as held:
+    with _held_records(run, partitions, choice) as held:
         keys = _keys_of(held)
     _require_known(choice, keys)
     counts = {
@@ -119,7 +119,7 @@ def _line(row: Row) -> str:
 
 
 @contextmanager
-def _held(
+def _held_records(
     run: RunContext, partitions: Collection[TopicPartition], choice: ReplaySelection
 ) -> Iterator[DataFrame]:
     """Yield the chosen held records, decoded again, with the effect of a replay as `becomes`."""
@@ -141,7 +141,7 @@ def _held(
 
 def _keys_of(held: DataFrame) -> list[Row]:
     """Return a row for each held key."""
-    stays = F.col("becomes") == "still"
+    is_held = F.col("becomes") == "still"
     return (
         held.groupBy("topic", "partition", "id")
         .agg(
@@ -149,7 +149,7 @@ def _keys_of(held: DataFrame) -> list[Row]:
                 F.count_if(F.col("becomes") == name).alias(name)
                 for name in ("replayed", "skipped", "still")
             ),
-            F.min_by(F.struct("offset", "cause"), F.when(stays, F.col("offset"))).alias("stop"),
+            F.min_by(F.struct("offset", "cause"), F.when(is_held, F.col("offset"))).alias("stop"),
             F.collect_set(F.when(F.col("becomes") == "skipped", F.col("offset"))).alias("passed"),
         )
         .orderBy("topic", "partition", "id")
@@ -181,7 +181,7 @@ def _apply(
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    with _held(run, partitions, choice) as held:
+    with _held_records(run, partitions, choice) as held:
         begin = later_than_all(run, list(partitions), held)
         notes = Notes(run, partitions, Purpose.REPLAY)
         # A key that came from another partition has waited for its remaining records there.

@@ -32,13 +32,13 @@ def raise_to_kept_back(
 
     The ledger records the pointers before and after, so a run that dies between leaves a known one.
     """
-    kept = kept_back(run, partitions)
+    remaining = kept_back(run, partitions)
     ledger, settings = Ranges(run), run.settings
     raised: list[Range] = []
     positions = reached(run.control, settings, partitions)
     for tp, entry in positions.items():
         if entry.own is not None:
-            lowest = kept[tp].first if tp in kept else None
+            lowest = remaining[tp].first if tp in remaining else None
             pointer = after(entry.pointer, entry.own.end, lowest)
             if pointer > entry.pointer or entry.own.raised_from != NO_POINTER:
                 raised.append(replace(entry.own, pointer_after=pointer, raised_from=entry.pointer))
@@ -48,4 +48,4 @@ def raise_to_kept_back(
         before = {tp: positions[tp].pointer for tp in new if positions[tp].pointer != NO_POINTER}
         pointers.write(run.control, settings, new, batch_now(settings).at, before)
         ledger.raise_pointers(replace(r, raised_from=NO_POINTER) for r in raised)
-    return kept
+    return remaining

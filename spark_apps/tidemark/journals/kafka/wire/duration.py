@@ -93,8 +93,8 @@ def of_milliseconds(number: int) -> Duration:
 
 def _rounded(number: float) -> int:
     """Round half up, as Java does: `number + 0.5` would itself be rounded."""
-    whole = math.floor(number)
-    return whole + 1 if number - whole >= 0.5 else whole
+    floor = math.floor(number)
+    return floor + 1 if number - floor >= 0.5 else floor
 
 
 def _checked(duration: Duration, text: str) -> Duration:

@@ -72,9 +72,9 @@ def decode(record: Record) -> Decoded | None:
         return Decoded(key, parsed)
     if record.value is None or parsed.payload_type is None:
         return None
-    own = {
+    user_headers = {
         name: utf8(value or b"", f"the header {name}")
         for name, value in record.headers
         if name != action.HEADER
     }
-    return Decoded(key, parsed, payload.parse(record.value, parsed.payload_type), own)
+    return Decoded(key, parsed, payload.parse(record.value, parsed.payload_type), user_headers)

@@ -97,9 +97,9 @@ def _highest(beginning: DataFrame, settings: Settings) -> DataFrame:
     """
     size = settings.target_partition_size
     first = columns.partition_nr(F.col("first_nr"), size)
-    named = columns.partition_nr(F.greatest("first_nr", "named_nr"), size)
+    named_partition = columns.partition_nr(F.greatest("first_nr", "named_nr"), size)
     # A wrong progress must not name more partitions than a run can read.
-    last_read = F.least(named, first + _MOST_PARTITIONS) + 1
+    last_read = F.least(named_partition, first + _MOST_PARTITIONS) + 1
     # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
     starts = beginning.select("persistence_id", "first_nr", "named_nr").localCheckpoint()
     frontier = starts.select(

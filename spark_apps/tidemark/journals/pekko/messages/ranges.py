@@ -55,7 +55,7 @@ def read(
     connection = gateway.named(spark, f"{_CONNECTOR}.cql.CassandraConnector$").apply(conf)
     schema = connector.read(spark, keyspace, table, *columns, optional=optional).schema
     rdds = gateway.named(spark, f"{_CONNECTOR}.rdd")
-    some = gateway.named(spark, "scala").Option.apply
+    option = gateway.named(spark, "scala").Option.apply
     row, unsafe_row = gateway.class_tag(spark, _ROW), gateway.class_tag(spark, _UNSAFE_ROW)
     descending = gateway.named(spark, f"{_CONNECTOR}.rdd.ClusteringOrder$Descending$")
     conditions = [f"{_COLUMN} >= :{_BOUNDS[0]}", f"{_COLUMN} <= :{_BOUNDS[1]}"]
@@ -65,11 +65,11 @@ def read(
         connector.some_columns(spark, schema.names),
         connector.some_columns(spark, _KEY),
         rdds.CqlWhereClause(gateway.sequence(spark, conditions), gateway.sequence(spark, [])),
-        some(rdds.SparkPartitionLimit(1) if only else None),
-        some(descending if only == "last" else None),
+        option(rdds.SparkPartitionLimit(1) if only else None),
+        option(descending if only == "last" else None),
         gateway.named(spark, f"{_CONNECTOR}.rdd.ReadConf$").fromSparkConf(conf),
-        some(None),
-        some(_writer(spark, keyspace, table, connection)),
+        option(None),
+        option(_writer(spark, keyspace, table, connection)),
         *(row, unsafe_row),
         gateway.named(spark, f"{_CONNECTOR}.writer.SqlRowWriter$Factory$"),
         gateway.named(spark, f"{_CONNECTOR}.datasource").UnsafeRowReaderFactory(
