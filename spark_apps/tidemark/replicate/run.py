@@ -73,7 +73,7 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
     """
     settings, kafka = run.settings, Topics(run.settings)
     # A partition that is added from now on has no earlier record.
-    asked_at = clock.now()
+    started_at = clock.now()
     partitions = kafka.partitions(topics)
     if not partitions:
         line = f"no topic begins with {settings.kafka_topic_prefix}"
@@ -107,7 +107,7 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         ends = {p.partition: p.held.end for p in positions}
         replicated_to.write(
             run,
-            {tp: UpTo(min(asked_at, oldest.get(tp, asked_at)), ends[tp]) for tp in done},
+            {tp: UpTo(min(started_at, oldest.get(tp, started_at)), ends[tp]) for tp in done},
         )
         outcome = _outcome(progress, positions, kept_back)
         return _with_complete(outcome, replicated_to.complete(run, begins))
