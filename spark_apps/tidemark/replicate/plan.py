@@ -69,9 +69,9 @@ class Reached:
         """Return the newest range if it is done and the pointer is still the one that it left."""
         if self.newest is None or self.newest.state is not RangeState.DONE:
             return None
-        newest = self.newest.range
-        is_being_raised = self.pointer == newest.raised_from != NO_POINTER
-        return newest if is_being_raised or self.pointer == newest.pointer_after else None
+        last = self.newest.range
+        is_being_raised = self.pointer == last.raised_from != NO_POINTER
+        return last if is_being_raised or self.pointer == last.pointer_after else None
 
     @property
     def end(self) -> int:
@@ -83,8 +83,8 @@ class Reached:
         """Whether somebody has deleted the pointer: the keyspace begins anew."""
         if self.pointer != NO_POINTER or self.newest is None:
             return False
-        newest, is_done = self.newest.range, self.newest.state is RangeState.DONE
-        return (newest.pointer_after if is_done else newest.pointer_before) != NO_POINTER
+        last, is_done = self.newest.range, self.newest.state is RangeState.DONE
+        return (last.pointer_after if is_done else last.pointer_before) != NO_POINTER
 
     @property
     def _unfinished(self) -> Range | None:

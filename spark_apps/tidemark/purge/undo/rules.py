@@ -41,33 +41,33 @@ def is_changed() -> Column:
     return F.col("end").isNotNull() | (F.col("now") < F.col("before"))
 
 
-@shaped(compared=COMPARED, saved=MESSAGE_KEYS, held=MESSAGE_KEYS, returns=ID)
-def not_fitting(compared: DataFrame, saved: DataFrame, held: DataFrame) -> DataFrame:
+@shaped(states=COMPARED, saved=MESSAGE_KEYS, held=MESSAGE_KEYS, returns=ID)
+def not_fitting(states: DataFrame, saved: DataFrame, held: DataFrame) -> DataFrame:
     """Return the persistence ids whose journals no longer fit the copies.
 
     They have other events with sequence nrs that are restored or that count as deleted again; or
     more events were deleted than were saved.
 
     Args:
-        compared: the persistence ids.
+        states: the persistence ids.
         saved: the events of the copies.
         held: the events that the journal has of the persistence ids that are `is_changed`.
     """
     hidden = F.when(F.col("now") < F.col("before"), F.col("before"))
     others = (
-        held.join(compared, on="persistence_id")
+        held.join(states, on="persistence_id")
         .where(F.col("sequence_nr") <= F.greatest("end", hidden))
         .join(saved.select(*_KEY), on=_KEY, how="left_anti")
         .select("persistence_id")
     )
     # Of events that had been deleted already, some may have vanished before the save.
-    further = compared.where(F.col("now") > F.when(~F.isnull("end"), F.greatest("end", "before")))
+    further = states.where(F.col("now") > F.when(~F.isnull("end"), F.greatest("end", "before")))
     return others.unionByName(further.select("persistence_id")).distinct()
 
 
-@shaped(compared=COMPARED, returns=DELETED)
-def metadata(compared: DataFrame) -> DataFrame:
+@shaped(states=COMPARED, returns=DELETED)
+def metadata(states: DataFrame) -> DataFrame:
     """Return the metadata rows to write for persistence ids that fit their copies."""
-    return compared.where(is_changed() & (F.col("now") != F.col("before"))).select(
+    return states.where(is_changed() & (F.col("now") != F.col("before"))).select(
         "persistence_id", F.col("before").alias("deleted_to")
     )

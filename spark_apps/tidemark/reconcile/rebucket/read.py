@@ -55,5 +55,5 @@ def rows(
     ]
     if not partitions:
         return connector.read(run.spark, keyspace, name, *columns, ttl_of=ttl_of).limit(0)
-    keys = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
-    return connector.read_partitions(keys, keyspace, name, *columns, ttl_of=ttl_of)
+    partition_keys = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
+    return connector.read_partitions(partition_keys, keyspace, name, *columns, ttl_of=ttl_of)
