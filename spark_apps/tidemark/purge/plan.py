@@ -62,7 +62,7 @@ def plan_purge(
     Args:
         partitions: the (tag_name, time bucket) that exist in tag_views, inside the window or not.
         window: the time that may be purged; None for all that is past its retention.
-        bucket_ms: the bucket size in milliseconds.
+        bucket_ms: the bucket size.
         oldest_kept: epoch ms; a bucket is kept unless it ended at or before this.
         needs: every projection that reads tag views, lagging, paused or never run.
         unfinished: buckets that an earlier purge began; they are in the plan, too.

@@ -47,13 +47,8 @@ def _bytes() -> Column:
 def journal_rows(decoded: DataFrame, folded: DataFrame, *, appends_only: bool = False) -> DataFrame:
     """Return the rows of the appends that heads have not seen, except those deleted again.
 
-    Args:
-        decoded: all records that were folded.
-        folded: the result of folding them.
-        appends_only: see `fold.folded`.
-
-    Returns:
-        Rows, partitioned as the records are.
+    `decoded` are all records that were folded to `folded`; the rows are partitioned as they are.
+    `appends_only` is that of `fold.folded`.
     """
     appends = decoded.where(F.col("action") == ActionType.APPEND.value)
     journals = folded.select(*JOURNAL_KEY, "seen", "lives", "deletions")

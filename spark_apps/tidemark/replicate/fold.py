@@ -54,15 +54,11 @@ class ActionBatch:
 def folded(
     actions: DataFrame, heads: DataFrame, batch: ActionBatch, *, appends_only: bool = False
 ) -> DataFrame:
-    """Fold the actions on each journal into its head.
+    """Fold the actions after the pointers on each journal into its head.
 
-    Args:
-        actions: those after the pointers. The result of a journal that `has_moved` may be written
-            only if all its actions are of one partition, and none remain in another.
-        heads: the existing heads of these journals.
-        batch: the common context of the actions.
-        appends_only: whether no action is a delete or purge. Then no action depends on the one
-            before it, and Spark compiles the fold instead of interpreting it.
+    The result of a journal that `has_moved` may be written only if all its actions are of one
+    partition, and none remain in another. With `appends_only` no action is a delete or purge. Then
+    no action depends on the one before it, and Spark compiles the fold instead of interpreting it.
 
     Returns:
         One row for each journal with an action that its head has not seen yet. A head of another

@@ -168,10 +168,7 @@ def older_than(
     another. Their later events must not be read before these, or they would look like a journal
     that begins in its middle.
 
-    Args:
-        kafka: the topics.
-        positions: those of all partitions that can continue.
-        begins: the time of the first record of each partition that has one.
+    `positions` are all partitions that can continue; `begins` has the times of their first records.
     """
     by_topic: dict[str, list[PartitionPosition]] = defaultdict(list)
     for p in positions:
@@ -247,9 +244,7 @@ def batch_now(settings: Settings) -> ActionBatch:
 def write_time_base(first: int, *write_times: int) -> int:
     """Return a base that gives offsets from `first` on later write times than all of `write_times`.
 
-    Args:
-        first: the first offset.
-        write_times: those of the ranges before and of the heads that may change.
+    These are the write times of the ranges before and of the heads that may change.
     """
     later = [time + 1 for time in write_times]
     return max([clock.now_micros(), *later]) - first

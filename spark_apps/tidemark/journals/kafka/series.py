@@ -55,11 +55,7 @@ class JournalReader:
     ) -> Iterator[EventRef]:
         """Yield the existing events with `first <= number <= last`, ascending.
 
-        Args:
-            first: the first number, inclusive.
-            last: the last number, inclusive.
-            after: a known number below `first`; 0 without one.
-            until: a known number not below `last`; END without one.
+        `after` is a known number below `first`, `until` one not below `last`.
         """
         start = max(first, after + 1, self.deleted_to() + 1)
         end, previous = min(last, until, self.known_highest(start)), 0

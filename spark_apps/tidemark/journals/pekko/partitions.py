@@ -26,12 +26,9 @@ def first_partition(deleted_to: int, target_partition_size: int) -> int:
 def rows_from(
     first: int, read: Callable[[int], Iterable[Row]], *, last: int | None = None
 ) -> Iterator[Row]:
-    """Read the partitions of one persistence id in order, up to the end of its messages.
+    """Read the partitions of one persistence id in order, up to the end of its messages or `last`.
 
-    Args:
-        first: the partition to start with; the caller needs no row of an earlier partition.
-        read: the function that reads a partition.
-        last: the last partition to read; None for no limit.
+    The caller needs no row of a partition before `first`; `read` reads a partition.
     """
     partition, empty = first, 0
     while empty < EMPTY_AT_END and (last is None or partition <= last):

@@ -76,10 +76,8 @@ class SeriesReader:
     def known_highest(self, at_least: int) -> int:
         """Read the highest number of the series without its events; 0 for none.
 
-        For a persistence id the number is exact; for a tag it is that of tag_write_progress.
-
-        Args:
-            at_least: a sequence nr that is known to have existed; the search starts there.
+        For a persistence id the number is exact; for a tag it is that of tag_write_progress. The
+        search starts at `at_least`, a sequence nr that is known to have existed.
         """
         if self._series.tag != NO_TAG:
             column = "tag_pid_sequence_nr"
@@ -97,11 +95,7 @@ class SeriesReader:
     ) -> Iterator[EventRef]:
         """Yield the existing events with `first <= number <= last`, ascending.
 
-        Args:
-            first: the first number, inclusive.
-            last: the last number, inclusive.
-            after: a known sequence nr below that of `first`; 0 without one.
-            until: a known sequence nr not below that of `last`; END without one.
+        `after` is a known sequence nr below that of `first`, `until` one not below that of `last`.
         """
         # A number never exceeds the sequence nr of its event.
         start = max(first, after + 1, self.deleted_to() + 1)

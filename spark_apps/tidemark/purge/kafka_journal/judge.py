@@ -62,13 +62,10 @@ def with_reasons(
     unreplicated: DataFrame,
     held_keys: DataFrame,
 ) -> DataFrame:
-    """Return journals with the reasons to keep them that do not depend on readers.
+    """Return expired journals with the reasons to keep them that do not depend on readers.
 
-    Args:
-        journals: the expired journals.
-        rejected: the reason to keep all journals of a topic partition.
-        unreplicated: the keys of records that are not replicated yet.
-        held_keys: the keys of records that are held in quarantine.
+    `rejected` has the reason to keep all journals of a topic partition; `unreplicated` and
+    `held_keys` are the keys of records that are not replicated yet, or held in quarantine.
     """
     rejected_rows = local_rows(
         journals.sparkSession,

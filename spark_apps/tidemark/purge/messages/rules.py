@@ -73,14 +73,12 @@ def without_rows(
 def deletes(events: DataFrame, limits: DataFrame) -> DataFrame:
     """Return the delete of each partition that has an event up to its persistence id's limit.
 
+    `events` are all events of these persistence ids; `limits` are unique in persistence_id.
+
     A whole partition is deleted if all its events are and a later partition has events: no event
     can be added to it any more (docs/real-systems.md, "Partitions"), so the delete hits no event
     written since. A write group may be one partition after that of its sequence nrs; the rule holds
     nevertheless, since it uses the partitions in which events are.
-
-    Args:
-        events: all events of these persistence ids.
-        limits: unique in persistence_id.
     """
     is_deleted = F.col("sequence_nr") <= F.col("to")
     parts = (

@@ -135,15 +135,12 @@ def progress(
     - A piece that is not done by this definition is read completely: because the definition has
       changed, or the piece failed, is held or was planned again.
     - A mode that replaces time buckets needs all events of a bucket that receives a late event; it
-      reads late events from `look_back` time buckets before the newest one that is done.
+      reads late events from `look_back` time buckets (unless the definition has its own) before the
+      newest one that is done.
     - A fold reads a persistence id from its first event on until this version has made its state
       (`transformation/fold_start.py`).
 
-    Args:
-        definition: the projection.
-        state: all its pieces; it has as many spans for ten years as for a day.
-        look_back: time buckets, unless the definition has its own.
-        inherited: time buckets (epoch ms) that the version has to process because the live one has.
+    `inherited` are the time buckets (epoch ms) to process because the live version has them.
     """
     version = definition.fingerprint
     done = state.done_by(version)

@@ -43,14 +43,10 @@ def first_numbers(index: DataFrame, moments: Collection[int]) -> DataFrame:
 def needs_of(
     consumer: Consumer, ids: DataFrame, stored: DataFrame, firsts: DataFrame, again_from: int | None
 ) -> DataFrame:
-    """Find the needs of a projection for each persistence id that its source has.
+    """Find the needs of a projection for each unique persistence id that its source has.
 
-    Args:
-        consumer: the projection.
-        ids: unique persistence ids.
-        stored: its offsets.
-        firsts: from `first_numbers`, with the consumer's `begin` and `again_from`.
-        again_from: the first time bucket of which it reads consumed events again; None for none.
+    `stored` are its offsets; `firsts` are from `first_numbers`, with the consumer's `begin` and
+    `again_from`, the first time bucket of which it reads consumed events again.
     """
     offsets = stored.select("persistence_id", "stored_number")
     rows = (

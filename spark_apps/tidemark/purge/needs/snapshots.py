@@ -57,12 +57,8 @@ def needed_by(
     window, so it needs the newest before `earliest_end` and all later ones. With an offset it
     needs none, unless a fold makes its state anew: then the newest up to the consumed events.
 
-    Args:
-        consumer: a projection that starts from snapshots.
-        index: the snapshots.
-        stored: its offsets.
-        earliest_end: the lowest end (epoch ms) that a later window may have; None if nothing is
-            done yet: then the window is the present one, and has all snapshots.
+    `earliest_end` is the lowest end (epoch ms) that a later window may have; None if nothing is
+    done yet: then the window is the present one, and has all snapshots.
     """
     number, consumed = F.col("snapshot_nr"), F.col("stored_number")
     is_new = consumed.isNull()

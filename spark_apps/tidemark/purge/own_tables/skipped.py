@@ -83,11 +83,8 @@ def unneeded(
 ) -> DataFrame:
     """Return the skips that no projection can meet again.
 
-    Args:
-        old: skips.
-        numbers: the numbers of their series in the source.
-        offsets: the offsets of the projection.
-        absent: persistence ids that no longer exist: nothing of them is met, whatever the offset.
+    `numbers` are the numbers of their series in the source. Nothing of `absent` persistence ids is
+    met, whatever the offset.
     """
     first = numbers.groupBy(*_SERIES).agg(F.min("number").alias("first_left"))
     absent_ids = absent.select("persistence_id", F.lit(True).alias("is_gone"))

@@ -21,14 +21,9 @@ KEPT: Shape = {**ID, "first_kept": "bigint", "newest": "bigint", "snapshots": "b
 def kept(snapshots: DataFrame, needs: DataFrame, *, keep: int, keep_after: int | None) -> DataFrame:
     """Return the oldest snapshot that is kept of each persistence id.
 
-    A snapshot is kept if it is among the newest `keep`, or was taken after `keep_after`, or a
-    projection may begin with it, or it lies between two that are kept.
-
-    Args:
-        snapshots: all of these persistence ids.
-        needs: from which snapshot on projections need those of a persistence id.
-        keep: at least 1: the newest of a persistence id is never deleted.
-        keep_after: epoch ms, exclusive; None for no date.
+    A snapshot is kept if it is among the newest `keep` (at least 1), or was taken after
+    `keep_after` (epoch ms, exclusive), or a projection may begin with it, or it lies between two
+    that are kept.
     """
     rank = F.row_number().over(Window.partitionBy("persistence_id").orderBy(F.desc("snapshot_nr")))
     is_kept = F.col("rank") <= keep

@@ -16,13 +16,7 @@ _KEY = [*MESSAGE_KEYS]
 
 @shaped(before=DELETED, saved=MESSAGE_KEYS, now=DELETED, returns=COMPARED)
 def compared(before: DataFrame, saved: DataFrame, now: DataFrame) -> DataFrame:
-    """Compare the deletion of persistence ids when their copies were made, and now.
-
-    Args:
-        before: up to where each was deleted before the copies were made.
-        saved: the events of the copies.
-        now: up to where each is deleted now.
-    """
+    """Compare up to where persistence ids were deleted before their copies were made, and now."""
     ends = saved.groupBy("persistence_id").agg(F.max("sequence_nr").alias("end"))
     return (
         before.withColumnRenamed("deleted_to", "before")
@@ -46,12 +40,8 @@ def not_fitting(states: DataFrame, saved: DataFrame, held: DataFrame) -> DataFra
     """Return the persistence ids whose journals no longer fit the copies.
 
     They have other events with sequence nrs that are restored or that count as deleted again; or
-    more events were deleted than were saved.
-
-    Args:
-        states: the persistence ids.
-        saved: the events of the copies.
-        held: the events that the journal has of the persistence ids that are `is_changed`.
+    more events were deleted than were saved. `held` are the journal's events of the persistence ids
+    that are `is_changed`.
     """
     hidden = F.when(F.col("now") < F.col("before"), F.col("before"))
     others = (

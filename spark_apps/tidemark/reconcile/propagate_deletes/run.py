@@ -57,9 +57,7 @@ _MEANING = {
 def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOperation:
     """Delete the tag-view rows of deleted events, the first ones of each persistence id and tag.
 
-    Args:
-        scope: persistence ids and tags; all by default.
-        beyond_search_limit: also if the first remaining number is more than 5001.
+    `beyond_search_limit` also deletes them if the first remaining number is more than 5001.
 
     Raises:
         InvalidInput: there is a window. When planning: an id or a tag does not exist.

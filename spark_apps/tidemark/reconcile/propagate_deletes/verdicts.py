@@ -79,12 +79,9 @@ def with_verdicts(
 ) -> DataFrame:
     """Give a verdict on each row of a deleted event.
 
-    Args:
-        rows: the rows.
-        progress: the progress.
-        first_young: rows in this time bucket (epoch ms) and later ones are kept.
-        needed_from: by tag the first time bucket (epoch ms) that a projection still needs.
-        beyond_search_limit: delete rows even if readers without an offset would fail then.
+    Rows of the time bucket `first_young` (epoch ms) and later ones are kept, and those of a tag
+    from `needed_from` on, the first time bucket that a projection still needs.
+    `beyond_search_limit` deletes rows even if readers without an offset would fail then.
     """
     of_series = Window.partitionBy(*SERIES)
     with_need = _needed_from(rows, needed_from)

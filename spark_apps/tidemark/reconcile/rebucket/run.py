@@ -40,12 +40,8 @@ def operation(
     """Update a table of tag views with that bucket size from the configured one, and verify it.
 
     Events younger than the eventual-consistency delay are left to the next run. A run after a
-    verified one compares from two time buckets before the end of that one.
-
-    Args:
-        to: the bucket size.
-        table_name: the new table; by default `<old table>_<bucket size>`, such as `tag_views_day`.
-        thorough: compare everything, however far earlier runs verified.
+    verified one compares from two time buckets before the end of that one, unless `thorough`. The
+    table is by default `<old table>_<bucket size>`, such as `tag_views_day`.
 
     Raises:
         InvalidInput: when planning: it is the configured bucket size or table, or the table was

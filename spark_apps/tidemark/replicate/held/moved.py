@@ -47,11 +47,9 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
     already and only leave. A `held` record is unreadable, or has events that are not stored below
     the seq nr of the head; with it all later records of its partition are held.
 
-    Args:
-        waiting: all waiting records, with `is_settled`: whether no older record of the key can come
-            any more.
-        heads: those of their keys.
-        stored: the places of records whose events journal has.
+    `waiting` are all waiting records, with `is_settled`: whether no older record of the key can
+    come any more; `heads` are those of their keys, and `stored` the places of records whose events
+    journal has.
     """
     heads_of_keys = heads.select(
         *_JOURNAL,

@@ -16,10 +16,7 @@ from tidemark.replicate.tables import pointers
 def after(pointer: int, end: int, lowest_kept_back: int | None) -> int:
     """Return the pointer of a partition that is replicated up to before `end`; it never decreases.
 
-    Args:
-        pointer: the pointer before.
-        end: the offset after the last one.
-        lowest_kept_back: the lowest offset in quarantine that keeps back others; None without.
+    `lowest_kept_back` is the lowest offset in quarantine that keeps back others; None without.
     """
     last = end - 1 if lowest_kept_back is None else min(end, lowest_kept_back) - 1
     return max(pointer, last)

@@ -146,12 +146,10 @@ def _highest(beginning: DataFrame, settings: Settings) -> DataFrame:
 
 @shaped(highest=shapes.HIGHEST, returns=shapes.RANGES)
 def before_end(highest: DataFrame, end: int, ask: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Return the ranges of messages before the first message of `end` or later.
+    """Return the ranges of messages before the first message of `end` (epoch ms) or later.
 
-    Args:
-        highest: the last message of each partition.
-        end: epoch ms.
-        ask: the function that reads the first event of each range, with its `epoch_ms`.
+    `highest` has the last message of each partition; `ask` reads the first event of each range,
+    with its `epoch_ms`.
     """
     is_end = F.when(F.col("high_ms") >= end, F.col("partition_nr"))
     of_id = Window.partitionBy("persistence_id")
@@ -252,14 +250,12 @@ def in_rounds(
     """Read the events of each persistence id from `first_nr` on, in rounds of exact sequence nrs.
 
     The number of sequence nrs doubles with each round. If the last one of a round is missing, the
-    read of that persistence id ends: the caller must find the events after it in another way.
-    The rows have the columns of `ask` and are in memory.
+    read of that persistence id ends: the caller must find the events after it in another way. It
+    also stops after an event of the time bucket `end_bucket` (epoch ms) or a later one; later
+    events may or may not be among the rows.
 
-    Args:
-        beginning: where to start; unique in persistence_id.
-        ask: the function that reads the events of `numbers(frontier, width)`.
-        end_bucket: stop after an event of this time bucket or a later one (epoch ms); later events
-            may or may not be among the rows.
+    `beginning` is unique in persistence_id; `ask` reads the events of `numbers(frontier, width)`.
+    The rows have the columns of `ask` and are in memory.
     """
     rounds: list[DataFrame] = []
     # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
