@@ -1,1 +1,1 @@
-"""The tables of the real systems, and what is true of them: Pekko's and kafka-journal's."""
+"""The tables of the real systems, Pekko's and kafka-journal's: their names, shapes and reads."""

@@ -1,1 +1,1 @@
-"""purge: deletes tag views past their retention, by time bucket, if no projection needs them."""
+"""purge: deletes old data that no reader needs any more, as the policies say."""

@@ -1,4 +1,4 @@
-"""The approval of a plan: its hash and its moment, and the file that a plan is kept in."""
+"""The approval of a plan (its hash and its moment), and the file that a plan is saved in."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _APPROVAL = re.compile(r"([0-9a-f]{64})@(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 
 @dataclass(frozen=True)
 class Approval:
-    """What is approved: everything that a plan deletes, as of the moment that it was made for.
+    """The approval of everything that a plan deletes, as of the plan's moment.
 
     An approved plan is planned again as of its moment, so that it does not grow while somebody
-    thinks; whatever else has changed in it since changes the hash.
+    decides; any other change of the plan changes the hash.
     """
 
     digest: str
@@ -35,7 +35,7 @@ class Approval:
         """Parse `digest@time`, as a plan shows it.
 
         Raises:
-            InvalidInput: it is something else.
+            InvalidInput: the text is something else.
         """
         match = _APPROVAL.fullmatch(text)
         if match is None:
@@ -47,18 +47,18 @@ class Approval:
         return cls(match[1], datetime.fromisoformat(match[2]))
 
     def __str__(self) -> str:
-        """Return it as `parse` takes it."""
+        """Return the text that `parse` takes."""
         return f"{self.digest}@{iso(self.moment)}"
 
 
 @dataclass(frozen=True)
 class ApprovedPlan:
-    """What a purge was told to plan; a saved plan keeps it.
+    """The options that a purge was planned with; a saved plan keeps them.
 
     Attributes:
         policies: names of policies; empty for all.
         window_start: ISO 8601; empty without a window.
-        window_end: the same, exclusive.
+        window_end: ISO 8601, exclusive.
         retention_days: the days of the command line, or None.
         below_retention: whether they may be fewer than the setting's.
         give_up: projections that are given up.
@@ -77,10 +77,10 @@ class SavedPurge:
     """A plan of purge in a file.
 
     Attributes:
-        journal_keyspace: whose data.
-        approval: the hash over all of it, and its moment.
-        choice: what it was planned for.
-        digests: the hash of each policy's part, by its name.
+        journal_keyspace: the journal that it is for.
+        approval: the hash of the plan, and its moment.
+        choice: the options that it was planned with.
+        digests: the hash of each policy's part, by policy name.
     """
 
     journal_keyspace: str
@@ -90,7 +90,7 @@ class SavedPurge:
 
     @classmethod
     def load(cls, file: Path) -> SavedPurge:
-        """Read what `save` has written.
+        """Read a file that `save` wrote.
 
         Raises:
             InvalidInput: the file cannot be read, or is no plan of purge.
@@ -104,7 +104,7 @@ class SavedPurge:
         return saved
 
     def save(self, file: Path) -> None:
-        """Write it as JSON.
+        """Write the plan as JSON.
 
         Raises:
             InvalidInput: the file cannot be written.
@@ -118,7 +118,7 @@ def _choice(content: Mapping[str, Any]) -> ApprovedPlan:
 
 
 def digests(plans: Mapping[str, TargetPlan]) -> dict[str, str]:
-    """Return the hash of each policy's plan, by the policy's name."""
+    """Return the hash of each policy's plan, by policy name."""
     return {name: plan.digest for name, plan in plans.items()}
 
 
@@ -128,6 +128,6 @@ def approval_of(
     plans: Mapping[str, TargetPlan],
     given_up: Sequence[str],
 ) -> Approval:
-    """Return what somebody approves who approves these plans."""
+    """Return the approval of these plans."""
     parts = [journal_keyspace, *sorted(given_up), *digests(plans).items()]
     return Approval(digest(parts), moment)

@@ -1,4 +1,4 @@
-"""The clock that ages are counted by: one that has jumped would make young data old."""
+"""Checks of this machine's clock: a clock that is ahead makes young data look old."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tidemark.purge.policies.pieces import PolicyPieces
 from tidemark.window import from_millis, iso
 
 TOLERANCE = timedelta(minutes=5)
-"""Clocks of a cluster differ by less, or its write times are of no use either."""
+"""Clocks of a cluster differ by less; otherwise its write times are useless, too."""
 _DO = "set this machine's clock right; nothing was planned"
 
 
 def require_sane_clock(run: RunContext) -> None:
-    """Refuse a clock that is ahead of Cassandra's, or behind what purges have recorded.
+    """Require a clock that is not ahead of Cassandra's, nor before what purges have recorded.
 
     Raises:
-        TidemarkError: it is.
+        TidemarkError: the clock is wrong.
     """
     now = clock.now()
     [row] = run.control.execute("SELECT toTimestamp(now()) AS now FROM system.local")
@@ -33,9 +33,9 @@ def require_sane_clock(run: RunContext) -> None:
             where="clock",
             do=_DO,
         )
-    standing = Pieces.of(run.control, run.settings, applications.PURGE).standing()
-    ended = [from_millis(span.ended_last) for span in standing.spans]
-    ended += [at.replace(tzinfo=UTC) for piece in standing.rows if (at := piece.touched_at)]
+    ledger_state = Pieces.of(run.control, run.settings, applications.PURGE).standing()
+    ended = [from_millis(span.ended_last) for span in ledger_state.spans]
+    ended += [at.replace(tzinfo=UTC) for piece in ledger_state.rows if (at := piece.touched_at)]
     ended += [piece.touched_at for piece in PolicyPieces(run).entries().values()]
     newest = max(ended, default=now)
     if newest > now + TOLERANCE:

@@ -18,10 +18,10 @@ class ReaderNeed:
 
     Attributes:
         projection: the projection's name.
-        tags: the tags that it reads; None if they are unknown, since its file is absent.
+        tags: the tags that it reads; None if its file is absent, so that they are unknown.
         done: the consumed time buckets, epoch ms.
         subject: the projection's name in the ledger.
-        begin: the first time bucket that it processes, epoch ms; it needs none before.
+        begin: the first time bucket that it processes, epoch ms; it needs no earlier one.
     """
 
     projection: str
@@ -55,15 +55,15 @@ def plan_purge(
 ) -> list[Bucket]:
     """Decide about every time bucket in the window that has rows, ascending.
 
-    A bucket goes as a whole or stays as a whole. It stays while it is younger than the retention,
+    All rows of a bucket are deleted, or none. It is kept while it is younger than the retention,
     and from the first bucket on that some projection has not consumed: a projection looks back
-    for missing events, so nothing past the slowest one goes, even if it skipped ahead.
+    for missing events, so all later buckets are kept, even if the projection skipped ahead.
 
     Args:
         partitions: the (tag_name, time bucket) that exist in tag_views, inside the window or not.
         window: the time that may be purged; None for all that is past its retention.
-        bucket_ms: the bucket size in milliseconds.
-        oldest_kept: epoch ms; a bucket stays unless it ended at or before this.
+        bucket_ms: the bucket size.
+        oldest_kept: epoch ms; a bucket is kept unless it ended at or before this.
         needs: every projection that reads tag views, lagging, paused or never run.
         unfinished: buckets that an earlier purge began; they are in the plan, too.
     """
@@ -85,7 +85,7 @@ def plan_purge(
 
 
 def describe(bucket: Bucket) -> str:
-    """Return the line of a bucket in the plan, for people."""
+    """Return a bucket's line of the plan, for people."""
     verdict = f"keep: {bucket.kept_because}" if bucket.kept_because else "purge"
     moment = from_millis(bucket.time_bucket)
     return f"{moment:%Y-%m-%d %H:%M}  {verdict}  {len(bucket.tags)} tags: {', '.join(bucket.tags)}"
@@ -93,12 +93,12 @@ def describe(bucket: Bucket) -> str:
 
 def frontier(tags_of: Mapping[int, Sequence[str]], need: ReaderNeed) -> int | None:
     """Return the first bucket with rows of the projection's tags that it has not consumed."""
-    waiting = (
+    unconsumed = (
         time_bucket
         for time_bucket, tags in tags_of.items()
         if time_bucket >= need.begin and time_bucket not in need.done and need.reads(tags)
     )
-    return min(waiting, default=None)
+    return min(unconsumed, default=None)
 
 
 def _reason_to_keep(
@@ -106,9 +106,9 @@ def _reason_to_keep(
 ) -> str:
     if time_bucket + bucket_ms > oldest_kept:
         return "younger than the retention"
-    waiting = sorted(
+    readers = sorted(
         name
         for name, frontier in frontiers.items()
         if frontier is not None and time_bucket >= frontier
     )
-    return f"needed by {', '.join(waiting)}" if waiting else ""
+    return f"needed by {', '.join(readers)}" if readers else ""

@@ -1,4 +1,4 @@
-"""What a purge is asked for, and the combinations of options that contradict each other."""
+"""The request of a purge, and the combinations of options that contradict each other."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tidemark.window import Window
 
 @dataclass(frozen=True)
 class PurgeRequest:
-    """What somebody wants to be purged.
+    """A request to purge.
 
     Attributes:
-        choice: which policies, and what of them.
+        choice: which policies, and the options of the plan.
         apply: delete; otherwise only the plan is shown. Both leave an audit row.
-        explain: show where each value of the policies comes from, too.
+        explain: also show where each value of the policies comes from.
         approved: the only plan that may be applied; None for any.
         saved: the file with that plan, if there is one.
-        save: where the plan is to be kept.
-        save_to: the directory in which what goes is saved first; None for no copy.
+        save: the file to write the plan to.
+        save_to: the directory in which rows are saved before they are deleted; None for no copy.
     """
 
     choice: ApprovedPlan = field(default_factory=ApprovedPlan)
@@ -36,7 +36,7 @@ class PurgeRequest:
 
     @property
     def window(self) -> Window | None:
-        """Whole time buckets that are over; None for all that is past its retention."""
+        """Complete time buckets in the past; None for all that is past its retention."""
         choice = self.choice
         if not choice.window_start and not choice.window_end:
             return None

@@ -1,4 +1,4 @@
-"""purge from the policies to the report."""
+"""purge, from the policies to the report."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class _Planned:
         counts: Counter[str] = Counter()
         for plan in self.plans.values():
             counts.update(plan.counts)
-        # A kind of delete that no target counts under its own name.
-        return {**counts, **_made(self.tombstones)}
+        # The deletes by kind, which no target counts under that name.
+        return {**counts, **_nonzero(self.tombstones)}
 
     @property
     def pieces(self) -> int:
         return sum(_number(plan, "pieces") for plan in self.plans.values())
 
     def lines(self, *, explain: bool) -> list[str]:
-        """Return the plan for people; the only policy needs no headline."""
+        """Return the plan for people; a single policy needs no headline."""
         if len(self.plans) == 1 and not explain:
             return [line for plan in self.plans.values() for line in plan.lines]
         lines = [_ORDER] if explain else []
@@ -73,27 +73,27 @@ class _Planned:
         return lines
 
     def copy_lines(self, directory: str | None) -> list[str]:
-        """Return where what goes is saved, and of what there is no copy."""
+        """Return where deleted rows are saved, and which policies have no copy."""
         if directory is None:
             return []
         changing = {name: plan for name, plan in self.plans.items() if plan.apply is not None}
         saved = [name for name, plan in changing.items() if plan.save is not None]
-        lost = [name for name in changing if name not in saved]
+        unsaved = [name for name in changing if name not in saved]
         lines = [f"saved to {directory} first: {', '.join(saved)}"] if saved else []
-        if not lost:
+        if not unsaved:
             return lines
-        views = any(isinstance(self.policies[name].policy, TagViews) for name in lost)
+        views = any(isinstance(self.policies[name].policy, TagViews) for name in unsaved)
         derived = "; `tag_write.py --force` writes tag views again" if views else ""
-        return [*lines, f"nothing is saved of {', '.join(lost)}{derived}"]
+        return [*lines, f"nothing is saved of {', '.join(unsaved)}{derived}"]
 
     def save(self, directory: str, run_id: str) -> None:
-        """Save what goes, each policy's in a directory of its own."""
+        """Save the rows to delete, those of each policy in a directory of its own."""
         for name, plan in self.plans.items():
             if plan.apply is not None and plan.save is not None:
                 plan.save(f"{directory}/{path_name(run_id)}-{name}")
 
     def details(self, approval: Approval) -> dict[str, object]:
-        """Return for programs what is to be approved, and what each policy would delete."""
+        """Return the approval and each policy's deletes, for programs."""
         return {
             "approval": str(approval),
             "tombstones": self.tombstones.total,
@@ -109,85 +109,85 @@ class _Planned:
         }
 
 
-def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
-    """Delete what the policies say and what nobody needs.
+def run_purge(run: RunContext, request: PurgeRequest) -> Outcome:
+    """Delete what the policies allow and no reader needs.
 
     Raises:
         InvalidInput: a policy, the window or a projection that is given up cannot be used; the
-            retention is below the setting's and nobody said that it may be; another plan was
+            retention is below the setting's without --below-retention; or another plan was
             approved.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        DefinitionError: the file of the policies cannot be used, or two of them contradict each
-            other; a projection file cannot be read, so that its needs are unknown.
-        TidemarkError: the clock has jumped; something moved between the plan and the locks; or what
-            goes cannot be saved.
+        DefinitionError: the file of the policies cannot be used, or two policies contradict each
+            other; or a projection file cannot be read, so that its needs are unknown.
+        TidemarkError: the clock is wrong; the plan changed before the locks were taken; or the
+            rows to delete cannot be saved.
         LockHeld: another run works on something that would be deleted.
     """
-    settings, choice = run.settings, order.choice
+    settings, choice = run.settings, request.choice
     policies = file.load(settings.retention_file)
-    values = effective(
+    effectives = effective(
         policies,
         settings,
         names=choice.policies,
         retention_days=choice.retention_days,
         below_retention=choice.below_retention,
     )
-    has_journal = any(e.policy.target not in WITHOUT_PEKKO for e in values if e.is_chosen)
-    if order.window is None:
+    has_journal = any(e.policy.target not in WITHOUT_PEKKO for e in effectives if e.is_chosen)
+    if request.window is None:
         preflight.check_journal(run, has_journal=has_journal)
     else:
-        preflight.check(run, order.window, has_journal=has_journal)
+        preflight.check(run, request.window, has_journal=has_journal)
     require_sane_clock(run)
-    if order.approved is not None:
-        _use_moment_of(order.approved, run)
+    if request.approved is not None:
+        _use_moment_of(request.approved, run)
     given_up = find_given_up(run, choice.give_up)
-    tag_view_policies = [e.policy for e in values if isinstance(e.policy, TagViews)]
-    known = planners(TagViewOrder(policies, tag_view_policies, order.window, choice.give_up))
-    chosen = {value.policy.name: value for value in values if value.is_chosen}
-    planned = _plan(run, chosen, known)
+    tag_view_policies = [value.policy for value in effectives if isinstance(value.policy, TagViews)]
+    targets = planners(TagViewOrder(policies, tag_view_policies, request.window, choice.give_up))
+    chosen = {value.policy.name: value for value in effectives if value.is_chosen}
+    planned = _plan(run, chosen, targets)
     approval = approval_of(settings.journal_keyspace, run.moment, planned.plans, choice.give_up)
-    _require_approved(order, approval, planned)
+    _require_approved(request, approval, planned)
     plan = Plan(
         planned.counts,
         [
             *given_up.lines(),
-            *planned.lines(explain=order.explain),
-            *planned.copy_lines(order.save_to),
+            *planned.lines(explain=request.explain),
+            *planned.copy_lines(request.save_to),
         ],
-        partial(_apply, run, given_up, planned, order.save_to)
+        partial(_apply, run, given_up, planned, request.save_to)
         if planned.pieces or given_up
         else None,
         planned.details(approval),
     )
-    if not order.apply:
-        if order.save is not None:
+    if not request.apply:
+        if request.save is not None:
             SavedPurge(
                 settings.journal_keyspace, str(approval), choice, digests(planned.plans)
-            ).save(order.save)
+            ).save(request.save)
         return _shown(run, plan, planned)
     if plan.apply is None:
         return apply_plan(run, APPLICATION, settings.journal_keyspace, plan, lambda: None)
-    locks = {lock for planned_one in planned.plans.values() for lock in planned_one.locks}
-    with Locks.of(run, locks) as held:
-        again = _plan(run, chosen, known)
+    locks = {lock for target in planned.plans.values() for lock in target.locks}
+    with Locks.of(run, locks) as held_locks:
+        again = _plan(run, chosen, targets)
         if digests(again.plans) != digests(planned.plans):
             raise TidemarkError(
-                f"{_moved(digests(planned.plans), again)} moved between the plan and the locks",
+                f"{_changed(digests(planned.plans), again)} moved between the plan and the locks",
                 where=settings.journal_keyspace,
                 do="nothing was deleted; run again",
             )
         outcome = apply_plan(
-            run, APPLICATION, settings.journal_keyspace, plan, lambda: held.check()
+            run, APPLICATION, settings.journal_keyspace, plan, lambda: held_locks.check()
         )
     return replace(outcome, pieces=PieceCounts(planned.pieces, planned.pieces))
 
 
 def _plan(
-    run: RunContext, chosen: Mapping[str, Effective], known: Mapping[str, Planner]
+    run: RunContext, chosen: Mapping[str, Effective], targets: Mapping[str, Planner]
 ) -> _Planned:
-    plans = {name: plan_of(run, value, known) for name, value in chosen.items()}
-    # A run that died after its last delete left a policy to which only the end of its piece is new.
+    plans = {name: plan_of(run, value, targets) for name, value in chosen.items()}
+    # A run that died after its last delete left a policy of which only the piece is to be ended.
     for name, piece in PolicyPieces(run).entries().items():
         if name in plans and piece.state is not State.DONE and plans[name].apply is None:
             plans[name] = _only_ended(plans[name])
@@ -201,15 +201,15 @@ def _only_ended(plan: TargetPlan) -> TargetPlan:
 
 def _shown(run: RunContext, plan: Plan, planned: _Planned) -> Outcome:
     shown = show_plan(run, APPLICATION, run.settings.journal_keyspace, plan)
-    number = sum(_number(one, "planned") for one in planned.plans.values())
-    # What is kept is kept already; what would go has not gone.
+    number = sum(_number(each, "planned") for each in planned.plans.values())
+    # Kept rows are kept already; nothing has been deleted.
     counts = {name: n if name.endswith("_kept") else 0 for name, n in plan.counts.items()}
     lines = [*shown.lines, f"approval: {plan.details['approval']}"]
     return replace(shown, pieces=PieceCounts(number), counts=counts, lines=lines)
 
 
 def _number(plan: TargetPlan, name: str) -> int:
-    """Return how many pieces a plan has: those of time buckets, else one if it does anything."""
+    """Return how many pieces a plan has: its time buckets, else 1 if it deletes anything."""
     number = plan.details.get(name, int(plan.apply is not None))
     return number if isinstance(number, int) else 0
 
@@ -222,22 +222,22 @@ def _use_moment_of(approved: Approval, run: RunContext) -> None:
     run.moment = approved.moment
 
 
-def _require_approved(order: PurgeRequest, approval: Approval, planned: _Planned) -> None:
-    if order.approved is None or order.approved == approval:
+def _require_approved(request: PurgeRequest, approval: Approval, planned: _Planned) -> None:
+    if request.approved is None or request.approved == approval:
         return
-    moved = "" if order.saved is None else f": {_moved(order.saved.digests, planned)}"
+    differing = "" if request.saved is None else f": {_changed(request.saved.digests, planned)}"
     raise InvalidInput(
-        f"the world has moved since the plan was approved, or it was another plan{moved}",
+        f"the world has moved since the plan was approved, or it was another plan{differing}",
         where="--approved",
         do="nothing was deleted; plan again, and approve that",
     )
 
 
-def _moved(former: Mapping[str, str], planned: _Planned) -> str:
-    """Return the policies whose plans differ."""
-    now = digests(planned.plans)
-    names = dict.fromkeys([*former, *now])
-    return ", ".join(name for name in names if former.get(name) != now.get(name)) or "something"
+def _changed(old: Mapping[str, str], planned: _Planned) -> str:
+    """Return the names of the policies whose plans differ."""
+    new = digests(planned.plans)
+    names = dict.fromkeys([*old, *new])
+    return ", ".join(name for name in names if old.get(name) != new.get(name)) or "something"
 
 
 def _apply(
@@ -257,15 +257,15 @@ def _apply(
             continue
         if isinstance(planned.policies[name].policy, TagViews):
             # Tag views have a piece for each time bucket.
-            done = plan.apply(ensure_locked)
+            target_counts = plan.apply(ensure_locked)
         else:
-            done = _apply_as_piece(run, name, plan.apply, ensure_locked)
+            target_counts = _apply_as_piece(run, name, plan.apply, ensure_locked)
         # Deletes by kind as planned, where a target does not count them itself.
-        counts.update({**_made(plan.tombstones), **done})
+        counts.update({**_nonzero(plan.tombstones), **target_counts})
     return {**planned.counts, **counts}
 
 
-def _made(tombstones: Tombstones) -> dict[str, int]:
+def _nonzero(tombstones: Tombstones) -> dict[str, int]:
     return {name: number for name, number in tombstones.counts().items() if number}
 
 

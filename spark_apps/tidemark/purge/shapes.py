@@ -1,4 +1,4 @@
-"""The shape of the frame that says what is deleted, and saved before."""
+"""The shape of the frame of deletes, from which rows are saved first."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from tidemark.journals.pekko.shapes import PARTITIONS
 from tidemark.spark.shapes import Shape
 
 DELETES: Shape = {**PARTITIONS, "to": "bigint", "is_whole": "boolean", "events": "bigint"}
-"""One delete of a partition: as a whole, or of the events up to `to`; `events` that it hits."""
+"""One delete: of a whole partition, or of its events up to `to`; `events`: how many it deletes."""

@@ -1,4 +1,4 @@
-"""The target of tag views: time buckets go as a whole, if no projection needs them."""
+"""The target of tag views: deletes all rows of time buckets that no projection needs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from tidemark.tag_write import store
 from tidemark.window import Window, to_millis
 
 _DELETED_AT_ONCE = 100
-"""Partitions that are deleted between two looks at the locks."""
+"""Partitions that are deleted between two checks of the locks."""
 _DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class TagViewOrder:
-    """What a policy for tag views must know beside itself.
+    """What a policy for tag views needs besides its own values.
 
     Attributes:
         file: the file of the policies, for errors.
-        policies: all policies for tag views, with the days that count.
-        window: the time buckets that may go; None for all.
+        policies: all policies for tag views, with the effective days.
+        window: the time buckets that may be deleted; None for all.
         given_up: names of projections without a file, and of other readers, that need nothing.
     """
 
@@ -52,14 +52,14 @@ class TagViewOrder:
     def decider(self, tags: Sequence[str]) -> tuple[TagViews, list[str]]:
         """Return the policy that decides about a time bucket, and its tags without a policy.
 
-        A time bucket goes as a whole, so it stays for the longest retention of its tags.
+        A time bucket is deleted completely, so it is kept for the longest retention of its tags.
         """
-        named = {tag: policy for policy in self.policies for tag in policy.tags}
-        rest = next((policy for policy in self.policies if not policy.tags), None)
-        found = [named.get(tag, rest) for tag in tags]
-        known = [policy for policy in self.policies if policy in found] or self.policies[:1]
-        without = [tag for tag, policy in zip(tags, found, strict=True) if policy is None]
-        return max(known, key=lambda policy: policy.keep_days or 0), without
+        by_tag = {tag: policy for policy in self.policies for tag in policy.tags}
+        default = next((policy for policy in self.policies if not policy.tags), None)
+        policies = [by_tag.get(tag, default) for tag in tags]
+        candidates = [policy for policy in self.policies if policy in policies] or self.policies[:1]
+        without = [tag for tag, policy in zip(tags, policies, strict=True) if policy is None]
+        return max(candidates, key=lambda policy: policy.keep_days or 0), without
 
 
 def plan_tag_views(run: RunContext, policy: TagViews, order: TagViewOrder) -> TargetPlan:
@@ -86,12 +86,12 @@ def plan_tag_views(run: RunContext, policy: TagViews, order: TagViewOrder) -> Ta
         unfinished=unfinished,
     )
     buckets = [decided for b in planned if (decided := _decided(b, policy, order)) is not None]
-    deletions = {bucket.time_bucket: bucket for bucket in buckets if not bucket.kept_because}
-    # A run that died after its last delete left pieces without rows: only their end is missing.
+    deletions = {b.time_bucket: b for b in buckets if not b.kept_because}
+    # A run that died after its last delete left pieces without rows, which are only to be ended.
     rowless = unfinished - {time_bucket for _, time_bucket in partitions}
     to_end = set(deletions) | (rowless if policy == order.policies[0] else set())
-    pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    number = sum(len(bucket.tags) for bucket in deletions.values())
+    pieces = [piece for piece in ledger.plan(to_end, force=True) if piece.time_bucket in to_end]
+    number = sum(len(b.tags) for b in deletions.values())
     counts = {
         "buckets_purged": len(deletions),
         "partitions_deleted": number,
@@ -124,7 +124,7 @@ def _decided(bucket: Bucket, policy: TagViews, order: TagViewOrder) -> Bucket | 
 
 
 def _lines(buckets: Sequence[Bucket], order: TagViewOrder) -> list[str]:
-    """Each time bucket; without a window, what is kept is only counted by reason."""
+    """Return a line for each time bucket; without a window, kept ones are counted by reason."""
     if order.window is not None:
         return [describe(bucket) for bucket in buckets]
     kept = Counter(bucket.kept_because for bucket in buckets if bucket.kept_because)
@@ -144,11 +144,11 @@ def _reader_lines(run: RunContext, order: TagViewOrder, known_tags: Collection[s
 
 
 def _require_known_tags(
-    run: RunContext, policy: TagViews, order: TagViewOrder, known: set[str]
+    run: RunContext, policy: TagViews, order: TagViewOrder, existing_tags: set[str]
 ) -> None:
-    unknown = set(policy.tags) - known
+    unknown = set(policy.tags) - existing_tags
     if unknown:
-        # Of a tag whose rows have all gone, what was written remains.
+        # A tag whose rows are all deleted still has its progress.
         rows = run.control.stream(
             f"SELECT tag FROM {table(run.settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)}",
             page=5000,
@@ -158,18 +158,18 @@ def _require_known_tags(
             if not unknown:
                 return
         first = next(index for index, tag in enumerate(policy.tags) if tag in unknown)
-        what = f"no event has the tag {policy.tags[first]}"
-        raise order.file.error(policy, what, "correct it, or leave it out", "tags", first)
+        message = f"no event has the tag {policy.tags[first]}"
+        raise order.file.error(policy, message, "correct it, or leave it out", "tags", first)
 
 
 def _require_look_back(run: RunContext, policy: TagViews, order: TagViewOrder) -> None:
-    kept = (policy.keep_days or run.settings.retention_days) * _DAY_MS
+    retention_ms = (policy.keep_days or run.settings.retention_days) * _DAY_MS
     for definition in catalog.load(run.settings.projections_dir):
         if not definition.source.reads_tag_views:
             continue
         look_back = definition.look_back
         buckets = run.settings.project_look_back if look_back is None else look_back
-        if buckets * run.settings.bucket_size.milliseconds > kept:
+        if buckets * run.settings.bucket_size.milliseconds > retention_ms:
             raise order.file.error(
                 policy,
                 f"{policy.keep_days} days are less than the {time_buckets(buckets)} that"
@@ -179,7 +179,7 @@ def _require_look_back(run: RunContext, policy: TagViews, order: TagViewOrder) -
             )
 
 
-def _places(deletions: Iterable[Bucket]) -> list[tuple[str, int]]:
+def _partitions(deletions: Iterable[Bucket]) -> list[tuple[str, int]]:
     """Return the partitions of time buckets."""
     return [(tag, bucket.time_bucket) for bucket in deletions for tag in bucket.tags]
 
@@ -197,9 +197,9 @@ def _delete(
     with recorded_failure(
         ensure_locked, lambda reason: recorder.finish(started, State.FAILED, {}, reason)
     ):
-        places = iter(_places(deletions.values()))
-        while part := list(islice(places, _DELETED_AT_ONCE)):
-            # What was lost meanwhile may be written by others now.
+        partitions = iter(_partitions(deletions.values()))
+        while part := list(islice(partitions, _DELETED_AT_ONCE)):
+            # After a lock is lost, other runs may write these partitions.
             ensure_locked()
             tag_views.delete_partitions(run.control, run.settings, part)
             store.forget_late(run.control, run.settings, part)

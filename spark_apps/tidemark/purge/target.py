@@ -1,4 +1,4 @@
-"""What purge deletes from: each kind of data is a target, and plans what a policy would delete."""
+"""The targets of purge: each kind of data plans what a policy would delete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemark.errors import TidemarkError
 
 @dataclass(frozen=True)
 class Tombstones:
-    """The numbers of deletes by kind: a whole partition, a range of its rows, a single row."""
+    """The numbers of deletes by kind: whole partition, range of rows, single row."""
 
     partitions: int = 0
     ranges: int = 0
@@ -29,7 +29,7 @@ class Tombstones:
         return self.partitions + self.ranges + self.rows
 
     def counts(self) -> dict[str, int]:
-        """Return them by name, for reports."""
+        """Return the numbers by name, for reports."""
         return {f"{kind.name}_deleted": getattr(self, kind.name) for kind in fields(self)}
 
 
@@ -38,18 +38,18 @@ class TargetPlan:
     """What one policy would delete now.
 
     Attributes:
-        counts: numbers of what goes and of what is kept, by name.
-        lines: text for people, one fact per line: what goes, and why the rest stays.
-        tombstones: the deletes that `apply` would make; of expired journals those that `replicate`
-            makes when it comes to their Purge records.
-        digest: `digest` of all keys that it would delete: two plans with the same one are the same.
+        counts: numbers of deleted and of kept things, by name.
+        lines: text for people, one fact per line: what is deleted, and why the rest is kept.
+        tombstones: the deletes that `apply` would make; for expired journals those that `replicate`
+            makes when it reads their Purge records.
+        digest: `digest` of all keys to delete: plans with the same digest are the same.
         locks: the resources that must be locked while it is planned again and applied.
         apply: makes the deletes, whole partitions first where it can; None if there is nothing to
-            delete. It may stop anywhere and be run again, and what it leaves half-deleted does not
-            read as whole.
-        save: writes a copy of what goes to a directory of its own, as Parquet, before `apply`; None
-            if nothing can.
-        error: as of `guarded_change.Plan`.
+            delete. It may stop anywhere and be run again; half-deleted data never reads as
+            complete.
+        save: writes a copy of the rows to delete to a directory of its own, as Parquet, before
+            `apply`; None if the target cannot be saved.
+        error: see `guarded_change.Plan`.
     """
 
     counts: Mapping[str, int]
@@ -64,7 +64,7 @@ class TargetPlan:
 
 
 def digest(keys: Iterable[object]) -> str:
-    """Return a hash over keys in their order, each as Python writes it."""
+    """Return a hash over the `repr` of each key, in order."""
     hashed = hashlib.sha256()
     for key in keys:
         hashed.update(f"{key!r}\n".encode())

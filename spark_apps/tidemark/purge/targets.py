@@ -1,4 +1,4 @@
-"""Which function plans each target that a policy may name: the one place to add another."""
+"""The planner of each target that a policy may name; add new targets here."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ WITHOUT_PEKKO = frozenset(
         *("offset-ranges", "event-groups"),
     }
 )
-"""Targets that can be planned where there is no journal of Pekko's, since they read none."""
+"""Targets that can be planned without a Pekko journal, since they read none."""
 Planner = Callable[[RunContext, Any], TargetPlan]
-"""A function that plans a policy of its target, and reads only."""
+"""A function that plans a policy of its target; it only reads."""
 
 
 def planners(order: TagViewOrder) -> Mapping[str, Planner]:
@@ -66,15 +66,15 @@ def _plan_snapshots(run: RunContext, policy: Snapshots, given_up: Collection[str
         keep_after = datetime.combine(policy.keep_after, time(), UTC)
     elif policy.keep_days is not None:
         keep_after = run.moment - timedelta(days=policy.keep_days)
-    kept = SnapshotsPolicy(policy.keep, keep_after, policy.events, policy.entity_types)
-    return plan_snapshots(run, kept, partial(needed, given_up=given_up))
+    snapshots_policy = SnapshotsPolicy(policy.keep, keep_after, policy.events, policy.entity_types)
+    return plan_snapshots(run, snapshots_policy, partial(needed, given_up=given_up))
 
 
 def _of_own_table(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:
     return lambda run, policy: plan(run, policy.keep_days)
 
 
-def plan_of(run: RunContext, effective: Effective, known: Mapping[str, Planner]) -> TargetPlan:
+def plan_of(run: RunContext, effective: Effective, targets: Mapping[str, Planner]) -> TargetPlan:
     """Plan one policy by the planner of its target."""
     policy = effective.policy
-    return known[policy.target](run, policy)
+    return targets[policy.target](run, policy)

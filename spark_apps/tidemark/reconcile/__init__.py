@@ -1,1 +1,1 @@
-"""reconcile: list, check, repair, delete, rebuild, truncate and re-bucket the tag views."""
+"""reconcile: lists, checks, repairs, deletes, rebuilds, truncates and re-buckets tag views."""

@@ -1,4 +1,4 @@
-"""check: what differs between messages and tag views. Nothing in the journal is written."""
+"""check: finds differences between messages and tag views; the journal is not changed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ _EXAMPLES = 10
 def run_check(run: RunContext, scope: Scope) -> Outcome:
     """Compare, store the findings, and end as FAILED with a `WrongData` if there are any.
 
-    No lock is taken: actors and other applications may go on beside it.
-
-    Raises:
-        InvalidInput: a persistence id or tag is unknown, or the window does not fit.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
+    No lock is taken, so actors and other applications may keep running.
     """
     preflight.check_journal(run)
     require_known(run, scope)
@@ -47,7 +42,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
 
 
 def describe(comparison: ComparisonResult) -> list[str]:
-    """Describe each kind of finding, with its number, what was exempt, and the first findings."""
+    """Describe each kind of finding with its number, exempt rows, and the first findings."""
     exempt = comparison.read["exempt_rows"]
     lines = []
     if exempt:
@@ -67,12 +62,12 @@ def describe(comparison: ComparisonResult) -> list[str]:
 
 
 def _error(run: RunContext, scope: Scope, comparison: ComparisonResult) -> WrongData:
-    of_each = ", ".join(f"{count:,} {kind}" for kind, count in comparison.by_kind.items())
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in comparison.by_kind.items())
     total = sum(comparison.by_kind.values())
     ways = []
     remedy = None
     if total > comparison.left:
-        # What was found stands in the table by now.
+        # The findings are in the table by now.
         options = {"found": True} if scope.is_everything else scope.options()
         remedy = Remedy(APPLICATION, "repair", options)
         ways.append(f"run `{remedy} --apply`")
@@ -82,7 +77,7 @@ def _error(run: RunContext, scope: Scope, comparison: ComparisonResult) -> Wrong
             " (`reconcile.py settle`)"
         )
     return WrongData(
-        f"{counted(total, 'finding')} ({of_each})",
+        f"{counted(total, 'finding')} ({kinds})",
         where=run.settings.journal_keyspace,
         do=f"see {run.settings.keyspace}.{FINDING}; {'; '.join(ways)}",
         remedy=remedy,

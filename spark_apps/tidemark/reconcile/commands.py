@@ -1,6 +1,6 @@
-"""The commands of reconcile; `spark_apps/reconcile.py` has them.
+"""The commands of reconcile, for `spark_apps/reconcile.py`.
 
-Each imports its own module when it runs: deleting by key needs no Spark.
+Each imports its module when it runs, since deleting by key needs no Spark.
 """
 
 from __future__ import annotations
@@ -199,8 +199,10 @@ def settle(
     def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile import settle
 
-        which = settle.Which(frozenset(persistence_id or ()), frozenset(tag or ()), check, number)
-        return settle.operation(which, reason)
+        choice = settle.FindingFilter(
+            frozenset(persistence_id or ()), frozenset(tag or ()), check, number
+        )
+        return settle.operation(choice, reason)
 
     return _changing(operation, apply)
 

@@ -1,4 +1,4 @@
-"""Deletes of what the tag tables hold of persistence ids, made by Spark's executors."""
+"""Deletes of the tag tables' rows of persistence ids, by Spark's executors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.tag_write import completeness
 
 @shaped(ids=ID)
 def forget(ids: DataFrame, settings: Settings) -> None:
-    """Delete what tag-write knows of persistence ids: their tag views will change."""
+    """Delete tag-write's state of persistence ids whose tag views will change."""
     of_journal = F.lit(settings.journal_keyspace).alias("journal_keyspace")
     connector.delete(
         ids.select(of_journal, "persistence_id"), settings.keyspace, completeness.TABLE

@@ -21,7 +21,7 @@ class ReconcileOperation:
 
     Attributes:
         name: as on the command line, such as `rebuild`.
-        scope: text for the audit table: what it works on, such as a persistence id.
+        scope: text for the audit table: the data that it changes, such as a persistence id.
         plan: reads and counts; writes nothing.
         prepare: as in `guarded_change`.
     """
@@ -36,8 +36,6 @@ def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool
     """Show the plan of an operation, or take the journal's lock and apply it.
 
     Raises:
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
         LockHeld: another run writes or deletes tag views of this journal.
     """
     preflight.check_journal(run)
@@ -56,5 +54,5 @@ def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool
 
 
 def audited_subject(run: RunContext, scope: object) -> str:
-    """Return a scope with its journal, as the audit table names it."""
+    """Return a scope with its journal, as text for the audit table."""
     return f"{run.settings.journal_keyspace}: {scope}"

@@ -1,8 +1,8 @@
-"""reconcile settle: a finding of validate or check stays as it is, and blocks nothing any more.
+"""reconcile settle: accepts findings of validate or check, so that they no longer block.
 
-What is missing from messages is in no other table, and an event that no reader could read is read
-by none, so validate would stop the line for ever. It goes on when somebody has stated that this is
-how it is, and why.
+Data that messages has lost is in no other table, and no reader can read an unreadable event, so
+validate would block the schedule for ever. It continues once an operator has accepted the finding
+and stated the reason.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tidemark.validate.layers import all_layers
 from tidemark.validate.user_checks import definition
 
 MOST = 10_000
-"""Findings that are settled at once; each of them is somebody's decision."""
+"""Findings that one command may settle; each of them is an operator's decision."""
 SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Which:
-    """The findings that are meant: those of which all that is given holds.
+class FindingFilter:
+    """A filter of findings; a finding must match all given values.
 
     Attributes:
         persistence_ids: any of them; all if empty.
@@ -44,8 +44,8 @@ class Which:
     check: str | None = None
     number: int | None = None
 
-    def holds(self, row: Row) -> bool:
-        """Return whether a finding is meant."""
+    def matches(self, row: Row) -> bool:
+        """Return whether a finding matches."""
         return (
             (not self.persistence_ids or row["persistence_id"] in self.persistence_ids)
             and (not self.tags or row["tag"] in self.tags)
@@ -58,39 +58,39 @@ class Which:
         return " ".join(str(part) for part in parts if part is not None)
 
 
-def operation(which: Which, reason: str) -> ReconcileOperation:
-    """Settle the open findings that are meant.
+def operation(choice: FindingFilter, reason: str) -> ReconcileOperation:
+    """Settle the open findings that match.
 
     Raises:
-        InvalidInput: the reason is empty, or nothing says which findings. When planning: there is
-            no such check, there are no such findings, or more than MOST.
+        InvalidInput: the reason is empty, or the filter is. When planning: there is no such check,
+            there are no such findings, or more than MOST.
     """
     if not reason.strip():
         raise InvalidInput("no reason", where="--reason", do="say why nothing is to be done")
-    if which == Which():
+    if choice == FindingFilter():
         raise InvalidInput(
             "nothing says which findings",
             where="settle",
             do="give --persistence-id, --tag, --check or --number",
         )
-    return ReconcileOperation("settle", str(which), lambda run: _plan(run, which, reason.strip()))
+    return ReconcileOperation("settle", str(choice), lambda run: _plan(run, choice, reason.strip()))
 
 
-def _plan(run: RunContext, which: Which, reason: str) -> Plan:
+def _plan(run: RunContext, choice: FindingFilter, reason: str) -> Plan:
     findings: list[Row] = []
-    for row in filter(which.holds, store.open_findings(run.control, run.settings)):
+    for row in filter(choice.matches, store.open_findings(run.control, run.settings)):
         findings.append(row)
         if len(findings) > MOST:
             raise InvalidInput(
-                f"more than {MOST:,} findings", where=str(which), do="settle fewer at once"
+                f"more than {MOST:,} findings", where=str(choice), do="settle fewer at once"
             )
     if not findings:
-        _require_known(run, which.check)
-        if any(map(which.holds, store.settled(run.control, run.settings))):
+        _require_known(run, choice.check)
+        if any(map(choice.matches, store.settled(run.control, run.settings))):
             return Plan({"findings_settled": 0}, ["settled already"], None)
         raise InvalidInput(
             "there is no such open finding",
-            where=str(which),
+            where=str(choice),
             do=f"see the table {run.settings.keyspace}.{store.FINDING}; what was damaged since the"
             " last run of validate or of check is not there",
         )
@@ -112,9 +112,9 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
 
 
 def _require_known(run: RunContext, name: str | None) -> None:
-    further = all_layers.CHECKS
-    of_users = definition.load(run.settings.checks_dir, further)
-    checks = [*CHECKS, *further, *(user.check for user in of_users)]
+    layer_checks = all_layers.CHECKS
+    user_checks = definition.load(run.settings.checks_dir, layer_checks)
+    checks = [*CHECKS, *layer_checks, *(user_check.check for user_check in user_checks)]
     blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
     if name not in (None, *blocking):
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""tags: which tags there are, from the messages and not only from tag_write_progress."""
+"""tags: lists the tags, from the messages and not only from tag_write_progress."""
 
 from __future__ import annotations
 
@@ -20,18 +20,12 @@ NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_pr
 
 
 def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
-    """List the tags of the scope's persistence ids, at most `limit` of them.
-
-    Raises:
-        InvalidInput: a persistence id is unknown.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-    """
+    """List the tags of the scope's persistence ids, at most `limit` of them."""
     preflight.check_journal(run)
     require_known(run, scope)
     run.say("reading messages, tag views and progress")
-    read = read_keys(run, scope, are_applied=True)
-    tags = by_tag(read.keys.settled(once)).localCheckpoint()
+    journal = read_keys(run, scope, are_applied=True)
+    tags = by_tag(journal.keys.settled(once)).localCheckpoint()
     number = tags.count()
     [totals] = tags.agg(
         F.count_if(F.col("events") == 0).alias("tags_without_events"),
@@ -44,13 +38,13 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
 
 
-def by_tag(read: Keys) -> DataFrame:
-    """Return one row for each tag that messages, tag views or progress know.
+def by_tag(journal: Keys) -> DataFrame:
+    """Return one row for each tag in messages, tag views or progress.
 
-    Columns out: tag, NUMBERS (bigint; events and persistence_ids count what is in messages),
-    first_ticks, last_ticks (bigint, 100 ns since 1582; null without events).
+    Columns out: tag, NUMBERS (bigint; events and persistence_ids count messages), first_ticks,
+    last_ticks (bigint, 100 ns since 1582; null without events).
     """
-    tagged = read.index.select("persistence_id", "ticks", F.explode("tags").alias("tag"))
+    tagged = journal.index.select("persistence_id", "ticks", F.explode("tags").alias("tag"))
     series = tagged.select("persistence_id", "tag").distinct()
     parts = [
         tagged.groupBy("tag").agg(
@@ -59,9 +53,9 @@ def by_tag(read: Keys) -> DataFrame:
             F.max("ticks").alias("last_ticks"),
         ),
         series.groupBy("tag").agg(F.count("*").alias("persistence_ids")),
-        read.rows.groupBy("tag").agg(F.count("*").alias("rows")),
-        read.progress.groupBy("tag").agg(F.count("*").alias("progress_rows")),
-        series.join(read.progress, on=["persistence_id", "tag"], how="left_anti")
+        journal.rows.groupBy("tag").agg(F.count("*").alias("rows")),
+        journal.progress.groupBy("tag").agg(F.count("*").alias("progress_rows")),
+        series.join(journal.progress, on=["persistence_id", "tag"], how="left_anti")
         .groupBy("tag")
         .agg(F.count("*").alias("ids_without_progress")),
     ]

@@ -1,4 +1,4 @@
-"""truncate: empty the three tag tables of a journal."""
+"""truncate: empties the three tag tables of a journal."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def operation() -> ReconcileOperation:
 
 
 def plan(run: RunContext) -> Plan:
-    """Count the partitions to delete, and warn of what cannot be restored."""
+    """Count the partitions to delete, and warn of rows that cannot be restored."""
     settings = run.settings
-    # Counted as they come: a journal has millions of persistence ids.
+    # Counted in a stream: a journal has millions of persistence ids.
     partitions = Counter(tag for tag, _ in tag_views.partitions(run.control, settings))
     metadata = table(settings.journal_keyspace, settings.metadata_table)
     ids = run.control.stream(f"SELECT persistence_id, deleted_to FROM {metadata}", page=5000)
-    beheaded = sum((row["deleted_to"] or 0) > 0 for row in ids)
+    headless = sum((row["deleted_to"] or 0) > 0 for row in ids)
     lines = [
         f"empties {settings.events_by_tag_table}, {tables.TAG_WRITE_PROGRESS} and"
         f" {tables.TAG_SCANNING} of {settings.journal_keyspace}:"
         f" {len(partitions)} tags in {partitions.total()} partitions",
         "readers and persistent actors of this journal must be stopped",
     ]
-    if beheaded:
+    if headless:
         lines.append(
-            f"{beheaded} persistence ids had messages deleted: their rows of deleted events cannot"
+            f"{headless} persistence ids had messages deleted: their rows of deleted events cannot"
             " come back, and what is left is numbered from 1"
         )
-    counts = {"partitions": partitions.total(), "ids_with_deleted_messages": beheaded}
+    counts = {"partitions": partitions.total(), "ids_with_deleted_messages": headless}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         truncate(run, ensure_locked)
@@ -47,11 +47,7 @@ def plan(run: RunContext) -> Plan:
 
 
 def truncate(run: RunContext, ensure_locked: EnsureLocked) -> None:
-    """Empty scanning, progress, rows: a crash between any two leaves progress that lags.
-
-    Raises:
-        LockLost: the run must not write any more.
-    """
+    """Empty scanning, progress, rows: a crash between any two leaves progress that lags."""
     settings = run.settings
     for name in (tables.TAG_SCANNING, tables.TAG_WRITE_PROGRESS, settings.events_by_tag_table):
         ensure_locked()

@@ -1,1 +1,1 @@
-"""Replicating topics of kafka-journal into its tables."""
+"""replicate: copies topics of kafka-journal into its tables."""

@@ -1,7 +1,6 @@
 """The writes of a batch, in the promised order: notes, purges, events, heads, deletes.
 
-It may end anywhere. A run that does the same records again, with the same write time bases, writes
-the same.
+A run may stop anywhere: repeating the same records with the same write time bases writes the same.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import kept
 
 WriteTimes = Mapping[TopicPartition, int]
-"""Write times in microseconds, or what offsets are added to for them."""
+"""Write times in microseconds, or bases: a base plus an offset is a write time."""
 
 
 def apply(
@@ -39,13 +38,13 @@ def apply(
     appends_only: bool = False,
     accepts_moved: bool = False,
 ) -> bool:
-    """Write what records do.
+    """Write the changes that records make.
 
     Args:
-        run: the context of the run.
-        records: decoded; all can be read, and those of a journal are in one partition of the frame.
+        run: for the settings.
+        records: decoded and readable; those of a journal are in one partition of the frame.
         batch: how they are folded.
-        notes: those of their topic partitions; of a run that died here, some may be left.
+        notes: those of their topic partitions; some may remain from a run that died here.
         begin: called before the first write with the newest write time of the heads, by topic
             partition; returns the bases.
         ensure_locked: called before each kind of write.
@@ -54,37 +53,37 @@ def apply(
             records of a key are of one.
 
     Returns:
-        False if keys have moved that may not: then nothing is written.
+        False if keys have moved although they must not: then nothing is written.
 
     Raises:
         LockLost: another run may work on a topic partition.
     """
-    # A head that says that all is deleted no longer tells which segments there were.
+    # Once its head records that all is deleted, a journal's segments are known only from the note.
     notes.purge(ensure_locked)
     actions = actions_of(records)
     heads = heads_of(actions.select(*JOURNAL_KEY).distinct(), run.settings)
     with kept(folded(actions, heads, batch, appends_only=appends_only)) as after:
-        told = _told(after, run.settings.cassandra_batch_size)
-        if not accepts_moved and any(one["has_moved"] for one in told):
+        work = _work_of(after, run.settings.cassandra_batch_size)
+        if not accepts_moved and any(row["has_moved"] for row in work):
             return False
         bases = local_rows(
             run.spark,
-            [(one.topic, one.partition, base) for one, base in begin(_newest(told)).items()],
+            [(tp.topic, tp.partition, base) for tp, base in begin(_newest(work)).items()],
             "topic string, partition int, write_time_base bigint",
         )
-        if any(one["deletions"] for one in told):
+        if any(row["deletions"] for row in work):
             ensure_locked()
             notes.note(changes.deletions(after, bases))
             notes.purge(ensure_locked)
         events = changes.written_rows(records, after, bases, appends_only=appends_only)
-        if any(one["large"] for one in told):
+        if any(row["large"] for row in work):
             rows.write_in_waves(events, run.settings, ensure_locked)
         else:
             ensure_locked()
             rows.write_events(events, run.settings)
         changed = changes.changed_heads(after, bases)
-        if any(one["without_expiry"] for one in told):
-            # First, since a head that is written counts as done.
+        if any(row["without_expiry"] for row in work):
+            # First, since an action counts as done once its head is written.
             ensure_locked()
             rows.remove_expiry(changed, run.settings)
         ensure_locked()
@@ -95,8 +94,8 @@ def apply(
     return True
 
 
-def _told(after: DataFrame, batch_size: int) -> list[Row]:
-    """Return what there is to do of each topic partition, and what its heads say."""
+def _work_of(after: DataFrame, batch_size: int) -> list[Row]:
+    """Return the work on each topic partition, and the state of its heads."""
     return (
         after.groupBy("topic", "partition")
         .agg(
@@ -110,10 +109,10 @@ def _told(after: DataFrame, batch_size: int) -> list[Row]:
     )
 
 
-def _newest(told: Sequence[Row]) -> WriteTimes:
+def _newest(work: Sequence[Row]) -> WriteTimes:
     """Return the newest write time of the heads, by topic partition."""
     return {
         TopicPartition(row["topic"], row["partition"]): row["write_time"]
-        for row in told
+        for row in work
         if row["write_time"] is not None
     }

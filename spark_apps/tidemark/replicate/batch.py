@@ -1,7 +1,7 @@
-"""One batch: spans of offsets of some topic partitions, from Kafka into the tables.
+"""One batch: replicates spans of offsets of some topic partitions from Kafka into the tables.
 
-Their ranges are pinned first, and their pointers are written last. Whatever ends a batch early, the
-next run does its ranges again, with the same values and write times.
+Their ranges are pinned first, and their pointers are written last. If a batch is interrupted, the
+next run repeats its ranges with the same values and write times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidemark.replicate import quarantine
 from tidemark.replicate.apply import WriteTimes, apply
 from tidemark.replicate.fold import ActionBatch
 from tidemark.replicate.held import sorting
-from tidemark.replicate.held.sorting import SortedOut
+from tidemark.replicate.held.sorting import RoutedRecords
 from tidemark.replicate.kafka.failures import kafka_in_one_line
 from tidemark.replicate.kafka.records import Spans, records, tasks_of
 from tidemark.replicate.kafka.topics import TopicPartition
@@ -41,13 +41,13 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True)
 class BatchTask:
-    """What a batch is to do.
+    """The task of a batch.
 
     Attributes:
         spans: the offsets, of partitions that are locked.
         pinned: the ranges of these spans, if a run has begun them.
         batch: how their actions are folded.
-        known: the pointer of each partition before; NO_POINTER where there is none.
+        known: the pointer of each partition before; NO_POINTER if there is none.
         last: the last range of each partition that had one.
         locked: all partitions of the topics.
     """
@@ -62,13 +62,13 @@ class BatchTask:
 
 @dataclass(frozen=True)
 class Replicated:
-    """What a batch has done.
+    """The result of a batch.
 
     Attributes:
         ranges: the ranges that are replicated.
         counts: numbers of records and events, by name.
-        problems: why partitions stop: at a record, if that is the policy, or since another
-            replicator has moved their pointers.
+        problems: why partitions stop: at an unreadable record, if that is the policy, or because
+            another replicator has moved their pointers.
     """
 
     ranges: Sequence[Range]
@@ -76,99 +76,96 @@ class Replicated:
     problems: Sequence[TidemarkError]
 
 
-def replicate(run: RunContext, order: BatchTask, ensure_locked: EnsureLocked) -> Replicated:
-    """Replicate spans of offsets.
-
-    Raises:
-        LockLost: another run may work on a partition.
-        TopicMoved: Kafka has dropped the records meanwhile.
-    """
+def replicate(run: RunContext, task: BatchTask, ensure_locked: EnsureLocked) -> Replicated:
+    """Replicate spans of offsets."""
     prepare_python_workers(run.spark)
-    tasks = tasks_of(run.spark, order.spans)
-    raw = records(run.spark, run.settings, order.spans)
-    raw = quarantine.corrected(run, raw, list(order.spans))
+    tasks = tasks_of(run.spark, task.spans)
+    raw = records(run.spark, run.settings, task.spans)
+    raw = quarantine.corrected(run, raw, list(task.spans))
     by_journal = kept(decoded(raw), tuple(JOURNAL_KEY), tasks)
-    with kafka_in_one_line(run.settings, order.spans), by_journal as found:
-        told = _summary(found)
+    with kafka_in_one_line(run.settings, task.spans), by_journal as parsed:
+        totals = _summary(parsed)
         poison = []
-        if run.settings.kafka_journal_poison == "stop" and not order.pinned:
-            poison = [_poison(run, one) for one in told if one["poison"] is not None]
-            stops = {TopicPartition(one["topic"], one["partition"]): one["poison"] for one in told}
-            order = replace(order, spans=_cut_at(order.spans, stops))
-            if not order.spans:
+        if run.settings.kafka_journal_poison == "stop" and not task.pinned:
+            poison = [_poison(run, row) for row in totals if row["poison"] is not None]
+            stops = {
+                TopicPartition(row["topic"], row["partition"]): row["poison"] for row in totals
+            }
+            task = replace(task, spans=_cut_at(task.spans, stops))
+            if not task.spans:
                 return Replicated([], {}, poison)
-            found = _within(found, order.spans)
-            told = _summary(found)
-        done = _write(run, order, raw, found, told, ensure_locked)
-        return replace(done, problems=[*poison, *done.problems])
+            parsed = _within(parsed, task.spans)
+            totals = _summary(parsed)
+        result = _write(run, task, raw, parsed, totals, ensure_locked)
+        return replace(result, problems=[*poison, *result.problems])
 
 
 def _write(
     run: RunContext,
-    order: BatchTask,
+    task: BatchTask,
     raw: DataFrame,
-    found: DataFrame,
-    told: Sequence[Row],
+    parsed: DataFrame,
+    totals: Sequence[Row],
     ensure_locked: EnsureLocked,
 ) -> Replicated:
-    partitions = list(order.spans)
+    partitions = list(task.spans)
     ranges: list[Range] = []
 
-    def apply_these(them: SortedOut) -> bool:
+    def apply_to(routed: RoutedRecords) -> bool:
         def begin(newest: WriteTimes) -> WriteTimes:
-            pinned = order.pinned or _pinned(order, newest)
-            lowest = sorting.lowest_kept_back(them)
-            ranges.extend(Ranges(run).start(_with_pointers(order, pinned, lowest)))
-            if them.quarantined is not None:
+            pinned = task.pinned or _pinned(task, newest)
+            lowest = sorting.lowest_kept_back(routed)
+            ranges.extend(Ranges(run).start(_with_pointers(task, pinned, lowest)))
+            if routed.quarantined is not None:
                 ensure_locked()
-                quarantine.write(raw, them.quarantined, run.settings, run.run_id)
-            return {one.partition: one.write_time_base for one in ranges}
+                quarantine.write(raw, routed.quarantined, run.settings, run.run_id)
+            return {r.partition: r.write_time_base for r in ranges}
 
         notes = Notes(run, partitions, Purpose.RANGE)
         return apply(
-            run, them.good, order.batch, notes, begin, ensure_locked, appends_only=appends_only
+            run, routed.good, task.batch, notes, begin, ensure_locked, appends_only=appends_only
         )
 
-    appends_only = not any(one["deletes"] or one["purges"] for one in told)
-    has_poison = any(one["poison"] is not None for one in told)
-    them = sorting.sorted_out(run, raw, found, order.locked, has_poison=has_poison)
-    if sorting.returns(them) or not apply_these(them):
-        them = sorting.without_waiting(run, found, order.locked)
-        if not apply_these(them):
+    appends_only = not any(row["deletes"] or row["purges"] for row in totals)
+    has_poison = any(row["poison"] is not None for row in totals)
+    routed = sorting.route(run, raw, parsed, task.locked, has_poison=has_poison)
+    if sorting.splits_held_keys(routed) or not apply_to(routed):
+        routed = sorting.route_with_waiting(run, parsed, task.locked)
+        if not apply_to(routed):
             raise RuntimeError("keys that wait were to be replicated")
     ensure_locked()
     ours, problems = _move_pointers(run, ranges)
-    Ranges(run).finish({one: _counts_of(one.partition, told) for one in ours})
-    return Replicated(ours, _together(told), problems)
+    Ranges(run).finish({r: _counts_of(r.partition, totals) for r in ours})
+    return Replicated(ours, _sums(totals), problems)
 
 
 def _with_pointers(
-    order: BatchTask, ranges: Sequence[Range], lowest: Mapping[TopicPartition, int]
+    task: BatchTask, ranges: Sequence[Range], lowest: Mapping[TopicPartition, int]
 ) -> list[Range]:
-    """Return ranges with the pointers before and after them; `lowest` is what is kept back."""
+    """Return ranges with their pointers; `lowest` has the first offsets kept back."""
     return [
         replace(
-            one,
-            pointer_before=order.known[one.partition],
-            pointer_after=after(order.known[one.partition], one.end, lowest.get(one.partition)),
+            r,
+            pointer_before=task.known[r.partition],
+            pointer_after=after(task.known[r.partition], r.end, lowest.get(r.partition)),
         )
-        for one in ranges
+        for r in ranges
     ]
 
 
-def _summary(found: DataFrame) -> list[Row]:
-    """Return what each topic partition holds; there are as many rows as partitions."""
+def _summary(parsed: DataFrame) -> list[Row]:
+    """Return a summary of the records of each topic partition."""
 
-    def number(action: ActionType) -> Column:
+    def count_of(action: ActionType) -> Column:
         return F.count_if(F.col("action") == action.value).alias(f"{action.value}s")
 
     is_poison = F.col("cause").isNotNull()
     first = F.min_by(F.struct("offset", "id", "cause"), F.when(is_poison, F.col("offset")))
     return (
-        found.groupBy("topic", "partition")
+        parsed.groupBy("topic", "partition")
         .agg(
             F.count(F.lit(1)).alias("records"),
-            *(number(action) for action in ActionType),
+            *(count_of(action) for action in ActionType),
             F.coalesce(F.sum(_events()), F.lit(0)).alias("events"),
             F.count_if(is_poison).alias("unreadable"),
             F.when(F.count_if(is_poison) > 0, first).alias("poison"),
@@ -184,91 +181,91 @@ def _events() -> Column:
 _COUNTED = ("records", "appends", "marks", "deletes", "purges", "events", "unreadable")
 
 
-def _counts_of(partition: TopicPartition, told: Sequence[Row]) -> Counts:
-    return _together(one for one in told if (one["topic"], one["partition"]) == _place(partition))
+def _counts_of(partition: TopicPartition, totals: Sequence[Row]) -> Counts:
+    return _sums(row for row in totals if (row["topic"], row["partition"]) == _pair(partition))
 
 
-def _together(told: Iterable[Row]) -> Counts:
-    listed = list(told)
-    return {name: sum(one[name] for one in listed) for name in _COUNTED}
+def _sums(totals: Iterable[Row]) -> Counts:
+    rows = list(totals)
+    return {name: sum(row[name] for row in rows) for name in _COUNTED}
 
 
-def _place(partition: TopicPartition) -> tuple[str, int]:
+def _pair(partition: TopicPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 
 
-def _pinned(order: BatchTask, newest: WriteTimes) -> list[Range]:
-    """Return the ranges of a batch, each with write times behind all that is written.
+def _pinned(task: BatchTask, newest: WriteTimes) -> list[Range]:
+    """Return the ranges of a batch, with write times later than all earlier ones in their topics.
 
-    A key may have been written from another partition of its topic.
+    All partitions of a topic count, since a key may have been written from another one.
     """
     ranges = []
-    for one, (first, end) in order.spans.items():
-        last = order.last.get(one)
+    for tp, (first, end) in task.spans.items():
+        last = task.last.get(tp)
         number = 1 if last is None else last.number + 1
-        of_topic = [found for place, found in order.last.items() if place.topic == one.topic]
-        of_heads = [time for place, time in newest.items() if place.topic == one.topic]
-        written = [*(found.last_write_time for found in of_topic), *of_heads]
+        of_topic = [other for other_tp, other in task.last.items() if other_tp.topic == tp.topic]
+        of_heads = [time for other_tp, time in newest.items() if other_tp.topic == tp.topic]
+        written = [*(other.last_write_time for other in of_topic), *of_heads]
         base = write_time_base(first, *written)
-        known = order.known[one]
-        ranges.append(Range(one, number, first, end, order.batch, base, known, known))
+        pointer = task.known[tp]
+        ranges.append(Range(tp, number, first, end, task.batch, base, pointer, pointer))
     return ranges
 
 
 def _move_pointers(
     run: RunContext, ranges: Sequence[Range]
 ) -> tuple[list[Range], list[TopicMoved]]:
-    """Move the pointers of ranges; return those of ours, and why others are somebody else's."""
+    """Move the pointers of ranges; return those still ours, and errors for the others."""
     settings = run.settings
-    now = pointers.read(run.control, settings, [one.partition for one in ranges])
+    now = pointers.read(run.control, settings, [r.partition for r in ranges])
     ours, problems = [], []
-    for one in ranges:
-        pointer = now.get(one.partition, NO_POINTER)
-        if pointer == one.pointer_before:
-            ours.append(one)
+    for r in ranges:
+        pointer = now.get(r.partition, NO_POINTER)
+        if pointer == r.pointer_before:
+            ours.append(r)
             continue
         problems.append(
             TopicMoved(
-                f"its pointer has moved from {_text(one.pointer_before)} to {_text(pointer)}"
+                f"its pointer has moved from {_shown(r.pointer_before)} to {_shown(pointer)}"
                 " meanwhile: another replicator writes the same keyspace",
-                where=str(one.partition),
+                where=str(r.partition),
                 do="let only one of them write it, then run again",
             )
         )
-    ends = {one.partition: one.pointer_after for one in ours if one.pointer_after != NO_POINTER}
+    ends = {r.partition: r.pointer_after for r in ours if r.pointer_after != NO_POINTER}
     at = ranges[0].batch.at
     pointers.write(run.control, settings, ends, at, now)
     return ours, problems
 
 
-def _text(pointer: int) -> str:
+def _shown(pointer: int) -> str:
     return "none" if pointer == NO_POINTER else str(pointer)
 
 
-def _poison(run: RunContext, told: Row) -> TidemarkError:
-    poison = told["poison"]
+def _poison(run: RunContext, totals: Row) -> TidemarkError:
+    record = totals["poison"]
     return UnreadableRecord(
-        f"the record at offset {poison['offset']} of key {poison['id']} cannot be read:"
-        f" {poison['cause']}",
-        where=f"{told['topic']}/{told['partition']}",
+        f"the record at offset {record['offset']} of key {record['id']} cannot be read:"
+        f" {record['cause']}",
+        where=f"{totals['topic']}/{totals['partition']}",
         do="the partition stops before it; let TIDEMARK_KAFKA_JOURNAL_POISON hold or skip it",
     )
 
 
 def _cut_at(spans: Spans, stops: Mapping[TopicPartition, Row | None]) -> Spans:
-    ends = {one: stop["offset"] for one, stop in stops.items() if stop is not None}
-    kept = {one: (first, ends.get(one, end)) for one, (first, end) in spans.items()}
-    return {one: (first, end) for one, (first, end) in kept.items() if end > first}
+    ends = {tp: stop["offset"] for tp, stop in stops.items() if stop is not None}
+    cut = {tp: (first, ends.get(tp, end)) for tp, (first, end) in spans.items()}
+    return {tp: (first, end) for tp, (first, end) in cut.items() if end > first}
 
 
-def _within(found: DataFrame, spans: Spans) -> DataFrame:
+def _within(parsed: DataFrame, spans: Spans) -> DataFrame:
     ends = local_rows(
-        found.sparkSession,
-        [(*_place(one), end) for one, (_, end) in spans.items()],
+        parsed.sparkSession,
+        [(*_pair(tp), end) for tp, (_, end) in spans.items()],
         "topic string, partition int, end_offset bigint",
     )
     return (
-        found.join(F.broadcast(ends), ["topic", "partition"])
+        parsed.join(F.broadcast(ends), ["topic", "partition"])
         .where(F.col("offset") < F.col("end_offset"))
         .drop("end_offset")
     )

@@ -1,7 +1,7 @@
-"""What is to be written: rows, heads and deletions, each with its write time.
+"""The changes to write: rows, heads and deletions, each with its write time.
 
-A write time follows from the offset of the record that asks for it, so it does not matter in which
-order the writes of a batch arrive, or whether some of them are repeated.
+A write time follows from the offset of the record that causes the write, so the writes of a batch
+may arrive in any order and more than once.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def written_rows(
 
 @shaped(folded=FOLDED, bases=BASES, returns=CHANGED_HEADS)
 def changed_heads(folded: DataFrame, bases: DataFrame) -> DataFrame:
-    """Return the heads that there are after the actions."""
-    left = _with_base(folded.where(F.col("head").isNotNull()), bases)
-    return left.withColumn(WRITE_TIME, _at(F.col("head")["offset"])).select(*CHANGED_HEADS)
+    """Return the heads that exist after the actions."""
+    remaining = _with_base(folded.where(F.col("head").isNotNull()), bases)
+    return remaining.withColumn(WRITE_TIME, _at(F.col("head")["offset"])).select(*CHANGED_HEADS)
 
 
 @shaped(folded=FOLDED, bases=BASES, returns=DELETIONS)
 def deletions(folded: DataFrame, bases: DataFrame) -> DataFrame:
-    """Return what goes. The first purge of a journal takes its stored head; no other is stored."""
-    purges = F.transform("deletions", lambda one: one["is_purge"])
-    each = _with_base(folded, bases).select(
+    """Return the deletions. The first purge of a journal deletes its stored head, if any."""
+    purges = F.transform("deletions", lambda deletion: deletion["is_purge"])
+    exploded = _with_base(folded, bases).select(
         "*",
         F.array_position(purges, True).alias("first_purge"),
         F.posexplode("deletions").alias("place", "deletion"),
@@ -59,7 +59,7 @@ def deletions(folded: DataFrame, bases: DataFrame) -> DataFrame:
         "deleted_to": F.when(takes_head, F.greatest(before["seq_nr"], before["delete_to"])),
         WRITE_TIME: _at(deletion["offset"]),
     }
-    return each.withColumns(fields).select(*DELETIONS)
+    return exploded.withColumns(fields).select(*DELETIONS)
 
 
 def _with_base(frame: DataFrame, bases: DataFrame) -> DataFrame:

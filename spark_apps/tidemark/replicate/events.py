@@ -1,4 +1,4 @@
-"""From decoded records to the actions that are folded, and to the rows of journal."""
+"""Converts decoded records to the actions to fold, and to rows of journal."""
 
 from __future__ import annotations
 
@@ -18,52 +18,47 @@ _OF_RECORD = ("origin", "version", "metadata", "headers", "timestamp", "partitio
 
 @shaped(decoded=DECODED, returns=ACTIONS)
 def actions_of(decoded: DataFrame) -> DataFrame:
-    """Return what records do to journals, without marks and records that are passed over.
+    """Return the actions of records on journals, without marks and ignored records.
 
-    A further column `timestamp` tells when.
+    A further column `timestamp` is the time of the action.
     """
-    does = F.col("action").isin(
-        *(one.value for one in ActionType if one is not ActionType.MARK),
+    is_action = F.col("action").isin(
+        *(action.value for action in ActionType if action is not ActionType.MARK),
     )
     ends = {
         "first_nr": F.element_at("events", 1)["seq_nr"],
         "last_nr": F.element_at("events", -1)["seq_nr"],
         "bytes": _bytes(),
     }
-    return decoded.where(does).withColumns(ends).select(*ACTIONS, "timestamp")
+    return decoded.where(is_action).withColumns(ends).select(*ACTIONS, "timestamp")
 
 
 def _bytes() -> Column:
-    """Return the most bytes that the rows of a record take in CQL; null without events."""
+    """Return an upper bound of the bytes of a record's rows in CQL; null without events."""
     of_many = F.aggregate(
         "events", F.lit(0).cast("bigint"), lambda total, event: total + row_bytes(event)
     )
-    # Most have one: Spark compiles no loop.
+    # Most records have one event, for which Spark needs no loop, which it would not compile.
     of_one = row_bytes(F.col("events")[0]).cast("bigint")
     return F.when(F.size("events") == 1, of_one).otherwise(of_many)
 
 
 @shaped(decoded=DECODED, folded=FOLDED, returns=JOURNAL_ROWS)
 def journal_rows(decoded: DataFrame, folded: DataFrame, *, appends_only: bool = False) -> DataFrame:
-    """Return the rows of the appends that heads have not seen, but for those deleted again.
+    """Return the rows of the appends that heads have not seen, except those deleted again.
 
-    Args:
-        decoded: all records that were folded.
-        folded: what has become of them.
-        appends_only: as of `fold.folded`.
-
-    Returns:
-        Rows that are partitioned as the records are.
+    `decoded` are all records that were folded to `folded`; the rows are partitioned as they are.
+    `appends_only` is that of `fold.folded`.
     """
     appends = decoded.where(F.col("action") == ActionType.APPEND.value)
     journals = folded.select(*JOURNAL_KEY, "seen", "lives", "deletions")
     life = (
         F.col("lives")[0]
         if appends_only
-        else F.element_at(F.filter("lives", lambda one: one["offset"] <= F.col("offset")), -1)
+        else F.element_at(F.filter("lives", lambda life: life["offset"] <= F.col("offset")), -1)
     )
     events = (
-        # Sorting the payloads for a join would take longer than all else here.
+        # A hash join, since sorting the payloads would take longer than all else here.
         appends.join(journals.hint("shuffle_hash"), list(JOURNAL_KEY))
         .where(F.col("seen").isNull() | (F.col("offset") > F.col("seen")))
         .withColumn("life", life)
@@ -73,13 +68,13 @@ def journal_rows(decoded: DataFrame, folded: DataFrame, *, appends_only: bool = 
             "segment", columns.journal_segment(F.col("seq_nr"), F.col("life")["segment_size"])
         )
     )
-    stay = events if appends_only else events.where(~F.exists("deletions", _deletes))
-    rows = stay.withColumn("meta_record_id", F.col("life")["record_id"])
+    remaining = events if appends_only else events.where(~F.exists("deletions", _deletes))
+    rows = remaining.withColumn("meta_record_id", F.col("life")["record_id"])
     return rows.select(*JOURNAL_ROWS)
 
 
 def _deletes(deletion: Column) -> Column:
-    """Tell whether a deletion takes the row away again that an earlier record has written."""
+    """Return whether a deletion removes the row, which an earlier record has written."""
     segment = F.col("segment")
     return (
         (F.col("offset") <= deletion["offset"])

@@ -1,10 +1,10 @@
-"""What the actions on a journal make of it, one after the other, however they are cut into runs.
+"""Folds the actions on a journal into its head, one by one, independent of where runs are cut.
 
-kafka-journal's replicator first thins out the actions of a poll, so what it leaves depends on where
-its polls end: of two deletes in a row it does the larger, and a new head has the origin of the
-first append that was kept. Here each action does what it does alone, as if each were a poll of its
-own. So a run that is killed and cut differently afterwards ends as one that was left alone. A
-reader sees what any polls would leave, but for deletes in a row of a journal without a head: there
+kafka-journal's replicator first thins out the actions of a poll, so its result depends on where its
+polls end: of two successive deletes it executes the larger, and a new head has the origin of the
+first append that was kept. Here each action has its own effect, as if each were a poll of its own.
+So a run that is killed and then cut differently has the same result as an undisturbed one. Readers
+see what any polls would produce, except after successive deletes of a journal without a head: there
 the second may lower what the first has set, as in upstream when they come in two polls.
 
 Source: com.evolution.kafka.journal.eventual.cassandra.ReplicatedCassandra (11.0.0).
@@ -32,17 +32,17 @@ _FIELDS = (
     *("offset", "first_offset", "partition", "action", "to", "first_nr", "last_nr"),
     *("expire_after", "expire_on", "origin", "segment", "record_id"),
 )
-"""Of a change. The first sorts."""
+"""The fields of a change, sorted by the first."""
 
 
 @dataclass(frozen=True)
 class ActionBatch:
-    """What all actions of a run have in common.
+    """The common context of all actions of a run.
 
     Attributes:
         at: the time of the run.
         zone: the time zone of the dates on which journals expire.
-        segment_size: number of events in a segment of journal whose head is made now.
+        segment_size: the number of events in a journal segment, for heads created now.
     """
 
     at: datetime
@@ -54,26 +54,22 @@ class ActionBatch:
 def folded(
     actions: DataFrame, heads: DataFrame, batch: ActionBatch, *, appends_only: bool = False
 ) -> DataFrame:
-    """Fold the actions on each journal into its head.
+    """Fold the actions after the pointers on each journal into its head.
 
-    Args:
-        actions: what there is behind the pointers. What `has_moved` may not be written unless all
-            actions on the journal have one partition, and nothing of it is left in another.
-        heads: the heads of these journals, as far as there are any.
-        batch: what the actions have in common.
-        appends_only: whether no action is a delete or purge. Then no action depends on the one
-            before it, and Spark compiles what it would else interpret.
+    The result of a journal that `has_moved` may be written only if all its actions are of one
+    partition, and none remain in another. With `appends_only` no action is a delete or purge. Then
+    no action depends on the one before it, and Spark compiles the fold instead of interpreting it.
 
     Returns:
-        One row for each journal with an action that its head has not seen yet. A head that names
-        another partition has seen none.
+        One row for each journal with an action that its head has not seen yet. A head of another
+        partition has seen none.
     """
     before = {"head": "before", "write_time": "write_time_before"}
     stored = actions.join(heads.withColumnsRenamed(before), list(_JOURNAL), "left")
     is_purge = F.col("action") == ActionType.PURGE.value
     # Offsets of two partitions do not compare.
-    is_there = F.col("before")["partition"] == F.col("partition")
-    stored = stored.withColumn("seen", F.when(is_there, F.col("before")["offset"]))
+    is_same_partition = F.col("before")["partition"] == F.col("partition")
+    stored = stored.withColumn("seen", F.when(is_same_partition, F.col("before")["offset"]))
     seen = F.col("seen")
     is_unseen = seen.isNull() | (F.col("offset") > seen) | (is_purge & (F.col("offset") == seen))
     head = F.first("before")
@@ -101,24 +97,24 @@ def folded(
         F.array().alias("deletions"),
     ).cast(_STATE)
     if appends_only:
-        # Those of a journal are one change; of one that has moved, nothing is written.
+        # The appends of a journal are one change; nothing is written of a journal that has moved.
         end = _appended(begin, F.col("changes")[0], batch)
     else:
         end = F.aggregate("changes", begin, lambda state, change: _next(state, change, batch))
-    told = changes.withColumn("end", end)
+    results = changes.withColumn("end", end)
     parts = {name: F.col("end")[name] for name in ("head", "lives", "deletions")}
-    return told.withColumns(parts).select(*FOLDED)
+    return results.withColumns(parts).select(*FOLDED)
 
 
 def _changes(actions: DataFrame, batch: ActionBatch, *, appends_only: bool) -> DataFrame:
-    """Return the actions with the appends between two others as one."""
+    """Return the actions, with the appends between two others merged into one."""
     in_order = Window.partitionBy(*_JOURNAL).orderBy("offset")
     is_append = F.col("action") == ActionType.APPEND.value
     run = F.sum(F.when(is_append, 0).otherwise(1)).over(in_order)
     runs = actions.withColumn("run", F.lit(0) if appends_only else run)
     last = [F.max_by(name, "offset").alias(name) for name in ("to", "last_nr", "expire_after")]
     first = [F.min_by(name, "offset").alias(name) for name in ("first_nr", "origin")]
-    whole = runs.groupBy(*_JOURNAL, "partition", "run", "action").agg(
+    merged = runs.groupBy(*_JOURNAL, "partition", "run", "action").agg(
         F.min("offset").alias("first_offset"),
         F.max("offset").alias("offset"),
         *last,
@@ -128,18 +124,18 @@ def _changes(actions: DataFrame, batch: ActionBatch, *, appends_only: bool) -> D
         F.first("write_time_before").alias("write_time_before"),
         F.coalesce(F.sum("bytes"), F.lit(0).cast("bigint")).alias("bytes"),
     )
-    named = F.concat_ws("\0", "topic", "partition", "id", "first_offset")
-    return whole.withColumns(
+    unique_name = F.concat_ws("\0", "topic", "partition", "id", "first_offset")
+    return merged.withColumns(
         {
             "expire_on": expire_on(F.lit(batch.at), F.col("expire_after"), batch.zone),
             "segment": columns.head_segment(F.col("id"), SEGMENTS),
-            "record_id": _uuid(named),
+            "record_id": _uuid(unique_name),
         }
     )
 
 
 def _next(state: Column, change: Column, batch: ActionBatch) -> Column:
-    """Return the state behind a change."""
+    """Return the state after a change."""
     action = change["action"]
     return (
         F.when(action == ActionType.APPEND.value, _appended(state, change, batch))
@@ -167,21 +163,21 @@ def _appended(state: Column, change: Column, batch: ActionBatch) -> Column:
 
 
 def _deleted(state: Column, change: Column, batch: ActionBatch) -> Column:
-    """Return the state behind a delete, which makes a head where there is none.
+    """Return the state after a delete, which creates a head if there is none.
 
-    Of a head that there is, `delete_to` may go down, and `seq_nr` up to an old `delete_to`.
+    In an existing head `delete_to` may decrease, and `seq_nr` increase to an old `delete_to`.
     """
     head, to = state["head"], change["to"]
     old_to = F.coalesce(head["delete_to"], F.lit(0).cast("bigint"))
     seq_nr = F.greatest(head["seq_nr"], old_to)
-    held = _with(
+    existing = _with(
         head,
         partition=change["partition"],
         offset=change["offset"],
         seq_nr=seq_nr,
         delete_to=F.least(to, seq_nr),
     )
-    after = F.coalesce(held, _new_head(change, batch, seq_nr=to, delete_to=to))
+    after = F.coalesce(existing, _new_head(change, batch, seq_nr=to, delete_to=to))
     up_to = F.least(to, head["seq_nr"])
     size = segment_size.of_column(head["segment_size"])
     deletion = _deletion(
@@ -199,10 +195,10 @@ def _deleted(state: Column, change: Column, batch: ActionBatch) -> Column:
 
 
 def _purged(state: Column, change: Column) -> Column:
-    """Return the state behind a purge, which does nothing where there is no head.
+    """Return the state after a purge, which does nothing if there is no head.
 
-    What a purge or delete may have left by a crash lies near `delete_to`, so the segments beside
-    those of the events go as well.
+    Rows that a purge or delete may have left in a crash are near `delete_to`, so the segments next
+    to those of the events are deleted as well.
     """
     head = state["head"]
     seq_nr, to = head["seq_nr"], head["delete_to"]
@@ -218,13 +214,13 @@ def _purged(state: Column, change: Column) -> Column:
         F.lit(None),
         is_purge=True,
     )
-    gone = _state(F.lit(None), state["lives"], F.concat(state["deletions"], F.array(deletion)))
-    return F.when(head.isNull(), state).otherwise(gone)
+    purged = _state(F.lit(None), state["lives"], F.concat(state["deletions"], F.array(deletion)))
+    return F.when(head.isNull(), state).otherwise(purged)
 
 
 def _lives(state: Column, head: Column, change: Column) -> Column:
-    begun = F.concat(state["lives"], F.array(_life(change["first_offset"], head)))
-    return F.when(state["head"].isNull(), begun).otherwise(state["lives"])
+    extended = F.concat(state["lives"], F.array(_life(change["first_offset"], head)))
+    return F.when(state["head"].isNull(), extended).otherwise(state["lives"])
 
 
 def _life(offset: Column, head: Column) -> Column:
@@ -236,7 +232,7 @@ def _life(offset: Column, head: Column) -> Column:
 
 
 def _new_head(change: Column, batch: ActionBatch, **fields: Column) -> Column:
-    """Return the head that a change makes; fields that are not named are null."""
+    """Return the head that a change creates; other fields are null."""
     fields = {
         **{name: change[name] for name in ("segment", "partition", "offset", "origin")},
         "segment_size": F.lit(batch.segment_size),
@@ -247,7 +243,7 @@ def _new_head(change: Column, batch: ActionBatch, **fields: Column) -> Column:
 
 
 def _with(head: Column, **fields: Column) -> Column:
-    """Return a head with other fields, null if it is."""
+    """Return a head with other fields; null if the head is null."""
     for name, value in fields.items():
         head = head.withField(name, value)
     return head
@@ -272,10 +268,10 @@ def _state(head: Column, lives: Column, deletions: Column) -> Column:
 
 
 def _uuid(name: Column) -> Column:
-    """Return the text of a UUID of version 3 that follows from a name.
+    """Return the text of a version 3 UUID that follows from a name.
 
-    kafka-journal draws one at random. A task of Spark that is repeated, and a run after a crash,
-    have to come to the same.
+    kafka-journal draws a random one. A repeated task of Spark, and a run after a crash, must
+    compute the same one.
     """
     digits = F.md5(name.cast("binary"))
     variant = F.element_at(

@@ -1,4 +1,4 @@
-"""Where each topic partition goes on, and how much of it a batch takes."""
+"""Where each topic partition continues, and how many offsets a batch takes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tidemark.settings import Settings
 class Reached:
     """How far a topic partition is replicated, by its pointer and the ledger.
 
-    The pointer is what kafka-journal's readers go by: everything up to it is in Cassandra. It stays
-    below the oldest record in quarantine, so the ledger tells how far Tidemark itself has come. It
-    does as long as the pointer is the one that its newest range has left; else the pointer counts.
+    kafka-journal's readers use the pointer: everything up to it is in Cassandra. It stays below the
+    oldest record in quarantine, so the ledger records how far Tidemark itself has come. The ledger
+    counts as long as the pointer is the one that its newest range has left; otherwise the pointer.
 
     Attributes:
         pointer: NO_POINTER if there is none.
@@ -37,15 +37,15 @@ class Reached:
 
     @property
     def begun(self) -> Range | None:
-        """Return the range that a dead run has begun, and that is to be done again."""
-        one = self._unfinished
-        return one if one and self.pointer in (one.pointer_before, one.first - 1) else None
+        """Return the range that a dead run has begun, and that must be repeated."""
+        last = self._unfinished
+        return last if last and self.pointer in (last.pointer_before, last.first - 1) else None
 
     @property
     def unrecorded(self) -> Range | None:
-        """Return the range that only lacks the record of its end."""
-        one = self._unfinished
-        return one if one and not self.begun and self.pointer == one.pointer_after else None
+        """Return the range that is complete except for the record of its end."""
+        last = self._unfinished
+        return last if last and not self.begun and self.pointer == last.pointer_after else None
 
     @property
     def superseded(self) -> Range | None:
@@ -54,37 +54,37 @@ class Reached:
 
     @property
     def next(self) -> int | None:
-        """Return the offset at which the partition is continued; None if it begins anew."""
+        """Return the offset at which the partition continues; None if it begins anew."""
         if self.begun:
             return self.begun.first
         if self.unrecorded:
             return self.unrecorded.end
         if self.pointer == NO_POINTER:
-            # Of a topic whose first record is kept back, or of a keyspace that was emptied.
+            # The topic's first record is kept back, or the keyspace was emptied.
             return None
         return self.own.end if self.own else self.pointer + 1
 
     @property
     def own(self) -> Range | None:
-        """Return the newest range if it is done, and the pointer is the one that it has left."""
+        """Return the newest range if it is done and the pointer is still the one that it left."""
         if self.newest is None or self.newest.state is not RangeState.DONE:
             return None
-        one = self.newest.range
-        is_being_raised = self.pointer == one.raised_from != NO_POINTER
-        return one if is_being_raised or self.pointer == one.pointer_after else None
+        last = self.newest.range
+        is_being_raised = self.pointer == last.raised_from != NO_POINTER
+        return last if is_being_raised or self.pointer == last.pointer_after else None
 
     @property
     def end(self) -> int:
-        """Return the offset before which all is replicated or in quarantine."""
+        """Return the offset before which everything is replicated or in quarantine."""
         return self.own.end if self.own else self.next or 0
 
     @property
     def was_emptied(self) -> bool:
-        """Whether there was a pointer, and somebody has removed it: the keyspace begins anew."""
+        """Whether somebody has deleted the pointer: the keyspace begins anew."""
         if self.pointer != NO_POINTER or self.newest is None:
             return False
-        one, is_done = self.newest.range, self.newest.state is RangeState.DONE
-        return (one.pointer_after if is_done else one.pointer_before) != NO_POINTER
+        last, is_done = self.newest.range, self.newest.state is RangeState.DONE
+        return (last.pointer_after if is_done else last.pointer_before) != NO_POINTER
 
     @property
     def _unfinished(self) -> Range | None:
@@ -97,19 +97,19 @@ def reached(
     control: Control, settings: Settings, partitions: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, Reached]:
     """Read how far partitions are replicated."""
-    known = pointers.read(control, settings, partitions)
+    pointer_of = pointers.read(control, settings, partitions)
     entries = newest(control, settings, partitions)
-    return {one: Reached(known.get(one, NO_POINTER), entries.get(one)) for one in partitions}
+    return {tp: Reached(pointer_of.get(tp, NO_POINTER), entries.get(tp)) for tp in partitions}
 
 
 @dataclass(frozen=True)
 class PartitionPosition:
-    """How far a topic partition is replicated, and what Kafka holds of it.
+    """How far a topic partition is replicated, and its offsets in Kafka.
 
     Attributes:
-        partition: which one.
-        reached: how far.
-        held: what Kafka holds, as of the start of the run.
+        partition: the topic partition.
+        reached: how far it is replicated.
+        held: its offsets in Kafka at the start of the run.
     """
 
     partition: TopicPartition
@@ -118,22 +118,22 @@ class PartitionPosition:
 
     @property
     def next(self) -> int:
-        """Return the offset at which the partition is continued."""
-        found = self.reached.next
-        return self.held.first if found is None else found
+        """Return the offset at which the partition continues."""
+        offset = self.reached.next
+        return self.held.first if offset is None else offset
 
     @property
     def behind(self) -> int:
-        """Return the number of offsets that are to be replicated."""
+        """Return the number of offsets to replicate."""
         return max(0, self.held.end - self.next)
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction keeps back records that were written."""
+        """Whether an open transaction hides written records."""
         return self.held.end < self.held.written
 
     def problem(self) -> TopicMoved | None:
-        """Return why the partition cannot go on, if it cannot."""
+        """Return why the partition cannot continue, if it cannot."""
         pointer = self.reached.pointer
         begun = self.reached.begun
         if max(self.next, begun.end if begun else 0) > self.held.written:
@@ -156,39 +156,33 @@ class PartitionPosition:
 
 
 Older = Mapping[TopicPartition, Mapping[TopicPartition, int]]
-"""Of partitions of which nothing is read yet: up to where the others of their topics are older."""
+"""For partitions without any read record: the end of the older records in others of their topic."""
 
 
 def older_than(
     kafka: Topics, positions: Sequence[PartitionPosition], begins: Mapping[TopicPartition, datetime]
 ) -> Older:
-    """Return what must not be read after the first record of each partition.
+    """Return the offsets that must be read before the first record of each partition.
 
-    Where a topic has got more partitions, the keys that have moved to one of them have their first
-    events in another. Their later ones must not come before them, or they would be a journal that
-    begins in its middle.
+    If a topic gets more partitions, the keys that move to a new one have their first events in
+    another. Their later events must not be read before these, or they would look like a journal
+    that begins in its middle.
 
-    Args:
-        kafka: the topics.
-        positions: those of all partitions that can go on.
-        begins: the time of the first record of each partition that has one.
-
-    Raises:
-        KafkaUnavailable: Kafka does not answer.
+    `positions` are all partitions that can continue; `begins` has the times of their first records.
     """
     by_topic: dict[str, list[PartitionPosition]] = defaultdict(list)
-    for position in positions:
-        by_topic[position.partition.topic].append(position)
+    for p in positions:
+        by_topic[p.partition.topic].append(p)
     older: dict[TopicPartition, Mapping[TopicPartition, int]] = {}
-    for of_topic in by_topic.values():
-        ends = {one.partition: one.held.end for one in of_topic if one.partition in begins}
-        new = [one.partition for one in of_topic if one.reached.next is None and one.behind]
+    for same_topic in by_topic.values():
+        ends = {p.partition: p.held.end for p in same_topic if p.partition in begins}
+        new = [p.partition for p in same_topic if p.reached.next is None and p.behind]
         for partition in ends.keys() & new:
             begin = begins[partition]
-            # Offsets do not tell that one begins later: some of them may have no record.
-            earlier = [one for one in ends if begins[one] < begin]
-            others = kafka.offsets_at(earlier, begin)
-            older[partition] = {one: min(offset, ends[one]) for one, offset in others.items()}
+            # Compared by time, since some offsets may have no record.
+            earlier = [tp for tp in ends if begins[tp] < begin]
+            limits = kafka.offsets_at(earlier, begin)
+            older[partition] = {tp: min(offset, ends[tp]) for tp, offset in limits.items()}
     return older
 
 
@@ -198,18 +192,18 @@ def cut(
     most: int,
     older: Older = MappingProxyType({}),
 ) -> Spans:
-    """Return the spans of the next batch: of `most` offsets, each partition gets its share.
+    """Return the spans of the next batch: each partition gets its share of `most` offsets.
 
-    What short partitions leave goes to the others. A partition that has offsets gets one at least,
-    unless others of its topic have `older` ones that are not in the batch either.
+    Short partitions leave the rest of their share to the others. A partition with offsets gets at
+    least one, unless others of its topic have `older` offsets that are not in the batch either.
     """
-    unread = {one: end - starts[one] for one, end in ends.items() if end > starts[one]}
-    spans = in_any_order = _shares(starts, unread, most)
+    unread = {tp: end - starts[tp] for tp, end in ends.items() if end > starts[tp]}
+    spans = unordered = _shares(starts, unread, most)
     while early := _too_early(spans, starts, ends, older):
-        unread = {one: number for one, number in unread.items() if one not in early}
+        unread = {tp: number for tp, number in unread.items() if tp not in early}
         spans = _shares(starts, unread, most)
-    # Never none of them: unread offsets would be taken for replicated.
-    return spans or in_any_order
+    # Never empty: unread offsets would count as replicated.
+    return spans or unordered
 
 
 def _too_early(
@@ -218,29 +212,29 @@ def _too_early(
     ends: Mapping[TopicPartition, int],
     older: Older,
 ) -> set[TopicPartition]:
-    """Return the partitions of a batch that others must be read before."""
-    reached = {one: starts[one] for one in ends} | {one: end for one, (_, end) in spans.items()}
+    """Return the partitions of a batch that must wait until others are read."""
+    reached = {tp: starts[tp] for tp in ends} | {tp: end for tp, (_, end) in spans.items()}
     return {
-        one
-        for one in spans
-        if any(reached.get(other, end) < end for other, end in older.get(one, {}).items())
+        tp
+        for tp in spans
+        if any(reached.get(other, end) < end for other, end in older.get(tp, {}).items())
     }
 
 
 def _shares(
     starts: Mapping[TopicPartition, int], unread: Mapping[TopicPartition, int], most: int
 ) -> Spans:
-    spans, left = {}, most
-    for place, one in enumerate(sorted(unread, key=lambda one: (unread[one], one))):
-        share = max(1, left // (len(unread) - place))
-        taken = min(unread[one], share)
-        spans[one] = (starts[one], starts[one] + taken)
-        left -= taken
+    spans, remaining = {}, most
+    for index, tp in enumerate(sorted(unread, key=lambda tp: (unread[tp], tp))):
+        share = max(1, remaining // (len(unread) - index))
+        number = min(unread[tp], share)
+        spans[tp] = (starts[tp], starts[tp] + number)
+        remaining -= number
     return spans
 
 
 def batch_now(settings: Settings) -> ActionBatch:
-    """Return how actions are folded by a batch that begins now."""
+    """Return the context of a batch of actions that begins now."""
     now = clock.now()
     # Cassandra keeps milliseconds.
     at = now.replace(microsecond=now.microsecond // 1000 * 1000)
@@ -248,19 +242,17 @@ def batch_now(settings: Settings) -> ActionBatch:
 
 
 def write_time_base(first: int, *write_times: int) -> int:
-    """Return what offsets from `first` on are added to for write times behind all that is written.
+    """Return a base that gives offsets from `first` on later write times than all of `write_times`.
 
-    Args:
-        first: the first offset.
-        write_times: those of the ranges before and of the heads that may change.
+    These are the write times of the ranges before and of the heads that may change.
     """
-    behind = [time + 1 for time in write_times]
-    return max([clock.now_micros(), *behind]) - first
+    later = [time + 1 for time in write_times]
+    return max([clock.now_micros(), *later]) - first
 
 
 def alike(ranges: Iterable[Range]) -> list[Sequence[Range]]:
-    """Return ranges in groups that are folded in the same way."""
+    """Group ranges that are folded in the same way."""
     groups: dict[ActionBatch, list[Range]] = {}
-    for one in ranges:
-        groups.setdefault(one.batch, []).append(one)
+    for r in ranges:
+        groups.setdefault(r.batch, []).append(r)
     return list(groups.values())

@@ -29,15 +29,15 @@ _KEPT_BACK = (*_OF_KEY, "offset", "state")
 _STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
 _MENDED = ("mended_value", "mended_headers")
 _SAME = (*PLACE, "timestamp", "key")
-"""What tells that a record is the one in quarantine: a topic may have been made anew."""
+"""The columns that identify a record in quarantine: its topic may have been recreated."""
 
 
 class Quarantined(StrEnum):
-    """What becomes of a record in quarantine.
+    """The state of a record in quarantine.
 
-    HELD ones wait for `replay`, with all later ones of their key. WAITING ones are of a key whose
-    records lie in several partitions, and wait until all of these are read. SKIPPED ones are passed
-    over for good. MENDED ones are replicated with the content that `mend` gave them.
+    HELD records wait for `replay`, with all later ones of their key. WAITING records are of a key
+    whose records are in several partitions, and wait until all of these are read. SKIPPED records
+    are ignored permanently. MENDED records are replicated with the content that `mend` gave them.
     """
 
     HELD = "held"
@@ -53,24 +53,21 @@ KEEPS_BACK = (Quarantined.HELD, Quarantined.WAITING)
 def with_any(
     run: RunContext, partitions: Sequence[TopicPartition], state: Quarantined
 ) -> list[TopicPartition]:
-    """Return the partitions of which a record is in a state."""
-    found = run.control.execute_many(
+    """Return the partitions with a record in a state."""
+    rows_by_tp = run.control.execute_many(
         f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
         " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
-        [
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state)
-            for one in partitions
-        ],
+        [(run.settings.kafka_journal_keyspace, tp.topic, tp.partition, state) for tp in partitions],
     )
-    return [one for one, rows in zip(partitions, found, strict=True) if rows]
+    return [tp for tp, rows in zip(partitions, rows_by_tp, strict=True) if rows]
 
 
 def keeping_back(
     run: RunContext, partitions: Sequence[TopicPartition]
 ) -> Mapping[Quarantined, Sequence[TopicPartition]]:
-    """Return the partitions with records that keep back others, by the state of these."""
-    found = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
-    return {state: there for state, there in found.items() if there}
+    """Return the partitions with records that keep back later ones, by their state."""
+    by_state = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
+    return {state: in_state for state, in_state in by_state.items() if in_state}
 
 
 def oldest_waiting(
@@ -78,16 +75,13 @@ def oldest_waiting(
 ) -> Mapping[TopicPartition, datetime]:
     """Return the time of the oldest waiting record of each partition that has one.
 
-    What waits for a held record of its key does not count: it may wait for ever.
-
-    Args:
-        run: the context of the run.
-        partitions: all of their topics.
+    Records that wait for a held one of their key do not count, since they may wait for ever.
+    `partitions` are all partitions of their topics.
     """
-    there = with_any(run, partitions, Quarantined.WAITING)
-    if not there:
+    with_waiting = with_any(run, partitions, Quarantined.WAITING)
+    if not with_waiting:
         return {}
-    waiting = _read(run, there, Quarantined.WAITING, *_OF_KEY, "timestamp")
+    waiting = _read(run, with_waiting, Quarantined.WAITING, *_OF_KEY, "timestamp")
     waiting = without_held(run, waiting, partitions)
     oldest = waiting.groupBy("topic", "partition").agg(
         F.unix_millis(F.min("timestamp")).alias("oldest")
@@ -100,10 +94,10 @@ def oldest_waiting(
 
 @shaped(returns=HELD_FROM)
 def held_keys(run: RunContext, partitions: Sequence[TopicPartition]) -> DataFrame | None:
-    """Return the keys that earlier runs keep back, each from its first record on; None without."""
+    """Return the keys that are kept back, each from its first record on; None if none are."""
     parts = [
-        _read(run, there, state, *_OF_KEY, "offset").withColumn("state", F.lit(state.value))
-        for state, there in keeping_back(run, partitions).items()
+        _read(run, in_state, state, *_OF_KEY, "offset").withColumn("state", F.lit(state.value))
+        for state, in_state in keeping_back(run, partitions).items()
     ]
     if not parts:
         return None
@@ -114,7 +108,7 @@ def held_keys(run: RunContext, partitions: Sequence[TopicPartition]) -> DataFram
 def without_held(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> DataFrame:
-    """Return waiting records without those of keys of which something is held."""
+    """Return waiting records without those of keys with a held record."""
     keys = held_keys(run, partitions)
     if keys is None:
         return records
@@ -124,14 +118,14 @@ def without_held(
 
 @shaped(returns=HELD)
 def all_held(run: RunContext) -> DataFrame:
-    """Return the held records of all topics of the keyspace; those that wait are none."""
+    """Return the held records of all topics of the keyspace, without waiting ones."""
     name = table(run.settings.keyspace, TABLE)
-    found = run.control.execute(
+    rows = run.control.execute(
         f"SELECT DISTINCT journal_keyspace, topic, partition, state FROM {name}"
     )
     partitions = [
         TopicPartition(row["topic"], row["partition"])
-        for row in found
+        for row in rows
         if row["state"] == Quarantined.HELD
         and row["journal_keyspace"] == run.settings.kafka_journal_keyspace
     ]
@@ -144,7 +138,7 @@ def stored_records(
 ) -> DataFrame:
     """Return all records in a state, with the new content of mended ones.
 
-    Further columns are their keys as `id`, and the `run_id` of the run that has found them.
+    Further columns are their keys as `id`, and the `run_id` of the run that found them.
     """
     return _content(_read(run, partitions, state, *_STORED, *_MENDED, "run_id"))
 
@@ -153,35 +147,32 @@ def stored_records(
 def corrected(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> DataFrame:
-    """Return records as they are replicated: mended ones with their new content, no skipped ones.
+    """Return the records of partitions as they are replicated: mended ones with their new content.
 
-    Args:
-        run: the context of the run.
-        records: as they stand in Kafka.
-        partitions: all that they are of.
+    Skipped records are left out.
     """
-    skipped = with_any(run, partitions, Quarantined.SKIPPED)
-    if skipped:
-        passed_over = _read(run, skipped, Quarantined.SKIPPED, *_SAME)
+    with_skipped = with_any(run, partitions, Quarantined.SKIPPED)
+    if with_skipped:
+        skipped_records = _read(run, with_skipped, Quarantined.SKIPPED, *_SAME)
         records = records.join(
-            F.broadcast(passed_over), _is_same(records, passed_over), "left_anti"
+            F.broadcast(skipped_records), _is_same(records, skipped_records), "left_anti"
         )
-    mended = with_any(run, partitions, Quarantined.MENDED)
-    if not mended:
+    with_mended = with_any(run, partitions, Quarantined.MENDED)
+    if not with_mended:
         return records
-    stored = stored_records(run, mended, Quarantined.MENDED)
-    new = stored.select(*_SAME, F.struct("value", "headers").alias("mended"))
-    told = records.join(F.broadcast(new), _is_same(records, new), "left")
+    stored = stored_records(run, with_mended, Quarantined.MENDED)
+    mended_records = stored.select(*_SAME, F.struct("value", "headers").alias("mended"))
+    joined = records.join(F.broadcast(mended_records), _is_same(records, mended_records), "left")
     is_mended = F.col("mended").isNotNull()
     content = {
         name: F.when(is_mended, F.col("mended")[name]).otherwise(records[name])
         for name in ("value", "headers")
     }
-    return told.select(*(content.get(name, records[name]).alias(name) for name in RECORDS))
+    return joined.select(*(content.get(name, records[name]).alias(name) for name in RECORDS))
 
 
 def _is_same(records: DataFrame, stored: DataFrame) -> Column:
-    """Tell whether a record is the one in quarantine; its key may be null."""
+    """Return whether a record is the one in quarantine; its key may be null."""
     return reduce(Column.__and__, [records[name].eqNullSafe(stored[name]) for name in _SAME])
 
 
@@ -197,30 +188,27 @@ def _content(stored: DataFrame) -> DataFrame:
 
 
 def keep(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
-    """Keep held records that leave for the evidence: skipped ones, and replayed ones if mended.
+    """Keep released records as evidence: skipped ones, and replayed ones if they were mended.
 
-    Args:
-        run: the context of the run.
-        replayed: topic, partition and offset of records that are replicated by now.
-        skipped: the same of records that are passed over for good.
+    Both frames have topic, partition and offset.
     """
     settings = run.settings
     states = replayed.select(*PLACE, F.lit(Quarantined.MENDED.value).alias("state")).unionByName(
         skipped.select(*PLACE, F.lit(Quarantined.SKIPPED.value).alias("state"))
     )
     partitions = [
-        TopicPartition(one["topic"], one["partition"])
-        for one in states.select("topic", "partition").distinct().collect()
+        TopicPartition(row["topic"], row["partition"])
+        for row in states.select("topic", "partition").distinct().collect()
     ]
-    also = ("cause", "run_id", "found_at", *_MENDED)
-    stored = _read(run, partitions, Quarantined.HELD, *_STORED, *also)
+    evidence = ("cause", "run_id", "found_at", *_MENDED)
+    stored = _read(run, partitions, Quarantined.HELD, *_STORED, *evidence)
     is_skipped = F.col("state") == Quarantined.SKIPPED.value
-    kept = (
+    rows = (
         stored.join(states, list(PLACE))
         .where(is_skipped | F.col("mended_headers").isNotNull())
         .withColumn("journal_keyspace", F.lit(settings.kafka_journal_keyspace))
     )
-    connector.write(kept, settings.keyspace, TABLE)
+    connector.write(rows, settings.keyspace, TABLE)
 
 
 def release(run: RunContext, records: DataFrame, state: Quarantined = Quarantined.HELD) -> None:
@@ -241,8 +229,8 @@ def _read(
     keys = local_rows(
         run.spark,
         [
-            (settings.kafka_journal_keyspace, one.topic, one.partition, state.value)
-            for one in partitions
+            (settings.kafka_journal_keyspace, tp.topic, tp.partition, state.value)
+            for tp in partitions
         ],
         "journal_keyspace string, topic string, partition int, state string",
     )
@@ -252,20 +240,20 @@ def _read(
 @shaped(decoded=DECODED, held=HELD_FROM, returns=HELD_FROM)
 def held_from(decoded: DataFrame, held: DataFrame | None) -> DataFrame:
     """Return the keys that are held from now on."""
-    poison = _first_of_each(
+    unreadable = _first_of_each(
         decoded.where(F.col("cause").isNotNull()).select(
             *_OF_KEY, "offset", F.lit(Quarantined.HELD.value).alias("state")
         )
     )
     if held is None:
-        return poison
+        return unreadable
     return _first_of_each(
-        poison.unionByName(held).withColumnRenamed("held_from", "offset").select(*_KEPT_BACK)
+        unreadable.unionByName(held).withColumnRenamed("held_from", "offset").select(*_KEPT_BACK)
     )
 
 
 def _first_of_each(kept_back: DataFrame) -> DataFrame:
-    # While a key waits in a partition, what cannot be read waits with it.
+    # While a key waits in a partition, its unreadable records wait, too.
     is_waiting = F.col("state") == Quarantined.WAITING.value
     state = F.when(F.count_if(is_waiting) > 0, Quarantined.WAITING.value).otherwise(
         Quarantined.HELD.value
@@ -278,29 +266,22 @@ def _first_of_each(kept_back: DataFrame) -> DataFrame:
 
 
 @shaped(decoded=DECODED, held=HELD_FROM, returns=DECODED)
-def passed(decoded: DataFrame, held: DataFrame) -> DataFrame:
-    """Return the records that nothing holds."""
+def replicable(decoded: DataFrame, held: DataFrame) -> DataFrame:
+    """Return the records that are not held."""
     return _with_held(decoded, held).where(~_is_held()).select(*DECODED)
 
 
 @shaped(decoded=DECODED, held=HELD_FROM, returns=STOPPED)
-def stopped(decoded: DataFrame, held: DataFrame) -> DataFrame:
-    """Return the records that are held; those that can be read have no cause."""
+def newly_held(decoded: DataFrame, held: DataFrame) -> DataFrame:
+    """Return the records that are held; readable ones have no cause."""
     return _with_held(decoded, held).where(_is_held()).select(*STOPPED)
 
 
 @shaped(records=RECORDS, stopped=STOPPED)
 def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: str) -> None:
-    """Write records into quarantine as they stand in Kafka.
-
-    Args:
-        records: all records of the batch.
-        stopped: those that go into quarantine.
-        settings: where the table is.
-        run_id: id of the run.
-    """
-    places = stopped.select(*PLACE, "id", "state", "cause")
-    rows = records.join(places, list(PLACE)).select(
+    """Write the records of a batch that are `stopped` into quarantine, as they are in Kafka."""
+    keys = stopped.select(*PLACE, "id", "state", "cause")
+    rows = records.join(keys, list(PLACE)).select(
         F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
         *PLACE,
         *("id", "state", "cause", "timestamp", "key", "value"),
@@ -312,13 +293,13 @@ def write(records: DataFrame, stopped: DataFrame, settings: Settings, run_id: st
 
 
 def forget(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
-    """Delete what is kept back of partitions that begin anew: it is read again, if it is there."""
+    """Delete records kept back of partitions that begin anew: existing ones are read again."""
     run.control.execute_many(
         f"DELETE FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
         " AND topic = ? AND partition = ? AND state = ?",
         [
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state)
-            for one in partitions
+            (run.settings.kafka_journal_keyspace, tp.topic, tp.partition, state)
+            for tp in partitions
             for state in KEEPS_BACK
         ],
     )
@@ -327,12 +308,12 @@ def forget(run: RunContext, partitions: Sequence[TopicPartition]) -> None:
 def release_others(
     run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
 ) -> None:
-    """Delete records that are kept back at places where the topic holds other ones by now."""
-    told = records.select(*PLACE, F.struct("timestamp", "key").alias("now"))
+    """Delete records kept back at offsets where the topic now has other records."""
+    present = records.select(*PLACE, F.struct("timestamp", "key").alias("now"))
     is_other = ~F.col("now").eqNullSafe(F.struct("timestamp", "key"))
-    for state, there in keeping_back(run, partitions).items():
-        stored = _read(run, there, state, *_SAME, "id")
-        release(run, stored.join(told, list(PLACE)).where(is_other), state)
+    for state, in_state in keeping_back(run, partitions).items():
+        stored = _read(run, in_state, state, *_SAME, "id")
+        release(run, stored.join(present, list(PLACE)).where(is_other), state)
 
 
 def _with_held(decoded: DataFrame, held: DataFrame) -> DataFrame:

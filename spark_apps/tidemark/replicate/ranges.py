@@ -1,9 +1,9 @@
-"""The ledger of replicate: ranges of offsets, one after the other, of each topic partition.
+"""The ledger of replicate: successive ranges of offsets of each topic partition.
 
-They are numbered, since offsets begin anew where somebody sets a pointer back.
+They are numbered, since offsets repeat if somebody sets a pointer back.
 
-A range is pinned before anything of it is written, and a run after a crash does the same range in
-the same way. Its `attempt` is the fencing number, as in the ledger of pieces.
+A range is pinned before any of it is written, and a run after a crash repeats the same range in the
+same way. Its `attempt` is the fencing number, as in the ledger of pieces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_POINTER = -1
 
 
 class RangeState(StrEnum):
-    """The state of a range. One is SUPERSEDED if another replicator has moved the pointer on."""
+    """The state of a range; SUPERSEDED if another replicator has moved the pointer on."""
 
     RUNNING = "running"
     DONE = "done"
@@ -41,12 +41,12 @@ class Range:
     """A range of offsets.
 
     Attributes:
-        partition: of which topic partition.
-        number: its place among the ranges of the partition, from 1.
+        partition: its topic partition.
+        number: its number among the ranges of the partition, from 1.
         first: the first offset.
-        end: the offset behind the last one.
+        end: the offset after the last one.
         batch: how its actions are folded.
-        write_time_base: what offsets are added to for write times, in microseconds.
+        write_time_base: added to an offset it gives the write time, in microseconds.
         pointer_before: the pointer before the range; NO_POINTER if there was none.
         pointer_after: the pointer after it, below the oldest record in quarantine.
         raised_from: the pointer before, while a run raises it; else NO_POINTER.
@@ -66,13 +66,13 @@ class Range:
 
     @property
     def last_write_time(self) -> int:
-        """Return the newest write time of what it writes."""
+        """Return the newest write time of its writes."""
         return self.write_time_base + self.end - 1
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The newest range of a topic partition, as the ledger has it."""
+    """The ledger's newest range of a topic partition."""
 
     range: Range
     state: RangeState
@@ -93,31 +93,31 @@ class Ranges:
         Raises:
             LockLost: another run has begun one of them since it was read.
         """
-        begun = [replace(one, attempt=one.attempt + 1) for one in ranges]
-        new = [one for one in begun if one.attempt == 1]
-        again = [one for one in begun if one.attempt > 1]
+        started = [replace(r, attempt=r.attempt + 1) for r in ranges]
+        new = [r for r in started if r.attempt == 1]
+        restarted = [r for r in started if r.attempt > 1]
         names = [*_KEY, *_FIXED, *_PINNED, *_ATTEMPT]
         self._write(
             f"INSERT INTO {self._table} ({', '.join(names)})"
             f" VALUES ({', '.join('?' * len(names))}) IF NOT EXISTS",
             new,
-            lambda one: (*self._key(one), *_fixed(one), *_pinned(one), *self._attempt(one)),
+            lambda r: (*self._key(r), *_fixed(r), *_pinned(r), *self._attempt(r)),
         )
         self._write(
             f"UPDATE {self._table} SET {_set(_PINNED)}, {_set(_ATTEMPT)} WHERE {_WHERE}"
             " IF attempt = ?",
-            again,
-            lambda one: (
-                *_pinned(one),
-                *self._attempt(one),
-                *self._key(one),
-                one.attempt - 1,
+            restarted,
+            lambda r: (
+                *_pinned(r),
+                *self._attempt(r),
+                *self._key(r),
+                r.attempt - 1,
             ),
         )
-        return begun
+        return started
 
     def finish(self, ranges: Mapping[Range, Mapping[str, int]]) -> None:
-        """Record that ranges are replicated, their pointers included; each with its counts.
+        """Record that ranges are replicated, including their pointers; each with its counts.
 
         Raises:
             LockLost: another run has taken one of them over.
@@ -130,15 +130,15 @@ class Ranges:
         Raises:
             LockLost: another run has taken one of them over.
         """
-        # What they had pinned says nothing of where the pointer is now.
-        lost = [replace(one, pointer_after=one.end - 1) for one in ranges]
-        self._close(self.start(lost), RangeState.SUPERSEDED, {})
+        # The pointers that they had pinned are not those of now.
+        abandoned = [replace(r, pointer_after=r.end - 1) for r in ranges]
+        self._close(self.start(abandoned), RangeState.SUPERSEDED, {})
 
     def raise_pointers(self, raised: Iterable[Range]) -> None:
-        """Record the pointers that the newest ranges have by now, and those that they had."""
+        """Record the present pointers of the newest ranges, and the former ones."""
         self._run.control.execute_many(
             f"UPDATE {self._table} SET pointer_after = ?, raised_from = ? WHERE {_WHERE}",
-            [(one.pointer_after, one.raised_from, *self._key(one)) for one in raised],
+            [(r.pointer_after, r.raised_from, *self._key(r)) for r in raised],
         )
 
     def _close(
@@ -151,9 +151,9 @@ class Ranges:
             f"UPDATE {self._table} SET state = ?, counts = ?, finished_at = ? WHERE {_WHERE}"
             " IF attempt = ? AND owner = ?",
             list(ranges),
-            lambda one: (
-                *(state.value, dict(counts.get(one, {})), clock.now(), *self._key(one)),
-                *(one.attempt, self._run.owner),
+            lambda r: (
+                *(state.value, dict(counts.get(r, {})), clock.now(), *self._key(r)),
+                *(r.attempt, self._run.owner),
             ),
         )
 
@@ -163,23 +163,23 @@ class Ranges:
         ranges: Sequence[Range],
         values: Callable[[Range], Sequence[object]],
     ) -> None:
-        """Run a lightweight transaction for each range, many at a time."""
-        rows = [values(one) for one in ranges]
+        """Execute a lightweight transaction for each range, many at a time."""
+        rows = [values(r) for r in ranges]
         answers = conditional.applied_to_each(self._run.control, cql, rows)
-        for one, is_applied in zip(ranges, answers, strict=True):
+        for r, is_applied in zip(ranges, answers, strict=True):
             if not is_applied:
                 raise LockLost(
-                    f"another run works on {one.partition} from offset {one.first}",
+                    f"another run works on {r.partition} from offset {r.first}",
                     where=f"owner {self._run.owner}",
                     do="nothing more was written; run again",
                 )
 
-    def _key(self, one: Range) -> tuple[object, ...]:
-        return self._keyspace, one.partition.topic, one.partition.partition, one.number
+    def _key(self, r: Range) -> tuple[object, ...]:
+        return self._keyspace, r.partition.topic, r.partition.partition, r.number
 
-    def _attempt(self, one: Range) -> tuple[object, ...]:
+    def _attempt(self, r: Range) -> tuple[object, ...]:
         run = self._run
-        return RangeState.RUNNING.value, one.attempt, run.owner, run.run_id, clock.now()
+        return RangeState.RUNNING.value, r.attempt, run.owner, run.run_id, clock.now()
 
 
 _KEY = ("journal_keyspace", "topic", "partition", "number")
@@ -193,31 +193,31 @@ def _set(names: Iterable[str]) -> str:
     return ", ".join(f"{name} = ?" for name in names)
 
 
-def _fixed(one: Range) -> tuple[object, ...]:
-    batch = one.batch
-    return one.first, one.end, batch.at, batch.zone, batch.segment_size, one.write_time_base
+def _fixed(r: Range) -> tuple[object, ...]:
+    batch = r.batch
+    return r.first, r.end, batch.at, batch.zone, batch.segment_size, r.write_time_base
 
 
-def _pinned(one: Range) -> tuple[object, ...]:
-    return one.pointer_before, one.pointer_after
+def _pinned(r: Range) -> tuple[object, ...]:
+    return r.pointer_before, r.pointer_after
 
 
 def newest(
     control: Control, settings: Settings, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, Entry]:
-    """Read the newest range of each partition that has one, before the first run none."""
+    """Read the newest range of each partition that has one; none before the first run."""
     if control.table_columns(settings.keyspace, _TABLE) is None:
         return {}
-    wanted = list(partitions)
-    found = control.execute_many(
-        # All columns: of an earlier release there are fewer.
+    tps = list(partitions)
+    rows_by_tp = control.execute_many(
+        # All columns, since a table of an earlier release has fewer.
         f"SELECT * FROM {table(settings.keyspace, _TABLE)}"
         " WHERE journal_keyspace = ? AND topic = ? AND partition = ? LIMIT 1",
-        [(settings.kafka_journal_keyspace, one.topic, one.partition) for one in wanted],
+        [(settings.kafka_journal_keyspace, tp.topic, tp.partition) for tp in tps],
     )
     return {
-        one: Entry(_range(one, row), RangeState(row["state"]))
-        for one, rows in zip(wanted, found, strict=True)
+        tp: Entry(_range(tp, row), RangeState(row["state"]))
+        for tp, rows in zip(tps, rows_by_tp, strict=True)
         for row in rows
     }
 
@@ -232,7 +232,7 @@ def _range(partition: TopicPartition, row: Row) -> Range:
         end,
         ActionBatch(row["at"].replace(tzinfo=UTC), row["zone"], row["segment_size"]),
         row["write_time_base"],
-        # Rows of earlier releases lack them: there, pointers lay at the ends of their ranges.
+        # Rows of earlier releases lack them: their pointers were at the ends of their ranges.
         first - 1 if before is None else before,
         end - 1 if after is None else after,
         row["attempt"],
@@ -241,16 +241,16 @@ def _range(partition: TopicPartition, row: Row) -> Range:
 
 
 def require_ended(run: RunContext, partitions: Iterable[TopicPartition]) -> None:
-    """Refuse partitions of which a range is begun and not ended.
+    """Require that no range of partitions is begun and not ended.
 
     Raises:
-        TidemarkError: with the first of them.
+        TidemarkError: for the first such partition.
     """
-    for one, entry in newest(run.control, run.settings, partitions).items():
+    for tp, entry in newest(run.control, run.settings, partitions).items():
         if entry.state is RangeState.RUNNING:
             raise TidemarkError(
                 f"a run of replicate has begun offsets {entry.range.first} to"
                 f" {entry.range.end - 1} and not ended",
-                where=str(one),
+                where=str(tp),
                 do="run replicate first",
             )

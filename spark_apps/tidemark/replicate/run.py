@@ -1,4 +1,4 @@
-"""The run of replicate: from the pointers to the offsets at which the topics ended at its start."""
+"""replicate: from the pointers to the offsets at which the topics ended at the run's start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NAMED = 20
 
 @dataclass
 class _Progress:
-    """What a run has done so far."""
+    """The results of a run so far."""
 
     counts: dict[str, int]
     ranges: int
@@ -52,33 +52,28 @@ class _Progress:
     reached: list[TopicPartition]
     released: int = 0
 
-    def add(self, done: Replicated) -> None:
-        for name, number in done.counts.items():
+    def add(self, result: Replicated) -> None:
+        for name, number in result.counts.items():
             self.counts[name] = self.counts.get(name, 0) + number
-        self.ranges += len(done.ranges)
-        self.problems += done.problems
+        self.ranges += len(result.ranges)
+        self.problems += result.problems
 
 
 def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool = False) -> Outcome:
-    """Replicate what the topics hold behind the pointers.
+    """Replicate the records of topics after the pointers; all topics with the prefix if empty.
 
-    A topic partition that cannot go on fails the run at its end; the others are replicated.
-
-    Args:
-        run: the context of the run.
-        topics: only these topics; all with the prefix of the settings if none is named.
-        dry_run: only show what is to be replicated.
+    If a topic partition cannot continue, the run fails at its end; the others are replicated.
 
     Raises:
         InvalidInput: a topic is unknown.
         KafkaUnavailable: Kafka does not answer.
         SchemaMismatch: the tables are of another shape or version.
         LockHeld: another run works on a topic partition.
-        LockLost: a lock was lost on the way.
+        LockLost: a lock was lost during the run.
     """
     settings, kafka = run.settings, Topics(run.settings)
-    # A partition that somebody adds from now on has no record of before.
-    asked_at = clock.now()
+    # A partition that is added from now on has no earlier record.
+    started_at = clock.now()
     partitions = kafka.partitions(topics)
     if not partitions:
         line = f"no topic begins with {settings.kafka_topic_prefix}"
@@ -88,30 +83,31 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         return _shown(_positions(run, kafka, partitions))
     create_own_tables(run.control, settings)
     resource = tables.lock_of(settings)
-    with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
-        # So that one that never gets as far as its end is known to lack.
+    with Locks.of(run, [f"{resource}/{tp}" for tp in partitions]) as locks:
+        # First, so that a partition that never completes counts as behind.
         replicated_to.write(run, dict.fromkeys(partitions, UpTo(EPOCH, 0)))
-        # Those that were added since the first request are there as well.
+        # Read again, with partitions added since the first request.
         replicated_to.keep_only(run, kafka.partitions(topics))
         positions, begins = _positions(run, kafka, partitions), kafka.begins(partitions)
         if any(position.behind for position in positions):
             run.start_spark()
         locks.check()
-        emptied = [one.partition for one in positions if one.reached.was_emptied]
+        emptied = [p.partition for p in positions if p.reached.was_emptied]
         replicated_to.begin_anew(run, emptied)
         quarantine.forget(run, emptied)
         progress = _replicate(run, kafka, positions, begins, locks.check)
-        before = {one.partition: one.held.written for one in positions if not one.is_open}
-        whole = [one for one in progress.reached if one in before]
-        now = kafka.offsets(whole)
-        ended = {one: now[one].written == before[one] for one in whole}
+        before = {p.partition: p.held.written for p in positions if not p.is_open}
+        done = [tp for tp in progress.reached if tp in before]
+        now = kafka.offsets(done)
+        ended = {tp: now[tp].written == before[tp] for tp in done}
         progress.released = release_waiting(run, partitions, ended, locks.check)
         locks.check()
         kept_back = raise_to_kept_back(run, partitions)
         oldest = quarantine.oldest_waiting(run, partitions)
-        ends = {one.partition: one.held.end for one in positions}
+        ends = {p.partition: p.held.end for p in positions}
         replicated_to.write(
-            run, {one: UpTo(min(asked_at, oldest.get(one, asked_at)), ends[one]) for one in whole}
+            run,
+            {tp: UpTo(min(started_at, oldest.get(tp, started_at)), ends[tp]) for tp in done},
         )
         outcome = _outcome(progress, positions, kept_back)
         return _with_complete(outcome, replicated_to.complete(run, begins))
@@ -121,8 +117,8 @@ def _positions(
     run: RunContext, kafka: Topics, partitions: Sequence[TopicPartition]
 ) -> list[PartitionPosition]:
     offsets = kafka.offsets(partitions)
-    known = reached(run.control, run.settings, partitions)
-    return [PartitionPosition(one, known[one], offsets[one]) for one in partitions]
+    pointers = reached(run.control, run.settings, partitions)
+    return [PartitionPosition(tp, pointers[tp], offsets[tp]) for tp in partitions]
 
 
 def _replicate(
@@ -132,49 +128,49 @@ def _replicate(
     begins: Mapping[TopicPartition, datetime],
     ensure_locked: EnsureLocked,
 ) -> _Progress:
-    problems = {one.partition: problem for one in positions if (problem := one.problem())}
+    problems = {p.partition: problem for p in positions if (problem := p.problem())}
     progress = _Progress({}, 0, list(problems.values()), [])
-    able = [one for one in positions if one.partition not in problems]
-    starts = {one.partition: one.next for one in able}
-    ends = {one.partition: one.held.end for one in able}
-    known = {one.partition: one.reached.pointer for one in able}
-    last = {one.partition: entry.range for one in positions if (entry := one.reached.newest)}
-    locked = [one.partition for one in positions]
-    _close(run, [one.reached for one in able])
+    continuing = [p for p in positions if p.partition not in problems]
+    starts = {p.partition: p.next for p in continuing}
+    ends = {p.partition: p.held.end for p in continuing}
+    pointers = {p.partition: p.reached.pointer for p in continuing}
+    last = {p.partition: entry.range for p in positions if (entry := p.reached.newest)}
+    locked = [p.partition for p in positions]
+    _close(run, [p.reached for p in continuing])
 
-    def replicate_these(order: BatchTask) -> None:
-        done = replicate(run, order, ensure_locked)
-        progress.add(done)
-        for ended in done.ranges:
-            starts[ended.partition] = ended.end
-            known[ended.partition] = ended.pointer_after
-            last[ended.partition] = ended
-        # A partition that has not moved as far as it should has stopped for good.
-        for one, (_, end) in order.spans.items():
-            if starts[one] < end:
-                del ends[one]
+    def run_task(task: BatchTask) -> None:
+        result = replicate(run, task, ensure_locked)
+        progress.add(result)
+        for r in result.ranges:
+            starts[r.partition] = r.end
+            pointers[r.partition] = r.pointer_after
+            last[r.partition] = r
+        # A partition that did not reach the end of its span has stopped for this run.
+        for tp, (_, end) in task.spans.items():
+            if starts[tp] < end:
+                del ends[tp]
 
-    for ranges in alike(begun for one in able if (begun := one.reached.begun)):
-        begun_spans = {one.partition: (one.first, one.end) for one in ranges}
+    for ranges in alike(begun for p in continuing if (begun := p.reached.begun)):
+        begun_spans = {r.partition: (r.first, r.end) for r in ranges}
         run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
-        replicate_these(BatchTask(begun_spans, ranges, ranges[0].batch, known, last, locked))
+        run_task(BatchTask(begun_spans, ranges, ranges[0].batch, pointers, last, locked))
     most = run.settings.replicate_max_records
-    is_one_batch = sum(end - starts[one] for one, end in ends.items()) <= most
-    older = {} if is_one_batch else older_than(kafka, able, begins)
+    is_one_batch = sum(end - starts[tp] for tp, end in ends.items()) <= most
+    older = {} if is_one_batch else older_than(kafka, continuing, begins)
     while spans := cut(starts, ends, most, older):
-        left = sum(end - starts[one] for one, end in ends.items())
-        run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
-        replicate_these(BatchTask(spans, (), batch_now(run.settings), known, last, locked))
-    progress.reached = [one for one, end in ends.items() if starts[one] >= end]
+        remaining = sum(end - starts[tp] for tp, end in ends.items())
+        run.say(f"{remaining:,} offsets of {len(spans)} topic partitions are left")
+        run_task(BatchTask(spans, (), batch_now(run.settings), pointers, last, locked))
+    progress.reached = [tp for tp, end in ends.items() if starts[tp] >= end]
     return progress
 
 
-def _close(run: RunContext, known: Sequence[Reached]) -> None:
-    """Record the end of ranges that only lack the record of it, or that the pointer has left."""
+def _close(run: RunContext, entries: Sequence[Reached]) -> None:
+    """Close ranges of which only the record of the end is missing, or that the pointer left."""
     ledger = Ranges(run)
-    unrecorded = [entry.unrecorded for entry in known if entry.unrecorded]
-    ledger.finish({one: {} for one in ledger.start(unrecorded)})
-    ledger.supersede(entry.superseded for entry in known if entry.superseded)
+    unrecorded = [entry.unrecorded for entry in entries if entry.unrecorded]
+    ledger.finish({r: {} for r in ledger.start(unrecorded)})
+    ledger.supersede(entry.superseded for entry in entries if entry.superseded)
 
 
 def _outcome(
@@ -193,22 +189,22 @@ def _outcome(
             if len(problems) == 1
             else together(
                 f"{len(problems)} topic partitions cannot go on, such as {first}",
-                [one.exit_status for one in problems],
+                [problem.exit_status for problem in problems],
             )
         )
-    has_done = done or progress.released
-    state = RunState.FAILED if problems else RunState.DONE if has_done else RunState.NOTHING
-    if not lines and not has_done:
+    has_work = done or progress.released
+    state = RunState.FAILED if problems else RunState.DONE if has_work else RunState.NOTHING
+    if not lines and not has_work:
         lines = [f"all {len(positions)} topic partitions are replicated to their ends"]
     if progress.released:
         progress.counts["records_released"] = progress.released
-    open_ones = [one for one in positions if one.is_open]
-    if open_ones:
-        lines.append(_open_line(open_ones))
+    open_positions = [p for p in positions if p.is_open]
+    if open_positions:
+        lines.append(_open_line(open_positions))
     if kept_back:
-        every = reduce(KeptBack.plus, kept_back.values())
-        progress.counts |= {"records_held": every.held, "records_waiting": every.waiting}
-        lines.append(_kept_back_line(every))
+        total = reduce(KeptBack.plus, kept_back.values())
+        progress.counts |= {"records_held": total.held, "records_waiting": total.waiting}
+        lines.append(_kept_back_line(total))
     failed = len(problems)
     return Outcome(
         state, PieceCounts(done + failed, done, 0, failed), progress.counts, lines, error
@@ -216,7 +212,7 @@ def _outcome(
 
 
 def _with_complete(outcome: Outcome, complete: Mapping[str, Window]) -> Outcome:
-    """Return an outcome that says which time buckets of its topics those downstream may read."""
+    """Return an outcome with the time buckets of its topics that are complete."""
     if not complete:
         return outcome
     topics = {
@@ -228,30 +224,29 @@ def _with_complete(outcome: Outcome, complete: Mapping[str, Window]) -> Outcome:
     return replace(outcome, details={"topics": topics}, done=hull)
 
 
-def _open_line(open_ones: Sequence[PartitionPosition]) -> str:
-    first = open_ones[0]
+def _open_line(positions: Sequence[PartitionPosition]) -> str:
+    first = positions[0]
     return (
-        f"{counted(len(open_ones), 'topic partition')} with an open transaction, whose end is"
+        f"{counted(len(positions), 'topic partition')} with an open transaction, whose end is"
         f" waited for, such as {first.partition} from offset {first.held.end} on"
     )
 
 
-def _kept_back_line(every: KeptBack) -> str:
-    of_keys = f"{counted(every.keys, 'key')} with {counted(every.held + every.waiting, 'record')}"
+def _kept_back_line(total: KeptBack) -> str:
+    keys = f"{counted(total.keys, 'key')} with {counted(total.held + total.waiting, 'record')}"
     waiting = (
-        f", of which {every.waiting:,} wait since their keys have moved" if every.waiting else ""
+        f", of which {total.waiting:,} wait since their keys have moved" if total.waiting else ""
     )
-    remedy = "see `spark_apps/replicate.py replay`" if every.held else "later runs replicate them"
-    return f"{of_keys} held in quarantine since {iso(every.since)}{waiting}; {remedy}"
+    remedy = "see `spark_apps/replicate.py replay`" if total.held else "later runs replicate them"
+    return f"{keys} held in quarantine since {iso(total.since)}{waiting}; {remedy}"
 
 
 def _shown(positions: Sequence[PartitionPosition]) -> Outcome:
-    behind = [one for one in positions if one.behind or one.problem()]
+    behind = [p for p in positions if p.behind or p.problem()]
     lines = [
-        str(one.problem() or f"{one.partition}: {one.behind:,} offsets from {one.next} on")
-        for one in behind
+        str(p.problem() or f"{p.partition}: {p.behind:,} offsets from {p.next} on") for p in behind
     ]
     if len(lines) > _NAMED:
         lines = [*lines[:_NAMED], f"and {len(lines) - _NAMED} more"]
-    counts = {"offsets_behind": sum(one.behind for one in behind)}
+    counts = {"offsets_behind": sum(p.behind for p in behind)}
     return Outcome(RunState.PLANNED, PieceCounts(len(behind)), counts, lines)

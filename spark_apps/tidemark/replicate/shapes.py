@@ -1,4 +1,4 @@
-"""The frames of a replication: what records do, and what comes of it."""
+"""The frames of a replication: the actions of records, and their results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ACTIONS: Shape = {
     "origin": "string",
     "bytes": "bigint",
 }
-"""Appends with the seq nrs of their first and last event, their expiry in nanoseconds and the most
-bytes that their rows take, deletes with the seq nr that they delete up to, and purges; each with
+"""Appends with the seq nrs of their first and last event, their expiry in nanoseconds and an upper
+bound of the bytes of their rows; deletes with the seq nr that they delete up to; purges; each with
 its Kafka offset."""
 HEAD_FIELDS: Shape = {
     "segment": "bigint",
@@ -36,12 +36,12 @@ HEAD_FIELDS: Shape = {
     "is_new": "boolean",
 }
 HEAD = f"struct<{','.join(f'{name}:{kind}' for name, kind in HEAD_FIELDS.items())}>"
-"""A row of metajournal. `is_new`: the row was not there before the actions."""
+"""A row of metajournal. `is_new`: the row did not exist before the actions."""
 DELETION = "struct<offset:bigint,first:bigint,last:bigint,up_to:bigint,is_purge:boolean>"
-"""Whole segments `first` to `last` of journal; with `up_to`, of the last one only up to this seq
-nr. Whatever actions of a lower offset have written is deleted."""
+"""Whole segments `first` to `last` of journal; with `up_to`, the last one only up to this seq nr.
+Everything that actions of a lower offset have written there is deleted."""
 LIFE = "struct<offset:bigint,segment_size:int,record_id:string>"
-"""How events of this offset and higher ones are written, until the next life begins."""
+"""How events from this offset on are written, until the next life begins."""
 HEADS: Shape = {**JOURNAL_KEY, "head": HEAD, "write_time": "bigint"}
 """Heads, each with the newest write time of the journal's heads, in microseconds."""
 FOLDED: Shape = {
@@ -56,10 +56,10 @@ FOLDED: Shape = {
     "bytes": "bigint",
     "has_moved": "boolean",
 }
-"""What the actions make of a journal: its head `before` them, with its write time, and after them,
-either null if there is none; and the most bytes that the new rows take. `seen` is the offset of the
-last action before, null if none was in their partition; `has_moved` tells that one was in another,
-or that they are of several."""
+"""The result of the actions on a journal: its head `before` them, with its write time, and after
+them, either null if there is none; and an upper bound of the bytes of the new rows. `seen` is the
+offset of the last action before, null if none was in their partition; `has_moved` means that it was
+in another, or that the actions are of several."""
 JOURNAL_ROWS: Shape = {
     **JOURNAL_KEY,
     **EVENT_COLUMNS,
@@ -75,10 +75,10 @@ JOURNAL_ROWS: Shape = {
 WRITE_TIME = "write_time"
 """The column of write timestamps, in microseconds."""
 BASES: Shape = {"topic": "string", "partition": "int", "write_time_base": "bigint"}
-"""What a record's offset is added to for the write time of what it does, by topic partition."""
+"""By topic partition; added to a record's offset it gives the write time of its changes."""
 WRITTEN_ROWS: Shape = {**JOURNAL_ROWS, WRITE_TIME: "bigint"}
 CHANGED_HEADS: Shape = {**JOURNAL_KEY, "before": HEAD, "head": HEAD, WRITE_TIME: "bigint"}
-"""Heads that are to be written. `before` is null if there was none."""
+"""Heads to write. `before` is null if there was none."""
 DELETIONS: Shape = {
     **JOURNAL_KEY,
     "partition": "int",
@@ -91,15 +91,15 @@ DELETIONS: Shape = {
     "deleted_to": "bigint",
     WRITE_TIME: "bigint",
 }
-"""What goes, as in the table kafka_journal_deletion; `head_segment` and `deleted_to` are null if no
-head goes."""
+"""Deletions, as in the table kafka_journal_deletion; `head_segment` and `deleted_to` are null if no
+head is deleted."""
 HELD_FROM: Shape = {
     **JOURNAL_KEY,
     "partition": "int",
     "held_from": "bigint",
     "state": "string",
 }
-"""The offset of the first record of a key in a partition that is kept back, and in which state."""
+"""The offset of the first record of a key in a partition that is kept back, and its state."""
 HELD: Shape = {
     **JOURNAL_KEY,
     "offset": "bigint",
@@ -108,6 +108,6 @@ HELD: Shape = {
 }
 """Records in quarantine that keep back later ones of their key."""
 STOPPED: Shape = {**DECODED, "state": "string"}
-"""Records that go into quarantine, and in which state; with a cause if it is not that of others."""
+"""Records to quarantine, with their state; without a cause if an earlier record holds them."""
 FATES: Shape = {**DECODED, "fate": "string"}
-"""Waiting records whose time has come: `next`, `done` or `held`."""
+"""Waiting records that leave the queue: `next`, `done` or `held`."""

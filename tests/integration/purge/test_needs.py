@@ -145,7 +145,7 @@ def test_registered_readers_of_messages(projections: Projections) -> None:
     assert by_id(needs(projections))["a|1"] == (2, "one")
     found = needs(projections, "by-time")
     assert by_id(found) == {"a|1": (2, "one")}
-    assert (found.everything, found.told) == ((), ())
+    assert (found.everything, found.notices) == ((), ())
 
     register(projections, "one", source="messages", persistence_id="a|1", sequence_nr=None)
     register(projections, "silent", source="messages")
@@ -158,7 +158,7 @@ def test_registered_readers_of_messages(projections: Projections) -> None:
         "odd holds back all of everything: its source is none of tag, messages, topic, nothing",
         "silent holds back all of messages: it has registered no offset of its kind",
     ]
-    assert [line.partition(";")[0] for line in found.told] == [
+    assert [line.partition(";")[0] for line in found.notices] == [
         "by-time holds back messages and has not moved since 2024-01-01T00:00:00Z",
         "one holds back all of messages of a|1: it has registered no offset of its kind",
     ]

@@ -67,7 +67,10 @@ def test_usual_records_are_read_without_python(spark: SparkSession) -> None:
     names = [one["name"] for one in RECORDS]
     records = spark.createDataFrame(rows_of([record_of(one) for one in RECORDS]), RECORD_DDL)
     told = (
-        spark_decoder.told(records, CONTENT).where("usual IS NOT NULL").select("offset").collect()
+        spark_decoder.with_usual(records, CONTENT)
+        .where("usual IS NOT NULL")
+        .select("offset")
+        .collect()
     )
     by_spark = {names[row["offset"]] for row in told}
     assert {
@@ -149,7 +152,7 @@ def test_spark_reads_what_python_reads(spark: SparkSession, examples: Examples) 
         for key, action, headers, value in examples(RECORD, 300)
     ]
     frame = spark.createDataFrame(rows_of(records), RECORD_DDL)
-    told = spark_decoder.told(frame, CONTENT).select("offset", "usual")
+    told = spark_decoder.with_usual(frame, CONTENT).select("offset", "usual")
     for row in told.where("usual IS NOT NULL").collect():
         by_python = dict.fromkeys(CONTENT) | decode.row(records[row["offset"]])
         by_spark = row["usual"].asDict(recursive=True)

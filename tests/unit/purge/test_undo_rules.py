@@ -49,9 +49,9 @@ def found(spark: SparkSession) -> tuple[set[str], dict[str, int]]:
         return local_rows(spark, rows, "persistence_id string, deleted_to bigint")
 
     saved, held = events(is_held=False), events(is_held=True)
-    standing = rules.standing(deleted(0), saved, deleted(2).where("deleted_to > 0"))
+    standing = rules.compared(deleted(0), saved, deleted(2).where("deleted_to > 0"))
     held = held.join(standing.where(rules.is_changed()), on="persistence_id", how="left_semi")
-    moved = rules.moved(standing, saved, held)
+    moved = rules.not_fitting(standing, saved, held)
     metadata = rules.metadata(standing.join(moved, on="persistence_id", how="left_anti"))
     return (
         {row.persistence_id for row in moved.collect()},

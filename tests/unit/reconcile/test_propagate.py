@@ -92,7 +92,7 @@ def found_by_spark(
         [(pid, pid, s.progress) for pid, s in named.items() if s.progress is not None],
         "tag string, progress_number bigint",
     )
-    judged = propagate_rows.judged(
+    judged = propagate_rows.with_verdicts(
         of_deleted,
         progress,
         first_young=YOUNG,

@@ -1,4 +1,4 @@
-"""CQL's durations as columns of text, which is what the connector makes of them.
+"""CQL's durations as columns of text, which is how the connector returns them.
 
 Source: com.datastax.oss.driver.api.core.data.CqlDuration 4, whose text has the units y, mo, d, h,
 m, s, ms, us and ns. kafka-journal writes whole days, and the rest as nanoseconds.
@@ -35,7 +35,7 @@ def nanoseconds(text: Column) -> Column:
 
 
 def text(nanoseconds: Column) -> Column:
-    """Return the text of a duration: whole days, and the rest as nanoseconds; null in, null out."""
+    """Return the text of a duration: whole days, and the rest as nanoseconds; null for null."""
     day = F.lit(_UNITS["d"])
     length = F.abs(nanoseconds)
     parts = F.format_string("%dd%dns", F.call_function("div", length, day), length % day)

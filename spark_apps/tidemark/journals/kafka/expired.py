@@ -1,4 +1,4 @@
-"""Journals of kafka-journal whose time has come, and the events that are left of them."""
+"""Expired journals of kafka-journal, and their remaining events."""
 
 from __future__ import annotations
 
@@ -44,17 +44,14 @@ LEFT: Shape = {
 def expire_on(at: Column, expire_after: Column, zone: str) -> Column:
     """Return the date in a time zone on which a journal expires.
 
-    Args:
-        at: the time of its last append, a timestamp.
-        expire_after: nanoseconds.
-        zone: name of the time zone.
+    `at` is the time of its last append, a timestamp; `expire_after` is in nanoseconds.
     """
     micros = F.call_function("div", expire_after, F.lit(1000))
     return F.to_date(F.from_utc_timestamp(F.timestamp_micros(F.unix_micros(at) + micros), zone))
 
 
 def require_expiry(control: Control, settings: Settings) -> None:
-    """Reject tables without the columns of expiry, or without pointers.
+    """Require tables with the columns of expiry, and with pointers.
 
     Raises:
         SchemaMismatch: a table is missing or differs; the message names every difference.
@@ -69,7 +66,7 @@ def require_expiry(control: Control, settings: Settings) -> None:
 
 
 def replicated(control: Control, settings: Settings) -> dict[tuple[str, int], int]:
-    """Read the last Kafka offset that is replicated, by topic and Kafka partition."""
+    """Read the last replicated Kafka offset, by topic and Kafka partition."""
     name = table(settings.kafka_journal_keyspace, settings.kafka_pointer_table)
     rows = control.execute(f"SELECT topic, partition, offset FROM {name}")
     return {(row["topic"], row["partition"]): row["offset"] for row in rows}
@@ -84,11 +81,7 @@ def has_expired(expire_on: Column, today: date) -> Column:
     """Return whether a journal has expired: the day `expire_on` is over.
 
     `expire_on` is the date of the last append plus its expireAfter, so a journal may be needed
-    until the last minute of that day.
-
-    Args:
-        expire_on: date; null of a journal that never expires.
-        today: as `day_of` returns it.
+    until the last minute of that day; null never expires. `today` is from `day_of`.
     """
     return F.coalesce(expire_on < F.lit(today), F.lit(False))
 
@@ -100,13 +93,7 @@ def expired_journals(
     """Read the keys of journals with an expired head, by one scan of metajournal.
 
     Upstream's index on `expire_on` finds the journals of one date only; journals of a day without
-    a purge would never be found.
-
-    Args:
-        spark: the session.
-        settings: where the tables are.
-        today: as `day_of` returns it.
-        topics: only these; all if empty.
+    a purge would never be found. `today` is from `day_of`; without `topics` all are read.
     """
     heads = connector.read(
         spark,
@@ -122,11 +109,7 @@ def expired_journals(
 
 @shaped(segments=SEGMENTS, returns=LEFT)
 def rows_left(segments: DataFrame, settings: Settings) -> DataFrame:
-    """Read the rows of some segments of journal, by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the rows of some segments of journal, by direct join."""
     rows = connector.read_partitions(
         segments.select("id", "topic", "segment"),
         settings.kafka_journal_keyspace,

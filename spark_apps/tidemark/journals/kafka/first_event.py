@@ -13,8 +13,8 @@ from tidemark.window import to_millis
 def first_event_ms(control: Control, settings: Settings, topic: str) -> int | None:
     """Read the lowest time (epoch ms) of first events in the topic's segments; None without any.
 
-    One row of each partition of journal is read, which costs as much as there are keys. Times are
-    those of Kafka's records: they rise within a segment, as far as the producers' clocks do.
+    One row of each partition of journal is read, so the cost grows with the number of keys. Times
+    are those of Kafka's records: they rise within a segment, unless the producers' clocks disagree.
     """
     rows = control.stream(
         "SELECT topic, timestamp FROM"

@@ -1,4 +1,4 @@
-"""kafka-journal's tables as DataFrames, in the envelope that Pekko's events have."""
+"""kafka-journal's tables as DataFrames, in the envelope of Pekko's events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADS: Shape = {
 }
 """The heads of journals. `persistence_id` is the key's id; `deleted_to` is 0 if nothing is deleted.
 
-`written_to`: journal holds every appended event up to this seq_nr, since the replicator writes
+`written_to`: journal has every appended event up to this seq_nr, since the replicator writes
 events before the head (docs/real-systems.md, "Order of writes").
 """
 EVENTS: Shape = {**shapes.MESSAGES, **shapes.EVENT_PAYLOAD}
@@ -38,18 +38,14 @@ STORED: Shape = {
     "payload_bin": "binary",
     "metadata": "string",
 }
-"""Rows of journal, under the table's names."""
+"""Rows of journal, with the table's names."""
 _KEY = ("id", "topic", "seq_nr", "timestamp")
 _PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin", "metadata")
 
 
 @shaped(returns=HEADS)
 def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
-    """Read the heads of a topic's journals, by direct join on its segments of metajournal.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the heads of a topic's journals, by direct join on its segments of metajournal."""
     segments = local_rows(
         spark, [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
     )
@@ -74,15 +70,10 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
 
 @shaped(heads=HEADS, returns=EVENTS)
 def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
-    """Read the events of a topic by a scan of journal.
+    """Read the events of a topic, whose heads are given, by a scan of journal.
 
-    An event without a head, or at or below its head's `deleted_to`, was left behind by a purge or a
+    An event without a head, or at or below its head's `deleted_to`, remains from a purge or a
     delete: no reader sees it (docs/real-systems.md, "Order of writes").
-
-    Args:
-        heads: the heads of the topic.
-        settings: where the tables are.
-        topic: the topic of the heads.
     """
     stored = connector.read(
         heads.sparkSession,
@@ -91,24 +82,15 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
         *_KEY,
         *_PAYLOAD,
     )
-    of_topic = enveloped(stored.where(F.col("topic") == topic), settings)
+    topic_events = enveloped(stored.where(F.col("topic") == topic), settings)
     limits = heads.select("persistence_id", "deleted_to")
-    alive = of_topic.join(limits, on="persistence_id")
+    alive = topic_events.join(limits, on="persistence_id")
     return alive.where(F.col("sequence_nr") > F.col("deleted_to")).drop("deleted_to")
 
 
 @shaped(numbers=shapes.EVENT, heads=HEADS, returns=EVENTS)
 def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataFrame:
-    """Read the events of the keys by direct join; a key without an event or a head has no row.
-
-    Args:
-        numbers: the keys.
-        heads: the heads of the topic.
-        settings: where the tables are.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the events of the keys by direct join; a key without an event or a head has no row."""
     segment = columns.journal_segment(F.col("sequence_nr"), F.col("segment_size"))
     keys = numbers.join(heads, on="persistence_id").select(
         F.col("persistence_id").alias("id"),
@@ -128,7 +110,7 @@ def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataF
 
 @shaped(stored=STORED, returns=EVENTS)
 def enveloped(stored: DataFrame, settings: Settings) -> DataFrame:
-    """Turn rows of journal into events; equal timestamps become equal timeuuids."""
+    """Convert rows of journal to events; equal timestamps become equal timeuuids."""
     epoch_ms = F.unix_millis("timestamp")
     is_text = F.col("payload_type").isin("json", "text")
     payload = F.when(is_text, F.encode("payload_txt", "UTF-8")).otherwise(F.col("payload_bin"))

@@ -1,7 +1,7 @@
-"""Creating kafka-journal's tables, and bringing those of older releases up to date, as it does.
+"""Creates kafka-journal's tables, and migrates those of older releases, as kafka-journal does.
 
 The version of the tables is a row of `setting`. Tables are only changed under the lock of
-kafka-journal's own table `locks`, since its replicators and clients do the same at their start.
+kafka-journal's own table `locks`, since its replicators and clients do the same when they start.
 
 Source: com.evolution.kafka.journal.eventual.cassandra.{SetupSchema, CreateSchema} (11.0.0) and
 cassandra-sync.
@@ -34,7 +34,7 @@ _COLUMNS = {
     4: ("journal", "meta_record_id", "uuid"),
     5: ("metajournal", "record_id", "uuid"),
 }
-"""The columns that migrations add. Migration 3 makes `pointer2`; the others drop old tables."""
+"""The columns that migrations add. Migration 3 creates `pointer2`; the others drop old tables."""
 _OLD_TABLES = ("metadata", "pointer")
 _KEY = "schema-version"
 _LOCK = "kafka-journal"
@@ -44,18 +44,14 @@ _MADE = {"kafka_journal_table": "journal", "kafka_metajournal_table": "metajourn
 
 
 def prepare(control: Control, settings: Settings, *, origin: str, dry_run: bool = False) -> None:
-    """Create the keyspace and its tables unless they are there; add what older releases lack.
+    """Create the keyspace and its tables if they are missing; add what older releases lack.
 
-    Args:
-        control: the session to Cassandra.
-        settings: name and replication of the keyspace.
-        origin: who does it, for others to see.
-        dry_run: change nothing.
+    `origin` is recorded as the author of the change. A dry run changes nothing.
 
     Raises:
-        SchemaMismatch: the tables are newer than this, of a release that is too old, or not
+        SchemaMismatch: the tables are newer than this release, of a release that is too old, or not
             kafka-journal's.
-        LockHeld: somebody else has been changing the tables for a minute.
+        LockHeld: another process has been changing the tables for a minute.
     """
     version = None if dry_run else _version(control, settings)
     if not dry_run and version != VERSION:
@@ -72,7 +68,7 @@ def _version(control: Control, settings: Settings) -> int | None:
     """Read the version of the tables; None if there is none.
 
     Raises:
-        SchemaMismatch: it is none that is known here.
+        SchemaMismatch: the version is unknown here.
     """
     keyspace = settings.kafka_journal_keyspace
     if control.table_columns(keyspace, "setting") is None:
@@ -91,7 +87,7 @@ def _version(control: Control, settings: Settings) -> int | None:
 
 
 def _migrate(control: Control, settings: Settings, origin: str) -> None:
-    # Somebody else may have done it while this run waited for the lock.
+    # Another process may have migrated while this run waited for the lock.
     version = _version(control, settings)
     if version == VERSION:
         return
@@ -99,8 +95,8 @@ def _migrate(control: Control, settings: Settings, origin: str) -> None:
     columns = {name: control.table_columns(keyspace, name) for name in _MADE.values()}
     _refuse_old_data(control, keyspace)
     for name, column, kind in _COLUMNS.values():
-        known = columns[name]
-        if known is not None and column not in known:
+        existing = columns[name]
+        if existing is not None and column not in existing:
             control.execute_ddl(
                 f"ALTER TABLE {table(keyspace, name)} ADD {identifier(column)} {kind}"
             )
@@ -117,7 +113,7 @@ def _migrate(control: Control, settings: Settings, origin: str) -> None:
 
 
 def _old_tables(control: Control, keyspace: str) -> list[str]:
-    """Return the tables that migrations drop, and none that is another's: Pekko's `metadata`."""
+    """Return the tables that migrations drop, without another owner's: Pekko's `metadata`."""
     return [
         name
         for name in _OLD_TABLES
@@ -126,7 +122,7 @@ def _old_tables(control: Control, keyspace: str) -> list[str]:
 
 
 def _refuse_old_data(control: Control, keyspace: str) -> None:
-    """Refuse to drop what only releases before 4.0 know how to move.
+    """Refuse to drop rows that only releases before 4.0 can move.
 
     Raises:
         SchemaMismatch: a table that a migration drops has rows.
@@ -145,7 +141,7 @@ def _locked(control: Control, settings: Settings, origin: str) -> Iterator[None]
     """Hold kafka-journal's lock, which expires by itself.
 
     Raises:
-        LockHeld: after a minute it is still somebody else's.
+        LockHeld: another process still has it after a minute.
     """
     locks = table(settings.kafka_journal_keyspace, "locks")
     until = time.monotonic() + _LOCK_S
@@ -156,7 +152,7 @@ def _locked(control: Control, settings: Settings, origin: str) -> Iterator[None]
             " IF NOT EXISTS USING TTL ?",
             [values],
         )
-        # Its own row is met by a transaction that was sent twice.
+        # A transaction that was sent twice finds its own row.
         if is_taken or holder.get("metadata") == origin:
             break
         if time.monotonic() > until:

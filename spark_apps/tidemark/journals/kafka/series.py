@@ -21,13 +21,13 @@ from tidemark.window import to_millis
 
 
 class JournalReader:
-    """A reader of one journal; its methods are those of `journal.series.SeriesReader`.
+    """A reader of one journal; its methods are those of `pekko.series.SeriesReader`.
 
     Without a head a journal has no events, as for every reader of kafka-journal.
     """
 
     def __init__(self, control: Control, settings: Settings, topic: str, series: Series) -> None:
-        """Bind the reader to a journal of a topic; read nothing yet."""
+        """Bind the reader to a journal of a topic, without reading yet."""
         self._control, self._settings = control, settings
         self._topic, self._id = topic, series.persistence_id
 
@@ -38,13 +38,12 @@ class JournalReader:
     def known_highest(self, at_least: int) -> int:
         """Read the highest seq_nr that was written or deleted; 0 for none.
 
-        Args:
-            at_least: a seq_nr that is known to have existed; the search starts there.
+        The search starts at `at_least`, a seq_nr that is known to have existed.
         """
         if self._head is None:
             return 0
         written = max(self._head["seq_nr"] or 0, self.deleted_to())
-        # The head is written after the events.
+        # The head is written after the events, so later ones may exist.
         last_rows = partitions.rows_from(
             self._segment(max(at_least, written, 1)), self._last_of_segment
         )
@@ -56,14 +55,10 @@ class JournalReader:
     ) -> Iterator[EventRef]:
         """Yield the existing events with `first <= number <= last`, ascending.
 
-        Args:
-            first: the first number, inclusive.
-            last: the last number, inclusive.
-            after: a known number below `first`; 0 without one.
-            until: a known number not below `last`; END without one.
+        `after` is a known number below `first`, `until` one not below `last`.
         """
         start = max(first, after + 1, self.deleted_to() + 1)
-        end, before = min(last, until, self.known_highest(start)), 0
+        end, previous = min(last, until, self.known_highest(start)), 0
         if start > end:
             return
         for segment in range(self._segment(start), self._segment(end) + 1):
@@ -72,8 +67,8 @@ class JournalReader:
                 " WHERE id = ? AND topic = ? AND segment = ? AND seq_nr >= ? AND seq_nr <= ?",
                 (self._id, self._topic, segment, start, end),
             ):
-                if (number := row["seq_nr"]) > before:
-                    before = number
+                if (number := row["seq_nr"]) > previous:
+                    previous = number
                     yield self._ref(number, row["timestamp"])
 
     def payload(self, event: EventRef) -> dict[str, object]:
@@ -116,8 +111,8 @@ class JournalReader:
         return table(self._settings.kafka_journal_keyspace, self._settings.kafka_journal_table)
 
     def _segment(self, seq_nr: int) -> int:
-        stored = None if self._head is None else self._head["segment_size"]
-        return keys.journal_segment(seq_nr, segment_size.of_value(stored))
+        size = None if self._head is None else self._head["segment_size"]
+        return keys.journal_segment(seq_nr, segment_size.of_value(size))
 
     def _last_of_segment(self, segment: int) -> list[Row]:
         return self._control.execute(

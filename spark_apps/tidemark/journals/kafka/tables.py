@@ -1,7 +1,7 @@
 """Names, columns and shapes of kafka-journal's tables.
 
 Source: com.evolution.kafka.journal.eventual.cassandra (11.0.0);
-include/sql/schema/kafka_journal.cql holds the statements.
+include/sql/schema/kafka_journal.cql has the statements.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tidemark.settings import Settings
 from tidemark.spark.shapes import Shape
 
 SEGMENTS = 10_000
-"""Number of segments of metajournal for a topic."""
+"""The number of segments of metajournal for a topic."""
 OLD_SEGMENTS = 100
-"""Number of those of older releases: a head that was written there stays there."""
+"""The number of segments in older releases: a head that was written there stays there."""
 JOURNAL_KEY: Shape = {"topic": "string", "id": "string"}
 """The key of a journal, in frames."""
 
@@ -63,13 +63,13 @@ METAJOURNAL_WRITES = replace(
     METAJOURNAL,
     columns={**METAJOURNAL.columns, **_WRITTEN_BY_REPLICATOR, "record_id": "uuid"},
 )
-"""The same with the columns that tell how the replicator has written; only checks read them."""
+"""JOURNAL and METAJOURNAL with the replicator's own columns, which only checks read."""
 
 
 def lock_of(settings: Settings) -> str:
-    """Return the resource that whoever changes journals of kafka-journal must lock.
+    """Return the resource to lock for changing journals of kafka-journal.
 
-    Or one below it, for one topic partition.
+    A resource below it is for one topic partition.
     """
     return f"kafka_journal/{settings.kafka_journal_keyspace}"
 
@@ -80,7 +80,7 @@ def require_kafka_journal(
     journal: TableShape = JOURNAL,
     metajournal: TableShape = METAJOURNAL,
 ) -> None:
-    """Refuse a keyspace whose tables are missing or have another shape.
+    """Require a keyspace whose tables have the expected shapes.
 
     Raises:
         SchemaMismatch: a table is missing or differs; the message names every difference.

@@ -1,4 +1,4 @@
-"""What the replicator has written, row by row: the keys of both tables, and who wrote them when."""
+"""The rows that the replicator has written: the keys of both tables, and their origin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD_ROWS: Shape = {
     "record_id": "string",
 }
 """Rows of metajournal. `delete_to` is 0 if nothing is deleted; `partition` and `offset` are those
-of the last record that changed the head; `record_id` is null in a head that a delete has made."""
+of the last record that changed the head; `record_id` is null in a head that a delete created."""
 EVENT_COLUMNS: Shape = {
     "segment": "bigint",
     "seq_nr": "bigint",
@@ -56,11 +56,7 @@ def head_rows(spark: SparkSession, settings: Settings) -> DataFrame:
 
 @shaped(places=HEAD_PLACE, returns=HEAD_ROWS)
 def head_rows_of(places: DataFrame, settings: Settings) -> DataFrame:
-    """Read the rows of some segments (unique) of metajournal by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the rows of some segments (unique) of metajournal by direct join."""
     return _heads(connector.read_partitions(places, *_metajournal(settings), *_HEAD_COLUMNS))
 
 
@@ -72,11 +68,7 @@ def event_rows(spark: SparkSession, settings: Settings) -> DataFrame:
 
 @shaped(places=EVENT_PLACE, returns=EVENT_ROWS)
 def event_rows_of(places: DataFrame, settings: Settings) -> DataFrame:
-    """Read the keys of the rows of some partitions (unique) of journal by direct join.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+    """Read the keys of the rows of some partitions (unique) of journal by direct join."""
     keys = places.select(F.col("persistence_id").alias("id"), "topic", "segment")
     return _events(connector.read_partitions(keys, *_journal(settings), *_EVENT_COLUMNS))
 

@@ -24,11 +24,11 @@ TABLE = "tag_view_table"
 
 
 def require_bucket_size(control: Control, settings: Settings) -> None:
-    """Refuse a bucket size that the existing tag views contradict.
+    """Require that the existing tag views have the configured bucket size.
 
     The check reads the last row of up to 64 partitions. If the existing buckets are larger, the
-    last row lies past the end of the expected bucket; if they are smaller, the partition key is not
-    the start of an expected bucket. If fewer than half of these rows lie in the wrong bucket, the
+    last row is after the end of the expected bucket; if they are smaller, the partition key is not
+    the start of an expected bucket. If fewer than half of these rows are in the wrong bucket, the
     rows are damaged, which `reconcile check` finds.
 
     Raises:
@@ -38,14 +38,14 @@ def require_bucket_size(control: Control, settings: Settings) -> None:
     recorded = recorded_bucket_size(control, settings)
     if recorded is not None and recorded is not settings.bucket_size:
         raise _mismatch(settings, f"Tidemark built them with {recorded.value}")
-    sampled = _sample(control, settings)
-    wrong = [
+    samples = _sample(control, settings)
+    misplaced = [
         (time_bucket, epoch_ms)
-        for time_bucket, epoch_ms in sampled
+        for time_bucket, epoch_ms in samples
         if keys.time_bucket(epoch_ms, settings.bucket_size) != time_bucket
     ]
-    if wrong and 2 * len(wrong) >= len(sampled):
-        time_bucket, epoch_ms = wrong[0]
+    if misplaced and 2 * len(misplaced) >= len(samples):
+        time_bucket, epoch_ms = misplaced[0]
         fitting = [s.value for s in BucketSize if keys.time_bucket(epoch_ms, s) == time_bucket]
         raise _mismatch(
             settings,
@@ -55,14 +55,14 @@ def require_bucket_size(control: Control, settings: Settings) -> None:
 
 
 def require_partition_size(control: Control, settings: Settings) -> None:
-    """Refuse a target partition size that the existing messages contradict.
+    """Require that the existing messages have the configured target partition size.
 
-    With a wrong target partition size, a read by key misses messages that exist. The check lists up
-    to 1,000 partitions and reads the last row of the 64 with the highest partition nrs. A row lies
-    in the partition of its sequence nr or in the next one (docs/real-systems.md, "Partitions").
+    With a wrong target partition size, a read by key misses messages. The check lists up to 1,000
+    partitions and reads the last row of the 64 with the highest partition nrs. A row is in the
+    partition of its sequence nr or in the next one (docs/real-systems.md, "Partitions").
 
     Raises:
-        InvalidInput: a row lies in any other partition.
+        InvalidInput: a row is in any other partition.
     """
     messages = table(settings.journal_keyspace, settings.journal_table)
     partitions = control.execute(
@@ -76,12 +76,12 @@ def require_partition_size(control: Control, settings: Settings) -> None:
         [(row["persistence_id"], row["partition_nr"]) for row in highest],
     )
     for row in (row for rows in last_rows for row in rows):
-        due = keys.message_partitions(row["sequence_nr"], settings.target_partition_size)
-        if row["partition_nr"] not in due:
+        expected = keys.message_partitions(row["sequence_nr"], settings.target_partition_size)
+        if row["partition_nr"] not in expected:
             raise InvalidInput(
                 f"target partition size {settings.target_partition_size} is not that of the"
                 f" messages: sequence nr {row['sequence_nr']} of {row['persistence_id']} lies in"
-                f" partition {row['partition_nr']}, not {due[0]}",
+                f" partition {row['partition_nr']}, not {expected[0]}",
                 where=f"TIDEMARK_TARGET_PARTITION_SIZE, {messages}",
                 do="set it to journal.target-partition-size of the actors' configuration",
             )

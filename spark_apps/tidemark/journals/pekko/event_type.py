@@ -1,4 +1,4 @@
-"""What tells the type of an event besides its payload, under the names that users see."""
+"""The fields that tell the type of an event besides its payload, with names for users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = tuple(field.name for field in FIELDS)
 
 
 def columns() -> list[Column]:
-    """Return FIELDS of a frame that has the journal's own columns for them."""
+    """Return FIELDS from a frame that has the journal's own columns for them."""
     metadata = F.struct(
         F.col("meta_ser_id").alias("serializer_id"),
         F.col("meta_ser_manifest").alias("manifest"),

@@ -18,8 +18,7 @@ from tidemark.spark.shapes import shaped
 _PARTITIONS = 4
 """Partitions of one persistence id that one round of direct joins reads."""
 _MOST_PARTITIONS = 1000
-"""Partitions that are read at once because other tables name events in them: a number there may be
-damaged."""
+"""Most partitions read at once for events in other tables, in which a number may be damaged."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 _PROGRESS = ("persistence_id", "tag", "sequence_nr", "tag_pid_sequence_nr", "offset")
 _SCANNING = ("persistence_id", "sequence_nr")
@@ -31,7 +30,7 @@ def message_index(
 ) -> DataFrame:
     """Read every message, by default without its payload.
 
-    `payload` names further columns of the table `messages`. With `with_has_payload` the frame has a
+    `payload` are further columns of the table `messages`. With `with_has_payload` the frame has a
     further column `has_payload`, for which no payload is read.
     """
     return _messages(spark, settings, *payload, with_has_payload=with_has_payload)
@@ -41,7 +40,7 @@ def message_index(
 def messages_between(
     spark: SparkSession, settings: Settings, first_bucket: int, end_bucket: int
 ) -> DataFrame:
-    """Read whole messages whose time bucket b is in [first_bucket, end_bucket), in epoch ms."""
+    """Read complete messages in time buckets [first_bucket, end_bucket), in epoch ms."""
     in_window = (F.col("time_bucket") >= first_bucket) & (F.col("time_bucket") < end_bucket)
     return _messages(spark, settings, *tables.PAYLOAD_COLUMNS).where(in_window)
 
@@ -51,8 +50,8 @@ def write_progress(
     spark: SparkSession, settings: Settings, ids: DataFrame | None = None
 ) -> DataFrame:
     """Read the table tag_write_progress, all of it or that of unique ids, by direct join."""
-    place = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
-    return _progress(connector.read(spark, *place, keys=ids))
+    source = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
+    return _progress(connector.read(spark, *source, keys=ids))
 
 
 @shaped(ids=shapes.ID, returns=shapes.TIMED_PROGRESS)
@@ -60,19 +59,19 @@ def timed_write_progress(
     spark: SparkSession, settings: Settings, ids: DataFrame | None = None
 ) -> DataFrame:
     """Read what `write_progress` reads, with the write times of its rows."""
-    place = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
-    stored = connector.read(spark, *place, keys=ids, write_time_of="sequence_nr")
+    source = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
+    stored = connector.read(spark, *source, keys=ids, write_time_of="sequence_nr")
     return _progress(stored, F.col("write_time").alias("progress_written_at"))
 
 
-def _progress(stored: DataFrame, *more: Column) -> DataFrame:
+def _progress(stored: DataFrame, *extra: Column) -> DataFrame:
     return stored.select(
         "persistence_id",
         "tag",
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("tag_pid_sequence_nr").alias("progress_number"),
         F.col("offset").alias("progress_offset"),
-        *more,
+        *extra,
     )
 
 
@@ -84,7 +83,7 @@ def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
 
 @shaped(progress=shapes.WRITE_PROGRESS, returns=shapes.PLACED_PROGRESS)
 def placed(progress: DataFrame, bucket_size: BucketSize) -> DataFrame:
-    """Replace the offset of each row by its time bucket."""
+    """Replace the offset of each row with its time bucket."""
     offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
     return progress.withColumn("progress_bucket", columns.time_bucket(offset_ms, bucket_size)).drop(
         "progress_offset"
@@ -93,16 +92,16 @@ def placed(progress: DataFrame, bucket_size: BucketSize) -> DataFrame:
 
 @shaped(ids=shapes.ID, returns=shapes.DELETED)
 def deleted(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
-    """Read how far each persistence id is deleted, or each of unique ids, by direct join."""
-    place = (settings.journal_keyspace, settings.metadata_table)
-    return connector.read(spark, *place, "persistence_id", "deleted_to", keys=ids)
+    """Read up to where persistence ids are deleted, all or unique `ids`, by direct join."""
+    source = (settings.journal_keyspace, settings.metadata_table)
+    return connector.read(spark, *source, "persistence_id", "deleted_to", keys=ids)
 
 
 @shaped(ids=shapes.ID, returns=shapes.SCANNING)
 def scanning(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
     """Read the table tag_scanning, all of it or that of unique ids, by direct join."""
-    place = (settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
-    stored = connector.read(spark, *place, keys=ids)
+    source = (settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
+    stored = connector.read(spark, *source, keys=ids)
     return stored.withColumnRenamed("sequence_nr", "scanned_to")
 
 
@@ -117,16 +116,9 @@ def indexed_between(
 ) -> DataFrame:
     """Read the messages of a time range by the storage-attached index on `messages(timestamp)`.
 
-    Args:
-        spark: the session.
-        settings: where the journal is.
-        first: epoch ms, inclusive; messages of the millisecond before may be among the rows.
-        end: epoch ms, exclusive; messages of this millisecond may be among the rows.
-        payload: further columns to read.
-        with_has_payload: as in `message_index`.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
+    `first` (inclusive) and `end` (exclusive) are epoch ms; messages of the millisecond before
+    `first`, and of `end` itself, may be among the rows. `payload` and `with_has_payload` are as in
+    `message_index`.
     """
     # Cassandra compares timeuuids by time first and then by signed bytes. Clock sequence 0 and
     # node 0 are therefore not the lowest timeuuid of their tick, hence the extra millisecond.
@@ -146,14 +138,8 @@ def messages_of(
 ) -> DataFrame:
     """Read the messages of the given keys, by direct join; a key without a message gives no row.
 
-    Args:
-        keys: with sequence_nr unless whole partitions are wanted.
-        settings: where the journal is.
-        payload: further columns to read.
-        with_has_payload: as in `message_index`.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
+    Keys without sequence_nr stand for whole partitions. `payload` and `with_has_payload` are as in
+    `message_index`.
     """
     rows = connector.read_partitions(
         keys,
@@ -164,25 +150,18 @@ def messages_of(
         optional=message_rows.older_columns(payload, with_has_payload=with_has_payload),
         write_time_of="event" if with_has_payload else None,
     )
-    # A key with a sequence nr finds nothing but events, and must not be in a condition as well.
-    found = rows if "sequence_nr" in keys.columns else rows.where(message_rows.is_event())
-    return with_time(message_rows.as_newer(found, with_has_payload=with_has_payload), settings)
+    # A key with a sequence nr finds only events, and must not be in a condition as well.
+    events = rows if "sequence_nr" in keys.columns else rows.where(message_rows.is_event())
+    return with_time(message_rows.as_newer(events, with_has_payload=with_has_payload), settings)
 
 
 @shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.MESSAGES)
 def messages_of_ids(
     ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
 ) -> DataFrame:
-    """Read all messages of some persistence ids, by direct joins of a few partitions each.
+    """Read all messages of unique persistence ids, by direct joins of a few partitions each.
 
-    Args:
-        ids: unique persistence ids.
-        settings: where the journal is.
-        payload: further columns to read.
-        deleted_to: the rows of `deleted` of these ids; by default they are read.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
+    `payload` is as in `message_index`; `deleted_to` has the rows of `deleted`, if already read.
     """
     return placed_messages_of_ids(ids, settings, *payload, deleted_to=deleted_to).drop(
         "partition_nr"
@@ -205,14 +184,8 @@ def placed_messages_of_ids(
 ) -> DataFrame:
     """Read what `messages_of_ids` reads, with the partition of each message.
 
-    Args:
-        ids: unique persistence ids.
-        settings: where the journal is.
-        payload: further columns to read.
-        deleted_to: as in `messages_of_ids`.
-        known_to: sequence nrs up to which events have existed: there, up to so many partitions,
-            empty ones do not end the read. Without it they do.
-        with_has_payload: as in `message_index`.
+    `known_to` has sequence nrs up to which events have existed: up to there, within a limit, empty
+    partitions do not end the read. `with_has_payload` is as in `message_index`.
     """
     deletions = deleted(ids.sparkSession, settings, ids) if deleted_to is None else deleted_to
     size = settings.target_partition_size
@@ -237,9 +210,9 @@ def placed_messages_of_ids(
             partition_keys, settings, "partition_nr", *payload, with_has_payload=with_has_payload
         )
         rounds.append(read.localCheckpoint())
-        goes_on = rounds[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
+        continuing = rounds[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
-            frontier.join(goes_on, on="persistence_id")
+            frontier.join(continuing, on="persistence_id")
             .where(F.col("last") > F.col("last_partition") - EMPTY_AT_END)
             .select(
                 "persistence_id",

@@ -1,4 +1,4 @@
-"""Reads of what the journal holds of single persistence ids, by key and without payloads."""
+"""Reads the journal's rows of single persistence ids, by key and without payloads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Entity:
 
     @property
     def has_lost_its_front(self) -> bool:
-        """Whether its first events are gone, of which tag-view rows may remain."""
+        """Whether its first events are deleted, of which tag-view rows may remain."""
         return self.lowest_sequence_nr != 1
 
 
@@ -57,8 +57,8 @@ def read_entities(
         )
         for persistence_id in ids
     }
-    if lost := [persistence_id for persistence_id in ids if not events[persistence_id]]:
-        events |= _events_anywhere(control, settings, lost)
+    if without_events := [persistence_id for persistence_id in ids if not events[persistence_id]]:
+        events |= _events_anywhere(control, settings, without_events)
     return [
         _entity(
             settings,
@@ -89,34 +89,34 @@ def lookup(
 
 
 def unknown_ids(control: Control, settings: Settings, ids: Iterable[str]) -> list[str]:
-    """Return the persistence ids that messages, metadata, progress and scanning know nothing of."""
+    """Return the persistence ids without rows in messages, metadata, progress and scanning."""
     messages = table(settings.journal_keyspace, settings.journal_table)
     names = (settings.metadata_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
-    places = [
+    sources = [
         # A single large write group may begin in the second partition.
         f"{messages} WHERE partition_nr = 0 AND {tables.OF_EVENTS} AND",
         f"{messages} WHERE partition_nr = 1 AND {tables.OF_EVENTS} AND",
         *(f"{table(settings.journal_keyspace, name)} WHERE" for name in names),
     ]
     unknown = sorted(ids)
-    for place in places:
-        unknown = _absent(control, place, unknown)
+    for source in sources:
+        unknown = _absent(control, source, unknown)
     return unknown
 
 
 def without_snapshots(control: Control, settings: Settings, ids: Sequence[str]) -> list[str]:
-    """Return the persistence ids without a snapshot, in a snapshot store that is there."""
-    place = f"{table(settings.snapshot_keyspace, settings.snapshot_table)} WHERE"
-    return _absent(control, place, ids)
+    """Return the persistence ids without a snapshot; the snapshot table must exist."""
+    source = f"{table(settings.snapshot_keyspace, settings.snapshot_table)} WHERE"
+    return _absent(control, source, ids)
 
 
-def _absent(control: Control, place: str, ids: Sequence[str]) -> list[str]:
-    """Return the persistence ids of which a table has no row, by key."""
-    answers = control.execute_many(
-        f"SELECT persistence_id FROM {place} persistence_id = ? LIMIT 1",
-        [(persistence_id,) for persistence_id in ids],
+def _absent(control: Control, source: str, ids: Sequence[str]) -> list[str]:
+    """Return the persistence ids without a row in a table, by key."""
+    rows_by_id = control.execute_many(
+        f"SELECT persistence_id FROM {source} persistence_id = ? LIMIT 1",
+        [(name,) for name in ids],
     )
-    return [name for name, rows in zip(ids, answers, strict=True) if not rows]
+    return [name for name, rows in zip(ids, rows_by_id, strict=True) if not rows]
 
 
 def _first(rows: Sequence[Row], column: str) -> int:
@@ -133,46 +133,46 @@ def _events(
         return rows
 
     first = first_partition(deleted_to, settings.target_partition_size)
-    front = _partitions(control, settings, [(persistence_id, nr) for nr in range(first)])
-    return [*(row for part in front for row in part), *rows_from(first, read)]
+    earlier = _partitions(control, settings, [(persistence_id, nr) for nr in range(first)])
+    return [*(row for part in earlier for row in part), *rows_from(first, read)]
 
 
 def _events_anywhere(
     control: Control, settings: Settings, persistence_ids: Sequence[str]
 ) -> dict[str, list[Row]]:
-    """Read the events of persistence ids by a pass over all partition keys of messages.
+    """Read the events of persistence ids by a scan of all partition keys of messages.
 
-    The pass finds a persistence id whose first events were deleted without a row in metadata, and
+    The scan finds a persistence id whose first events were deleted without a row in metadata, and
     works with a wrong target_partition_size.
     """
-    wanted_ids = set(persistence_ids)
+    id_set = set(persistence_ids)
     distinct = control.stream(
         "SELECT DISTINCT persistence_id, partition_nr FROM"
         f" {table(settings.journal_keyspace, settings.journal_table)}"
     )
-    places = [
+    partition_keys = [
         (row["persistence_id"], row["partition_nr"])
         for row in distinct
-        if row["persistence_id"] in wanted_ids
+        if row["persistence_id"] in id_set
     ]
     events: dict[str, list[Row]] = {persistence_id: [] for persistence_id in persistence_ids}
     for (persistence_id, _), rows in zip(
-        places, _partitions(control, settings, places), strict=True
+        partition_keys, _partitions(control, settings, partition_keys), strict=True
     ):
         events[persistence_id] += rows
     return events
 
 
 def _partitions(
-    control: Control, settings: Settings, places: Sequence[tuple[str, int]]
+    control: Control, settings: Settings, partition_keys: Sequence[tuple[str, int]]
 ) -> list[list[Row]]:
-    known = control.table_columns(settings.journal_keyspace, settings.journal_table) or {}
-    older = "".join(f", {name}" for name in tables.OLDER_TAGS if name in known)
+    columns = control.table_columns(settings.journal_keyspace, settings.journal_table) or {}
+    older = "".join(f", {name}" for name in tables.OLDER_TAGS if name in columns)
     return control.execute_many(
         f"SELECT sequence_nr, timestamp, tags{older} FROM"
         f" {table(settings.journal_keyspace, settings.journal_table)}"
         f" WHERE persistence_id = ? AND partition_nr = ? AND {tables.OF_EVENTS}",
-        places,
+        partition_keys,
     )
 
 

@@ -1,8 +1,8 @@
 """The rows of messages: which are events, whatever plugin wrote them, and which count as deleted.
 
-An actor writes to metadata up to where it deletes before it deletes, and replays only what lies
-above (docs/real-systems.md, "Deletes and tools"). So every message at or below deleted_to counts as
-deleted: a delete is under way or was cut short, or deleted_to is wrong (`deleted_to_ahead`).
+Before an actor deletes, it writes `deleted_to` to metadata, and it replays only later events
+(docs/real-systems.md, "Deletes and tools"). So every message at or below deleted_to counts as
+deleted: a delete is in progress or was interrupted, or deleted_to is wrong (`deleted_to_ahead`).
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from tidemark.spark.shapes import shaped
 
 
 def older_columns(payload: Sequence[str], *, with_has_payload: bool) -> Sequence[str]:
-    """Return the columns of older plugins that a read of events wants, if the table has them."""
+    """Return the columns of older plugins that a read of events needs, if they exist."""
     wants_payload = with_has_payload or "event" in payload
     return (*tables.OLDER_TAGS, *([tables.OLDER_PAYLOAD] if wants_payload else []))
 
 
 def is_event() -> Column:
     """Return whether a row of messages is an event, see `tables.OF_EVENTS`."""
-    # Not as IS NOT NULL: the connector drops that condition, since a key column has no nulls.
+    # IS NOT NULL does not work: the connector drops it, since a key column has no nulls.
     return F.coalesce("sequence_nr", F.lit(-1)) >= 0
 
 
 def as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
-    """Return the events of any plugin as the newer ones write them."""
+    """Return the events of any plugin in the form of newer plugins."""
     if older_tags := [name for name in tables.OLDER_TAGS if name in events.columns]:
         stored = F.coalesce("tags", F.array().cast("array<string>"))
-        union = F.array_compact(F.array_union(stored, F.array(*older_tags)))
-        events = events.withColumn("tags", F.when(F.size(union) > 0, F.array_sort(union)))
+        all_tags = F.array_compact(F.array_union(stored, F.array(*older_tags)))
+        events = events.withColumn("tags", F.when(F.size(all_tags) > 0, F.array_sort(all_tags)))
     if tables.OLDER_PAYLOAD in events.columns:
         has_older = F.col(tables.OLDER_PAYLOAD).isNotNull()
         events = events.withColumn(shapes.HAS_OLDER_PAYLOAD, has_older)
     if with_has_payload:
-        # A cell that is null has no write time, and eight bytes are cheaper than a payload.
+        # A null cell has no write time, and eight bytes are cheaper than a payload.
         has_payload = F.col("write_time").isNotNull()
         if tables.OLDER_PAYLOAD in events.columns:
             has_payload |= F.col(shapes.HAS_OLDER_PAYLOAD)
@@ -49,11 +49,10 @@ def as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
 
 @shaped(messages=EVENT, deleted=DELETED, returns=EVENT)
 def undeleted(messages: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the messages above deleted_to: the same frame, unless one of them is deleted.
+    """Return the messages above deleted_to: the same frame, unless some of them are deleted.
 
-    Args:
-        messages: in memory, with any further columns.
-        deleted: as in `with_deleted_messages`; read once, whatever is deleted later.
+    `messages` are in memory, with any further columns; `deleted` is as in `with_deleted_messages`,
+    and read once, whatever is deleted later.
     """
     ids = with_deleted_messages(messages, deleted).localCheckpoint()
     return messages if ids.isEmpty() else without_deleted_messages(messages, ids)
@@ -63,8 +62,8 @@ def undeleted(messages: DataFrame, deleted: DataFrame) -> DataFrame:
 def with_deleted_messages(messages: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the persistence ids that have a message at or below deleted_to, with deleted_to.
 
-    `deleted` must be read after the messages: it then also covers what a concurrent delete has left
-    in that read.
+    `deleted` must be read after the messages: it then also covers messages that a concurrent delete
+    has left in that read.
     """
     return (
         messages.groupBy("persistence_id")

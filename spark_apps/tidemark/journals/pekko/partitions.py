@@ -1,6 +1,6 @@
-"""The range of partitions that hold the messages of a persistence id.
+"""The range of partitions with the messages of a persistence id.
 
-A message lies in the partition of its sequence nr or in the next one (docs/real-systems.md,
+A message is in the partition of its sequence nr or in the next one (docs/real-systems.md,
 "Partitions"), so a partition may be empty although messages follow.
 """
 
@@ -16,11 +16,9 @@ EMPTY_AT_END = 2
 
 
 def first_partition(deleted_to: int, target_partition_size: int) -> int:
-    """Return the first partition that may hold a message that is not deleted.
+    """Return the first partition that may have a message that is not deleted.
 
-    Args:
-        deleted_to: the highest deleted sequence nr; 0 for none.
-        target_partition_size: the journal's setting, in messages per partition.
+    `deleted_to` is the highest deleted sequence nr; 0 for none.
     """
     return keys.partition_nr(deleted_to + 1, target_partition_size)
 
@@ -28,12 +26,9 @@ def first_partition(deleted_to: int, target_partition_size: int) -> int:
 def rows_from(
     first: int, read: Callable[[int], Iterable[Row]], *, last: int | None = None
 ) -> Iterator[Row]:
-    """Read the partitions of one persistence id in order, up to the end of its messages.
+    """Read the partitions of one persistence id in order, up to the end of its messages or `last`.
 
-    Args:
-        first: the partition to start with; the caller wants no row of an earlier partition.
-        read: the function that reads a partition.
-        last: the last partition to read; None for no limit.
+    The caller needs no row of a partition before `first`; `read` reads a partition.
     """
     partition, empty = first, 0
     while empty < EMPTY_AT_END and (last is None or partition <= last):

@@ -57,7 +57,7 @@ class Series:
 
     @property
     def slice(self) -> int:
-        """The slice that holds the offset of the series."""
+        """The slice that has the offset of the series."""
         return keys.slice_of(self.persistence_id)
 
 
@@ -65,7 +65,7 @@ class SeriesReader:
     """A reader of one series of a journal."""
 
     def __init__(self, control: Control, settings: Settings, series: Series) -> None:
-        """Bind the reader to a series; read nothing yet."""
+        """Bind the reader to a series, without reading yet."""
         self._control, self._settings, self._series = control, settings, series
 
     def deleted_to(self) -> int:
@@ -76,15 +76,13 @@ class SeriesReader:
     def known_highest(self, at_least: int) -> int:
         """Read the highest number of the series without its events; 0 for none.
 
-        For a persistence id the number is exact; for a tag it is that of tag_write_progress.
-
-        Args:
-            at_least: a sequence nr that is known to have existed; the search starts there.
+        For a persistence id the number is exact; for a tag it is that of tag_write_progress. The
+        search starts at `at_least`, a sequence nr that is known to have existed.
         """
         if self._series.tag != NO_TAG:
             column = "tag_pid_sequence_nr"
-            where = (" AND tag = ?", (self._series.tag,))
-            return self._one(tables.TAG_WRITE_PROGRESS, column, where[1], where[0]) or 0
+            tag_key = (" AND tag = ?", (self._series.tag,))
+            return self._value(tables.TAG_WRITE_PROGRESS, column, tag_key[1], tag_key[0]) or 0
         deleted_to = self.deleted_to()
         size = self._settings.target_partition_size
         first = partitions.first_partition(max(at_least - 1, deleted_to), size)
@@ -97,11 +95,7 @@ class SeriesReader:
     ) -> Iterator[EventRef]:
         """Yield the existing events with `first <= number <= last`, ascending.
 
-        Args:
-            first: the first number, inclusive.
-            last: the last number, inclusive.
-            after: a known sequence nr below that of `first`; 0 without one.
-            until: a known sequence nr not below that of `last`; END without one.
+        `after` is a known sequence nr below that of `first`, `until` one not below that of `last`.
         """
         # A number never exceeds the sequence nr of its event.
         start = max(first, after + 1, self.deleted_to() + 1)
@@ -122,7 +116,7 @@ class SeriesReader:
         Raises:
             HistoryPurged: the event was deleted since.
         """
-        rows = [row for place in self._payload_rows(event) for row in place]
+        rows = [row for partition_rows in self._payload_rows(event) for row in partition_rows]
         if not rows:
             raise HistoryPurged(
                 f"the event with sequence nr {event.sequence_nr} of {self._series.persistence_id}"
@@ -143,11 +137,11 @@ class SeriesReader:
             f"SELECT {payload_columns} FROM {self._messages} WHERE persistence_id = ?"
             " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?"
         )
-        places = [
+        row_keys = [
             (series.persistence_id, nr, event.sequence_nr, event.timestamp)
             for nr in keys.message_partitions(event.sequence_nr, size)
         ]
-        return self._control.execute_many(cql, places)
+        return self._control.execute_many(cql, row_keys)
 
     @property
     def _messages(self) -> str:
@@ -157,17 +151,17 @@ class SeriesReader:
     def _tag_views(self) -> str:
         return table(self._settings.journal_keyspace, self._settings.events_by_tag_table)
 
-    def _one(self, name: str, column: str, values: tuple[str, ...], more: str) -> int | None:
+    def _value(self, name: str, column: str, values: tuple[str, ...], condition: str) -> int | None:
         rows = self._control.execute(
             f"SELECT {column} FROM {table(self._settings.journal_keyspace, name)}"
-            f" WHERE persistence_id = ?{more}",
+            f" WHERE persistence_id = ?{condition}",
             (self._series.persistence_id, *values),
         )
         return rows[0][column] if rows else None
 
     def _messages_between(self, first: int, last: int) -> Iterator[EventRef]:
         """Yield events by sequence nr; of two rows with one sequence nr, the earlier."""
-        size, before = self._settings.target_partition_size, 0
+        size, previous = self._settings.target_partition_size, 0
         end = None if last == END else keys.message_partitions(max(last, 1), size)[-1]
 
         def read(partition: int) -> Iterator[Row]:
@@ -178,10 +172,10 @@ class SeriesReader:
             )
 
         for row in partitions.rows_from(keys.partition_nr(first, size), read, last=end):
-            if (number := row["sequence_nr"]) > before:
-                before = number
-                at = epoch_ms(row["timestamp"])
-                bucket = keys.time_bucket(at, self._settings.bucket_size)
+            if (number := row["sequence_nr"]) > previous:
+                previous = number
+                event_ms = epoch_ms(row["timestamp"])
+                bucket = keys.time_bucket(event_ms, self._settings.bucket_size)
                 yield EventRef(number, number, row["timestamp"], bucket)
 
     def _last_of_partition(self, partition: int) -> list[Row]:
@@ -215,13 +209,13 @@ def deletions(
 ) -> dict[str, int]:
     """Read the highest deleted sequence nr of persistence ids; 0 for none."""
     metadata = table(settings.journal_keyspace, settings.metadata_table)
-    stored = control.execute_many(
+    rows_by_id = control.execute_many(
         f"SELECT deleted_to FROM {metadata} WHERE persistence_id = ?",
         [(persistence_id,) for persistence_id in persistence_ids],
     )
     return {
         persistence_id: (rows[0]["deleted_to"] or 0) if rows else 0
-        for persistence_id, rows in zip(persistence_ids, stored, strict=True)
+        for persistence_id, rows in zip(persistence_ids, rows_by_id, strict=True)
     }
 
 

@@ -11,7 +11,7 @@ from tidemark.spark.shapes import Shape
 ID: Shape = {"persistence_id": "string"}
 EVENT: Shape = {**ID, "sequence_nr": "bigint"}
 MESSAGE_KEYS: Shape = {**EVENT, "timestamp": "string"}
-"""The event, told from others of its sequence nr that a second writer may have written."""
+"""The event's key; `timestamp` differs if a second writer has used the same sequence nr."""
 PLACED_EVENTS: Shape = {**EVENT, "time_bucket": "bigint"}
 PLACED_MESSAGE_KEYS: Shape = {**MESSAGE_KEYS, "time_bucket": "bigint"}
 MESSAGES: Shape = {
@@ -20,7 +20,7 @@ MESSAGES: Shape = {
     "time_bucket": "bigint",
     "tags": "array<string>",
 }
-"""Messages, with the payload columns that were asked for. `tags` is null when untagged."""
+"""Messages, with the requested payload columns. `tags` is null when untagged."""
 HAS_OLDER_PAYLOAD = "has_older_payload"
 """A further column of MESSAGES with `event` or has_payload, of tables that have the column
 `tables.OLDER_PAYLOAD`: whether the event has its payload there (boolean)."""
@@ -34,7 +34,7 @@ EVENT_PAYLOAD: Shape = {
     "meta_ser_manifest": "string",
     "meta": "binary",
 }
-"""What readers get of an event besides its key, time and tags."""
+"""The columns of an event that readers get besides its key, time and tags."""
 WHOLE_MESSAGES: Shape = {**MESSAGES, **EVENT_PAYLOAD, "writer_uuid": "string"}
 """MESSAGES with all payload columns (`tables.PAYLOAD_COLUMNS`)."""
 TAG_ROWS: Shape = {
@@ -54,14 +54,14 @@ TAG_ROW_KEYS: Shape = {
     "persistence_id": "string",
     "tag_pid_sequence_nr": "bigint",
 }
-"""The whole primary key of the tag views, under the names of TAG_ROWS."""
+"""The complete primary key of the tag views, with the names of TAG_ROWS."""
 PROGRESS: Shape = {
     **ID,
     "tag": "string",
     "progress_sequence_nr": "bigint",
     "progress_number": "bigint",
 }
-"""The last event of each persistence id and tag that tag_write_progress names, and its number."""
+"""The last event of each persistence id and tag in tag_write_progress, and its number."""
 WRITE_PROGRESS: Shape = {**PROGRESS, "progress_offset": "string"}
 """PROGRESS with the timeuuid text of the last event."""
 TIMED_PROGRESS: Shape = {**WRITE_PROGRESS, "progress_written_at": "bigint"}
@@ -99,5 +99,5 @@ SNAPSHOT_PAYLOADS: Shape = {
     "time_bucket": "bigint",
     **PAYLOAD,
 }
-"""Whole snapshots. `timestamp` is the first timeuuid of the snapshot's millisecond, with clock
-sequence and node 0; `event` is null if only the older column `snapshot` holds the payload."""
+"""Complete snapshots. `timestamp` is the first timeuuid of the snapshot's millisecond, with clock
+sequence and node 0; `event` is null if only the older column `snapshot` has the payload."""

@@ -1,7 +1,7 @@
-"""Reads of Pekko's table of snapshots, which has a keyspace of its own.
+"""Reads Pekko's table of snapshots, which has a keyspace of its own.
 
 Source: org.apache.pekko.persistence.cassandra.snapshot.CassandraSnapshotStatements (1.1.0);
-include/sql/schema/pekko_snapshot.cql holds the statement.
+include/sql/schema/pekko_snapshot.cql has the statement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INDEX = ("persistence_id", "sequence_nr", "timestamp")
 
 
 def require_snapshots(control: Control, settings: Settings) -> None:
-    """Refuse a keyspace whose table of snapshots is missing or has another shape.
+    """Require a table of snapshots with the expected shape.
 
     Raises:
         SchemaMismatch: the table is missing or differs; the message names every difference.
@@ -50,15 +50,15 @@ def require_snapshots(control: Control, settings: Settings) -> None:
 
 
 def lock_of(settings: Settings) -> str:
-    """Return the resource that whoever deletes snapshots must lock."""
+    """Return the resource to lock for deleting snapshots."""
     return f"snapshots/{settings.snapshot_keyspace}"
 
 
 @shaped(ids=shapes.ID, returns=shapes.SNAPSHOTS)
 def index(spark: SparkSession, settings: Settings, ids: DataFrame | None = None) -> DataFrame:
     """Read every snapshot without its payload, or those of unique ids, by direct join."""
-    place = (settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
-    return connector.read(spark, *place, keys=ids).select(
+    source = (settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
+    return connector.read(spark, *source, keys=ids).select(
         "persistence_id",
         F.col("sequence_nr").alias("snapshot_nr"),
         F.col("timestamp").alias("epoch_ms"),
@@ -66,24 +66,16 @@ def index(spark: SparkSession, settings: Settings, ids: DataFrame | None = None)
 
 
 def has_snapshots(control: Control, settings: Settings) -> bool:
-    """Return whether there is a table of snapshots."""
-    found = control.table_columns(settings.snapshot_keyspace, settings.snapshot_table)
-    return found is not None
+    """Return whether the table of snapshots exists."""
+    columns_found = control.table_columns(settings.snapshot_keyspace, settings.snapshot_table)
+    return columns_found is not None
 
 
-@shaped(wanted=shapes.EVENT, returns=shapes.SNAPSHOT_PAYLOADS)
-def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
-    """Read whole snapshots, by direct join.
-
-    Args:
-        wanted: unique keys.
-        settings: where the snapshots are, and the bucket size.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
+@shaped(keys=shapes.EVENT, returns=shapes.SNAPSHOT_PAYLOADS)
+def payloads(keys: DataFrame, settings: Settings) -> DataFrame:
+    """Read complete snapshots of unique keys, by direct join."""
     snapshots = connector.read_partitions(
-        wanted,
+        keys,
         settings.snapshot_keyspace,
         settings.snapshot_table,
         *_INDEX,

@@ -1,7 +1,7 @@
 """Names, columns and shapes of Pekko's tables.
 
 Source: org.apache.pekko.persistence.cassandra.journal.CassandraJournalStatements (1.1.0);
-include/sql/schema/pekko.cql holds the statements.
+include/sql/schema/pekko.cql has the statements.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ PAYLOAD_COLUMNS = {
 """The columns that tag_views repeats from messages, value for value."""
 
 OLDER_TAGS = ("tag1", "tag2", "tag3")
-"""Columns of messages that hold tags as well, if the table has them (before plugin 0.80)."""
+"""Columns of messages that have tags as well, if the table has them (before plugin 0.80)."""
 OLDER_PAYLOAD = "message"
-"""The column of messages that holds the payload instead of `event`, if the table has it (before
-plugin 0.7)."""
+"""The column of messages with the payload instead of `event`, if the table has it (before plugin
+0.7)."""
 OF_EVENTS = "sequence_nr >= 0"
 """The condition that CQL reads of messages have, if they have no other on sequence_nr.
 
-Without it Cassandra returns a row without sequence nr for a partition that has nothing left but a
-static column (docs/real-systems.md, "Older journals").
+Without it Cassandra returns a row without sequence nr for a partition in which only a static column
+remains (docs/real-systems.md, "Older journals").
 """
 
 SHAPES = {
@@ -94,7 +94,7 @@ SHAPES = {
 
 
 def require_journal(control: Control, settings: Settings) -> None:
-    """Refuse a journal keyspace whose tables are missing or have another shape.
+    """Require a journal keyspace whose tables have the expected shapes.
 
     Raises:
         SchemaMismatch: a table is missing or differs; the message names every difference.
@@ -121,15 +121,15 @@ def tags_of(event: Row) -> set[str]:
 
 
 def lock_of(settings: Settings) -> str:
-    """Return the resource that a writer or deleter of tag views must lock, whole or by day."""
+    """Return the resource to lock for writing or deleting tag views, all or by day."""
     return f"tag_views/{settings.journal_keyspace}"
 
 
 def lock_of_messages(settings: Settings) -> str:
-    """Return the resource that whoever deletes from messages or metadata must lock.
+    """Return the resource to lock for deleting from messages or metadata.
 
-    It must lock the tag views as a whole besides (`lock_of`): tag-write and reconcile number from
-    messages, and must not meet some that vanish.
+    All tag views must be locked as well (`lock_of`): tag-write and reconcile number rows from
+    messages, which must not vanish meanwhile.
     """
     return f"messages/{settings.journal_keyspace}"
 

@@ -1,4 +1,4 @@
-"""Reads of the rows of the tag views, most without their payload, and deletes by key."""
+"""Reads tag-view rows, most without their payload, and deletes them by key."""
 
 from __future__ import annotations
 
@@ -13,54 +13,49 @@ from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 
 TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
-"""The primary key columns of the tag views, by the names that the table gives them."""
+"""The primary key columns of the tag views, with their names in the table."""
 
 
 @shaped(returns=shapes.TAG_ROWS)
 def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
     """Read every row of the tag views, without its payload."""
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
+    return _rows(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
 @shaped(keys=shapes.VIEW_PARTITIONS, returns=shapes.TAG_ROWS)
 def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
     """Read the tag-view rows of the given keys, by direct join.
 
-    Args:
-        keys: tag_name, timebucket, and optionally further columns of the primary key in its order.
-        settings: where the journal is.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
+    `keys` has tag_name, timebucket, and optionally further columns of the primary key in its order.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
+    return _rows(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
 @shaped(keys=shapes.TAG_ROW_KEYS, returns=shapes.TAG_ROW_KEYS)
 def whole_tag_view_rows(keys: DataFrame, settings: Settings) -> DataFrame:
-    """Read rows with their payload columns, each by its whole primary key."""
-    wanted = _table_keys(keys)
+    """Read rows with their payload columns, each by its complete primary key."""
+    table_keys = _table_keys(keys)
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
     columns_read = (*TAG_VIEW_KEY, "sequence_nr", *PAYLOAD_COLUMNS)
-    rows = connector.read_partitions(wanted, keyspace, views, *columns_read)
+    rows = connector.read_partitions(table_keys, keyspace, views, *columns_read)
     return rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
 
 
 @shaped(rows=shapes.TAG_ROW_KEYS)
 def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
-    """Delete rows of the tag views, each by its whole primary key."""
+    """Delete rows of the tag views, each by its complete primary key."""
     keys = _table_keys(rows)
     connector.delete(keys, settings.journal_keyspace, settings.events_by_tag_table)
 
 
 def _table_keys(rows: DataFrame) -> DataFrame:
-    named = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
-    return named.select(*TAG_VIEW_KEY)
+    renamed = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
+    return renamed.select(*TAG_VIEW_KEY)
 
 
-def _named(rows: DataFrame) -> DataFrame:
+def _rows(rows: DataFrame) -> DataFrame:
     return rows.select(
         "persistence_id",
         F.col("tag_name").alias("tag"),

@@ -1,4 +1,4 @@
-"""The reads and the deletes of purge, each of one partition of tag_views."""
+"""Reads and deletes of whole partitions of tag_views."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEYS = 5000
 
 
 def partitions(control: Control, settings: Settings) -> Iterator[tuple[str, int]]:
-    """Yield every (tag_name, timebucket) with rows in tag_views; read partition keys only."""
+    """Yield every (tag_name, timebucket) with rows in tag_views; reads only partition keys."""
     rows = control.stream(
         "SELECT DISTINCT tag_name, timebucket FROM "
         + table(settings.journal_keyspace, settings.events_by_tag_table),
@@ -23,11 +23,11 @@ def partitions(control: Control, settings: Settings) -> Iterator[tuple[str, int]
 
 
 def delete_partitions(
-    control: Control, settings: Settings, doomed: Iterable[tuple[str, int]]
+    control: Control, settings: Settings, keys: Iterable[tuple[str, int]]
 ) -> None:
     """Delete whole partitions of tag_views: one statement and one tombstone each."""
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ?",
-        doomed,
+        keys,
     )

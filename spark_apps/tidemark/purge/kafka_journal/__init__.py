@@ -1,1 +1,1 @@
-"""purge of kafka-journal's expired journals, by Purge records as upstream sends them."""
+"""Purges kafka-journal's expired journals by Purge records, as upstream does."""

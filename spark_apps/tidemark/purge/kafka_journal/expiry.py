@@ -1,8 +1,8 @@
-"""The plan of a purge of expired journals, and its application: a Purge record for each.
+"""Plans and applies the purge of expired journals: a Purge record for each.
 
-`replicate` deletes the journals when it comes to these records, after all that was appended before
-them. What is read, and in which order: pointers, quarantine, heads, then Kafka. A record up to the
-pointer is in its head or in quarantine, and any other is found in Kafka.
+`replicate` deletes a journal when it reads its record, after all earlier records. The plan reads
+pointers, quarantine, heads, then Kafka, in this order: a record up to the pointer is in its head
+or in quarantine, and any later record is found in Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemark.journals.kafka.tables import JOURNAL_KEY, lock_of
 from tidemark.purge.kafka_journal import send
 from tidemark.purge.kafka_journal.judge import expired_heads, in_turn, with_needs, with_reasons
 from tidemark.purge.kafka_journal.shapes import EXPIRED, JUDGED
-from tidemark.purge.kafka_journal.unreplicated import Places, places, unreplicated
+from tidemark.purge.kafka_journal.unreplicated import TopicProgress, topic_progress, unreplicated
 from tidemark.purge.messages.deletes import fingerprint
 from tidemark.purge.target import TargetPlan, Tombstones, digest
 from tidemark.replicate import quarantine
@@ -34,9 +34,9 @@ from tidemark.spark.shapes import ddl, shaped
 from tidemark.text import counted
 
 MOST_JOURNALS = 1_000_000
-"""Journals that one run purges; the others are left to the next."""
+"""Journals that one run purges; the next run purges the others."""
 _NAMED = 10
-"""Journals that a line names."""
+"""Journals that a line lists."""
 
 
 class ExpiryPolicy(Protocol):
@@ -57,53 +57,46 @@ def plan_expiry(
     """Plan a Purge record for each journal whose day of expiry is over, missed days included.
 
     A journal is kept while a reader needs one of its events, while a record of it is not replicated
-    or is held in quarantine, and while `replicate` would reject its topic partition.
-
-    Args:
-        run: the context of the run.
-        policy: the topics, and their time zone.
-        given_up: the names of projections without a file, and of other readers, that need nothing.
+    or is held in quarantine, and while `replicate` would reject its topic partition. `given_up` are
+    the names of projections without a file, and of other readers, that need nothing.
 
     Raises:
         InvalidInput: the time zone contradicts the settings, a topic is unknown, or there is no
             directory of projections.
-        KafkaUnavailable: Kafka does not answer.
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
     """
     settings = run.settings
     _require_zone(policy, settings)
     expired.require_expiry(run.control, settings)
-    known = expired.replicated(run.control, settings)
-    _require_known(policy.topics, {topic for topic, _ in known}, settings)
+    replicated = expired.replicated(run.control, settings)
+    _require_known(policy.topics, {topic for topic, _ in replicated}, settings)
     today = expired.day_of(run.moment, settings)
     journals = expired_heads(run, today, policy.topics)
-    found = journals.select("topic", "partition").distinct().collect()
-    wanted = [TopicPartition(row["topic"], row["partition"]) for row in found]
-    kafka = places(run, wanted) if wanted else Places({}, {}, ())
-    tail = unreplicated(run, kafka.spans)
-    held = quarantine.held_keys(run, kafka.partitions)
-    no_key = local_rows(run.spark, [], ddl(JOURNAL_KEY))
-    keys_held = no_key if held is None else held.select(*JOURNAL_KEY).distinct()
-    judged = with_reasons(journals, kafka.rejected, tail, keys_held.localCheckpoint())
+    rows = journals.select("topic", "partition").distinct().collect()
+    partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
+    progress = topic_progress(run, partitions) if partitions else TopicProgress({}, {}, ())
+    tail = unreplicated(run, progress.spans)
+    held_records = quarantine.held_keys(run, progress.partitions)
+    no_keys = local_rows(run.spark, [], ddl(JOURNAL_KEY))
+    held_keys = no_keys if held_records is None else held_records.select(*JOURNAL_KEY).distinct()
+    judged = with_reasons(journals, progress.rejected, tail, held_keys.localCheckpoint())
     judged, needs = with_needs(run, judged.localCheckpoint(), given_up)
     purged = in_turn(judged, MOST_JOURNALS).localCheckpoint()
     segments = F.sum(F.col("last_segment") - F.col("first_segment") + 1)
-    [total] = purged.agg(F.count("*").alias("journals"), segments.alias("segments")).collect()
-    kept = judged.where(F.col("reason").isNotNull())
-    counts = {"journals_purged": total["journals"], "journals_kept": kept.count()}
-    counts["journals_left"] = left = judged.count() - sum(counts.values())
-    lines = [*_lines(purged), *_lines(kept)] or [f"no journal has expired before {today}"]
-    if left:
-        lines.append(f"{counted(left, 'more expired journal')} left for the next run")
+    [totals] = purged.agg(F.count("*").alias("journals"), segments.alias("segments")).collect()
+    kept_journals = judged.where(F.col("reason").isNotNull())
+    counts = {"journals_purged": totals["journals"], "journals_kept": kept_journals.count()}
+    counts["journals_left"] = remaining = judged.count() - sum(counts.values())
+    lines = [*_lines(purged), *_lines(kept_journals)] or [f"no journal has expired before {today}"]
+    if remaining:
+        lines.append(f"{counted(remaining, 'more expired journal')} left for the next run")
     return TargetPlan(
         counts,
-        [*lines, *needs.everything, *needs.told],
-        # Deletes that `replicate` makes of the records.
-        Tombstones(partitions=total["segments"] or 0, rows=total["journals"]),
+        [*lines, *needs.everything, *needs.notices],
+        # The deletes that `replicate` makes for the records.
+        Tombstones(partitions=totals["segments"] or 0, rows=totals["journals"]),
         digest(fingerprint(purged.select(*EXPIRED))),
         [f"{lock_of(settings)}/expiry"],
-        partial(_purge, run, purged, counts) if total["journals"] else None,
+        partial(_purge, run, purged, counts) if totals["journals"] else None,
         {"today": today.isoformat()},
     )
 
@@ -113,7 +106,7 @@ def _purge(
 ) -> Mapping[str, int]:
     sent = send.send_purges(run, journals, ensure_locked)
     run.say("replicate deletes the journals when it comes to their Purge records")
-    # What is planned as tombstones is deleted by `replicate`.
+    # `replicate` makes the planned deletes.
     return {**counts, "journals_purged": sent, "partitions_deleted": 0, "rows_deleted": 0}
 
 
@@ -127,12 +120,14 @@ def _require_zone(policy: ExpiryPolicy, settings: Settings) -> None:
         )
 
 
-def _require_known(topics: Collection[str], known: Collection[str], settings: Settings) -> None:
-    if unknown := sorted(set(topics) - set(known)):
+def _require_known(
+    topics: Collection[str], replicated: Collection[str], settings: Settings
+) -> None:
+    if unknown := sorted(set(topics) - set(replicated)):
         raise InvalidInput(
             f"no topic {', '.join(unknown)} was ever replicated",
             where=f"{settings.kafka_journal_keyspace}.{settings.kafka_pointer_table}",
-            do=f"name some of {', '.join(sorted(known))}" if known else "",
+            do=f"name some of {', '.join(sorted(replicated))}" if replicated else "",
         )
 
 
@@ -140,7 +135,7 @@ def _require_known(topics: Collection[str], known: Collection[str], settings: Se
 def _lines(journals: DataFrame) -> list[str]:
     """Return a line for each topic and reason, with the number of journals and the first ids."""
     group = Window.partitionBy("topic", "reason")
-    named = (
+    first_rows = (
         journals.select(
             *("topic", "reason", "id"),
             F.row_number().over(group.orderBy("id")).alias("place"),
@@ -153,15 +148,15 @@ def _lines(journals: DataFrame) -> list[str]:
         .collect()
     )
     lines = []
-    for (topic, reason), rows in groupby(named, lambda row: (row["topic"], row["reason"])):
-        own = list(rows)
-        number = own[0]["journals"]
-        what = (
+    for (topic, reason), rows in groupby(first_rows, lambda row: (row["topic"], row["reason"])):
+        group_rows = list(rows)
+        number = group_rows[0]["journals"]
+        action = (
             f"keep {counted(number, 'journal')}: {reason}"
             if reason
-            else f"purge {counted(number, 'journal')} that expired from {own[0]['first']} to"
-            f" {own[0]['last']}"
+            else f"purge {counted(number, 'journal')} that expired from {group_rows[0]['first']} to"
+            f" {group_rows[0]['last']}"
         )
-        more = f" and {number - len(own):,} more" if number > len(own) else ""
-        lines.append(f"{topic}: {what}: {', '.join(row['id'] for row in own)}{more}")
+        more = f" and {number - len(group_rows):,} more" if number > len(group_rows) else ""
+        lines.append(f"{topic}: {action}: {', '.join(row['id'] for row in group_rows)}{more}")
     return lines

@@ -21,16 +21,16 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
 MOST_SEGMENTS = 100_000
-"""Segments of one journal that a purge may delete: a journal with more has a seq_nr that leaps."""
+"""Segments of one journal that a purge may delete: with more, its seq_nr must have leapt."""
 _KEY = list(JOURNAL_KEY)
 
 
 @shaped(returns=EXPIRED)
 def expired_heads(run: RunContext, today: date, topics: Collection[str]) -> DataFrame:
-    """Read the expired journals by the heads that readers find; kept.
+    """Read the expired journals from the heads that readers find; in memory.
 
-    Of two heads of a journal, in the segments of two releases, only the one that readers find
-    counts, whether the other one has expired or not.
+    If a journal has two heads, in the segments of two releases, only the one that readers find
+    counts, whether or not the other has expired.
     """
     settings = run.settings
     keys = expired.expired_journals(run.spark, settings, today, topics).localCheckpoint()
@@ -39,7 +39,7 @@ def expired_heads(run: RunContext, today: date, topics: Collection[str]) -> Data
     seq_nr = F.coalesce(head["seq_nr"], F.lit(0)).cast("bigint")
     size = segment_size.of_column(head["segment_size"])
     first, last = F.greatest(F.least(seq_nr, deleted_to), F.lit(1)), F.greatest(seq_nr, deleted_to)
-    # One more on both sides, as upstream (docs/real-systems.md, "Order of writes").
+    # One segment more on both sides, as upstream (docs/real-systems.md, "Order of writes").
     fields = {
         "partition": head["partition"],
         "offset": head["offset"],
@@ -49,30 +49,27 @@ def expired_heads(run: RunContext, today: date, topics: Collection[str]) -> Data
         "first_segment": F.greatest(columns.journal_segment(first, size) - 1, F.lit(0)),
         "last_segment": columns.journal_segment(F.greatest(last, F.lit(1)), size) + 1,
     }
-    found = heads_of(keys, settings).where(expired.has_expired(head["expire_on"], today))
-    return found.select(
+    heads = heads_of(keys, settings).where(expired.has_expired(head["expire_on"], today))
+    return heads.select(
         *_KEY, *(value.cast(EXPIRED[name]).alias(name) for name, value in fields.items())
     ).localCheckpoint()
 
 
-@shaped(journals=EXPIRED, unreplicated=JOURNAL_KEY, held=JOURNAL_KEY, returns=JUDGED)
+@shaped(journals=EXPIRED, unreplicated=JOURNAL_KEY, held_keys=JOURNAL_KEY, returns=JUDGED)
 def with_reasons(
     journals: DataFrame,
     rejected: Mapping[TopicPartition, str],
     unreplicated: DataFrame,
-    held: DataFrame,
+    held_keys: DataFrame,
 ) -> DataFrame:
-    """Return journals with the reasons to keep them that do not depend on their readers.
+    """Return expired journals with the reasons to keep them that do not depend on readers.
 
-    Args:
-        journals: the expired journals.
-        rejected: the reason to keep all journals of a topic partition.
-        unreplicated: the keys of records that are not replicated yet.
-        held: the keys of records that are held in quarantine.
+    `rejected` has the reason to keep all journals of a topic partition; `unreplicated` and
+    `held_keys` are the keys of records that are not replicated yet, or held in quarantine.
     """
-    places = local_rows(
+    rejected_rows = local_rows(
         journals.sparkSession,
-        [(one.topic, one.partition, reason) for one, reason in rejected.items()],
+        [(tp.topic, tp.partition, reason) for tp, reason in rejected.items()],
         "topic string, partition int, place string",
     )
     count = F.col("last_segment") - F.col("first_segment") + 1
@@ -83,9 +80,9 @@ def with_reasons(
         F.when(count > MOST_SEGMENTS, f"it has more than {MOST_SEGMENTS:,} segments"),
     )
     joined = (
-        journals.join(F.broadcast(places), ["topic", "partition"], "left")
+        journals.join(F.broadcast(rejected_rows), ["topic", "partition"], "left")
         .join(unreplicated.select(*_KEY, F.lit(True).alias("is_unreplicated")), _KEY, "left")
-        .join(held.select(*_KEY, F.lit(True).alias("is_held")), _KEY, "left")
+        .join(held_keys.select(*_KEY, F.lit(True).alias("is_held")), _KEY, "left")
     )
     return joined.withColumn("reason", reason).select(*JUDGED)
 
@@ -94,13 +91,8 @@ def with_reasons(
 def with_needs(
     run: RunContext, judged: DataFrame, given_up: Collection[str]
 ) -> tuple[DataFrame, TopicNeeds]:
-    """Return journals (JUDGED, kept) with the readers that need them, and the needs.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
-    """
-    # Without readers nothing of it is read.
+    """Return journals (JUDGED, in memory) with the readers that need them, and the needs."""
+    # Without readers this frame is never computed.
     events = _events(run, judged.where(F.col("reason").isNull())).persist()
     try:
         needs = needed_of_topics(run, events, given_up)
@@ -112,8 +104,8 @@ def with_needs(
         readers = needed.groupBy(*key).agg(F.min("reader").alias("reader"))
         readers = readers.withColumnRenamed("persistence_id", "id")
         by_reader = F.coalesce("reason", F.concat(F.lit("needed by "), F.col("reader")))
-        both = judged.join(readers, _KEY, "left").withColumn("reason", by_reader)
-        return both.select(*JUDGED).localCheckpoint(), needs
+        with_readers = judged.join(readers, _KEY, "left").withColumn("reason", by_reader)
+        return with_readers.select(*JUDGED).localCheckpoint(), needs
     finally:
         events.unpersist()
 
@@ -123,8 +115,8 @@ def _events(run: RunContext, journals: DataFrame) -> DataFrame:
     """Return the events of journals that readers see."""
     spans = journals.select(*_KEY, F.sequence("first_segment", "last_segment").alias("segments"))
     segments = spans.select(*_KEY, F.explode("segments").alias("segment"))
-    left = expired.rows_left(segments, run.settings)
-    alive = left.join(journals.select(*_KEY, "deleted_to"), _KEY)
+    remaining = expired.rows_left(segments, run.settings)
+    alive = remaining.join(journals.select(*_KEY, "deleted_to"), _KEY)
     return alive.where(F.col("seq_nr") > F.col("deleted_to")).select(
         "topic",
         F.col("id").alias("persistence_id"),
@@ -138,7 +130,7 @@ def _events(run: RunContext, journals: DataFrame) -> DataFrame:
 
 @shaped(judged=JUDGED, returns=JUDGED)
 def in_turn(judged: DataFrame, most: int) -> DataFrame:
-    """Return the journals that one run purges: those that expired first, topics taking turns."""
+    """Return the journals to purge in one run: the first to expire, topics taking turns."""
     in_topic = Window.partitionBy("topic").orderBy("expire_on", "id")
     free = judged.where(F.col("reason").isNull()).withColumn("turn", F.row_number().over(in_topic))
     return free.orderBy("turn", "topic").limit(most).drop("turn")

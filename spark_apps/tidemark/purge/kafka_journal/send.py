@@ -1,4 +1,4 @@
-"""Purge records for the topics of expired journals, as kafka-journal's PurgeExpired sends them."""
+"""Sends Purge records for expired journals, as kafka-journal's PurgeExpired does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemark.window import to_millis
 _AT_ONCE = 1_000
 """Records between two checks of the lock."""
 _WAITING = 10_000
-"""Records that the producer has taken and not sent."""
+"""Unsent records that the producer may buffer."""
 
 
 @shaped(journals=EXPIRED)
@@ -33,26 +33,26 @@ def send_purges(run: RunContext, journals: DataFrame, ensure_locked: EnsureLocke
     """Append a Purge record for each journal to its topic partition.
 
     The journals are streamed through this process, a partition of the frame at a time. If a topic
-    takes no record, its other journals are left out, and those of the other topics are purged.
+    rejects a record, its other journals are left out; those of the other topics are purged.
 
     Returns:
         The number of records that all in-sync replicas have acknowledged.
 
     Raises:
-        KafkaUnavailable: a topic has not taken all its records.
+        KafkaUnavailable: a topic has not accepted all its records.
         LockLost: another run may purge the journals.
     """
     rows = journals.select("topic", "partition", "id").orderBy("topic", "partition", "id")
-    sent = [
-        _send(run, topic, own, ensure_locked)
-        for topic, own in groupby(rows.toLocalIterator(), lambda row: str(row["topic"]))
+    results = [
+        _send(run, topic, journal_rows, ensure_locked)
+        for topic, journal_rows in groupby(rows.toLocalIterator(), lambda row: str(row["topic"]))
     ]
-    acknowledged = sum(one.acknowledged for one in sent)
-    if failed := [one for one in sent if one.errors]:
+    acknowledged = sum(result.acknowledged for result in results)
+    if failed := [result for result in results if result.errors]:
         first = failed[0]
         topics = counted(len(failed), "topic")
         raise KafkaUnavailable(
-            f"{topics} of {len(sent)} did not take all Purge records, such as {first.topic}:"
+            f"{topics} of {len(results)} did not take all Purge records, such as {first.topic}:"
             f" {first.errors[0].str()}; {_are_purged(acknowledged)}",
             where=run.settings.kafka_bootstrap_servers,
             do=first.remedy(run.settings),
@@ -66,7 +66,7 @@ def _are_purged(number: int) -> str:
 
 @dataclass
 class _Sent:
-    """What Kafka has answered to the records of a topic."""
+    """Kafka's answers to the records of a topic."""
 
     topic: str
     acknowledged: int = 0
@@ -91,7 +91,7 @@ class _Sent:
 def _send(
     run: RunContext, topic: str, journals: Iterable[Row], ensure_locked: EnsureLocked
 ) -> _Sent:
-    """Send the Purge records of a topic by a producer of its own, up to its first error."""
+    """Send the Purge records of a topic with a producer of its own, until the first error."""
     settings, sent = run.settings, _Sent(topic)
     limits = {
         "acks": "all",
@@ -117,6 +117,6 @@ def _send(
                 break
     except KafkaException as error:
         sent.errors.append(error.args[0])
-    # Each record is acknowledged or has failed by its timeout.
+    # By its timeout each record is acknowledged or has failed.
     producer.flush()
     return sent

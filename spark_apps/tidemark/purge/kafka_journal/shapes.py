@@ -15,8 +15,8 @@ EXPIRED: Shape = {
     "first_segment": "bigint",
     "last_segment": "bigint",
 }
-"""Expired journals, by the heads that readers find. `partition` and `offset` are of the Kafka
-record that changed the head last; `deleted_to` is 0 if nothing is deleted; a purge deletes
-`first_segment` to `last_segment` of journal."""
+"""Expired journals, by the heads that readers find. `partition` and `offset` are of the last Kafka
+record that changed the head; `deleted_to` is 0 if nothing is deleted; a purge deletes
+`first_segment` to `last_segment`."""
 JUDGED: Shape = {**EXPIRED, "reason": "string"}
-"""The same with the reason to keep a journal; null if it can be purged."""
+"""EXPIRED with the reason to keep a journal; null if it can be purged."""

@@ -1,8 +1,8 @@
-"""The records of Kafka that are not replicated yet: a journal with any of them is kept.
+"""The records of Kafka that are not replicated yet: journals with such records are kept.
 
-The head of such a journal is outdated. Its next records may move `expire_on`, or be those of its
-next life after a Purge record of an earlier run. Therefore a second run before the replication of
-the first one is harmless, and no run has to remember what it has sent.
+The head of such a journal is outdated. Its next records may move `expire_on`, or begin a new
+journal after a Purge record of an earlier run. A second run before the first is replicated is
+therefore harmless, and no run has to remember which records it has sent.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tidemark.spark.shapes import ddl, shaped
 
 
 @dataclass(frozen=True)
-class Places:
+class TopicProgress:
     """How far topic partitions are replicated.
 
     Attributes:
         rejected: the reason to keep all journals of a topic partition, by topic partition.
-        spans: the offsets of the others that are not replicated.
-        partitions: all of the topics.
+        spans: the offsets of the other topic partitions that are not replicated.
+        partitions: all topic partitions of the topics.
     """
 
     rejected: Mapping[TopicPartition, str]
@@ -38,56 +38,45 @@ class Places:
     partitions: Sequence[TopicPartition]
 
 
-def places(run: RunContext, wanted: Collection[TopicPartition]) -> Places:
-    """Compare how far topics are replicated with the offsets that Kafka holds now.
+def topic_progress(run: RunContext, tps: Collection[TopicPartition]) -> TopicProgress:
+    """Compare how far topics are replicated with the offsets that Kafka has now.
 
-    All partitions of the topics are, since a key may have moved to another one.
-
-    Args:
-        run: the context of the run.
-        wanted: the topic partitions of the journals in question.
-
-    Raises:
-        KafkaUnavailable: Kafka does not answer.
+    `tps` are the topic partitions of the journals in question. All partitions of their topics
+    are compared, since a key may have moved to another one.
     """
     settings, kafka = run.settings, Topics(run.settings)
-    topics = {one.topic for one in wanted}
-    there = [one for one in kafka.partitions() if one.topic in topics]
-    far, held = reached(run.control, settings, there), kafka.offsets(there)
+    topics = {tp.topic for tp in tps}
+    partitions = [tp for tp in kafka.partitions() if tp.topic in topics]
+    pointers, offsets = reached(run.control, settings, partitions), kafka.offsets(partitions)
     rejected = dict.fromkeys(
-        wanted,
+        tps,
         f"Kafka has no such topic with the prefix {settings.kafka_topic_prefix}, or its user may"
         " not describe it",
     )
     spans = {}
-    for one in there:
-        rejected.pop(one, None)
-        position = PartitionPosition(one, far[one], held[one])
-        if far[one].next is None and position.behind:
-            rejected[one] = "its records are not replicated yet"
+    for tp in partitions:
+        rejected.pop(tp, None)
+        position = PartitionPosition(tp, pointers[tp], offsets[tp])
+        if pointers[tp].next is None and position.behind:
+            rejected[tp] = "its records are not replicated yet"
         elif problem := position.problem():
-            rejected[one] = problem.what
+            rejected[tp] = problem.what
         elif position.behind > settings.replicate_max_records:
-            rejected[one] = (
+            rejected[tp] = (
                 f"more than {settings.replicate_max_records:,} records of its topic partition are"
                 " not replicated yet"
             )
         elif position.behind:
-            spans[one] = (position.next, held[one].end)
-    return Places(rejected, spans, there)
+            spans[tp] = (position.next, offsets[tp].end)
+    return TopicProgress(rejected, spans, partitions)
 
 
 @shaped(returns=JOURNAL_KEY)
 def unreplicated(run: RunContext, spans: Spans) -> DataFrame:
-    """Return the keys of the records of spans; kept, since Kafka is asked once.
-
-    Raises:
-        KafkaUnavailable: Kafka fails the job.
-        TopicMoved: it does not hold all of the records any more.
-    """
+    """Return the keys of the records of spans; in memory, so that Kafka is read once."""
     if not spans:
         return local_rows(run.spark, [], ddl(JOURNAL_KEY))
-    found = records(run.spark, run.settings, spans)
-    keys = found.select("topic", F.col("key").cast("string").alias("id"))
+    kafka_records = records(run.spark, run.settings, spans)
+    keys = kafka_records.select("topic", F.col("key").cast("string").alias("id"))
     with kafka_in_one_line(run.settings, spans):
         return keys.where(F.col("id").isNotNull()).distinct().localCheckpoint()

@@ -1,1 +1,1 @@
-"""Deletes of events: metadata first, then whole partitions, then ranges, as Pekko's actors do."""
+"""Deletes events as Pekko's actors do: metadata first, then whole partitions, then ranges."""

@@ -1,4 +1,4 @@
-"""Plans to delete events of persistence ids that somebody names, as Pekko's Cleanup does."""
+"""Plans to delete the events of given persistence ids, as Pekko's Cleanup does."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ STOPPED = "the actors of these persistence ids must be stopped"
 
 @dataclass(frozen=True)
 class Histories:
-    """What the journal holds of persistence ids, without payloads; the frames are in memory.
+    """The journal's events of persistence ids, without payloads; the frames are in memory.
 
     Attributes:
         ids: ID.
         events: EVENTS.
         deleted: DELETED.
         ends: LIMITS: the last sequence nr that each persistence id has used.
-        write_time: of before the reads, microseconds.
+        write_time: from before the reads, microseconds.
     """
 
     ids: DataFrame
@@ -45,10 +45,10 @@ class Histories:
 
 
 def histories(run: RunContext, persistence_ids: Collection[str]) -> Histories:
-    """Read what the journal holds of persistence ids."""
+    """Read the journal's events of persistence ids."""
     write_time = run.control.write_time()
-    named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
-    ids = local_rows(run.spark, named, "persistence_id string")
+    rows = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
+    ids = local_rows(run.spark, rows, "persistence_id string")
     deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
     events = read.events_of_ids(run, ids, deleted)
     return Histories(ids, events, deleted, read.ends(events, deleted).localCheckpoint(), write_time)
@@ -59,41 +59,37 @@ def plan_events_to(
 ) -> TargetPlan:
     """Plan to delete the events of persistence ids up to a sequence nr, inclusive.
 
-    The sequence nr is remembered: an actor goes on behind its last event. Tag views stay.
+    The sequence nr is kept: an actor continues after its last event. Tag views are kept, too.
     """
-    found = histories(run, persistence_ids)
-    limits = found.ends.withColumn("to", F.least("to", F.lit(to).cast("bigint")))
-    planned = plan_deletes(
-        run, found.events, limits, found.deleted, needed, write_time=found.write_time
+    journal = histories(run, persistence_ids)
+    limits = journal.ends.withColumn("to", F.least("to", F.lit(to).cast("bigint")))
+    deletes = plan_deletes(
+        run, journal.events, limits, journal.deleted, needed, write_time=journal.write_time
     )
-    return _with_lines(target(run, planned), lost_state_lines(run, found, planned))
+    return _with_lines(target(run, deletes), lost_state_lines(run, journal, deletes))
 
 
 def plan_all_events(
     run: RunContext, persistence_ids: Collection[str], needed: Needed, *, never_use_again: bool
 ) -> TargetPlan:
-    """Plan to delete all events of persistence ids; snapshots and tag views stay.
+    """Plan to delete all events of persistence ids; snapshots and tag views are kept.
 
-    Args:
-        run: the context of the run.
-        persistence_ids: the persistence ids.
-        needed: tells what readers need.
-        never_use_again: also forget the sequence nr, and the persistence id itself.
+    `never_use_again` also forgets the last sequence nrs, and the persistence ids themselves.
     """
-    found = histories(run, persistence_ids)
-    planned = plan_deletes(
-        run, found.events, found.ends, found.deleted, needed, write_time=found.write_time
+    journal = histories(run, persistence_ids)
+    deletes = plan_deletes(
+        run, journal.events, journal.ends, journal.deleted, needed, write_time=journal.write_time
     )
-    plan = _with_lines(target(run, planned), lost_state_lines(run, found, planned))
+    plan = _with_lines(target(run, deletes), lost_state_lines(run, journal, deletes))
     if not never_use_again:
         return plan
-    forgotten = forgettable(run, found, planned.bounded)
-    tombstones = planned.tombstones + Tombstones(partitions=2 * len(forgotten))
+    forgotten = forgettable(run, journal, deletes.bounded)
+    tombstones = deletes.tombstones + Tombstones(partitions=2 * len(forgotten))
     counts = {**plan.counts, "ids_forgotten": len(forgotten), **tombstones.counts()}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        planned.write_deleted_to(run, ensure_locked)
-        planned.delete(run, ensure_locked)
+        deletes.write_deleted_to(run, ensure_locked)
+        deletes.delete(run, ensure_locked)
         forget(run, forgotten, ensure_locked)
         return counts
 
@@ -104,51 +100,51 @@ def plan_all_events(
         digest([plan.digest, *forgotten]),
         plan.locks,
         apply if forgotten or plan.apply is not None else None,
-        save=partial(save, run, RowsToDelete(found.ids, parts=planned.parts)),
+        save=partial(save, run, RowsToDelete(journal.ids, parts=deletes.parts)),
     )
 
 
-def forgettable(run: RunContext, found: Histories, bounded: DataFrame) -> list[str]:
-    """Return the persistence ids that have a trace to forget and of which nothing is held."""
+def forgettable(run: RunContext, journal: Histories, bounded: DataFrame) -> list[str]:
+    """Return the persistence ids that the journal has and of which no reader needs an event."""
     settings = run.settings
     listed = connector.read_partitions(
-        found.ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
+        journal.ids, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
     )
-    known = listed.unionByName(found.deleted.select("persistence_id")).unionByName(
-        found.ends.select("persistence_id")
+    present = listed.unionByName(journal.deleted.select("persistence_id")).unionByName(
+        journal.ends.select("persistence_id")
     )
-    held = bounded.where(F.col("reader").isNotNull()).select("persistence_id")
-    rows = known.join(held, on="persistence_id", how="left_anti").distinct().collect()
+    needed = bounded.where(F.col("reader").isNotNull()).select("persistence_id")
+    rows = present.join(needed, on="persistence_id", how="left_anti").distinct().collect()
     return sorted(row.persistence_id for row in rows)
 
 
-def forget(run: RunContext, forgotten: Sequence[str], ensure_locked: EnsureLocked) -> None:
+def forget(run: RunContext, persistence_ids: Sequence[str], ensure_locked: EnsureLocked) -> None:
     """Forget persistence ids, a bounded number at a time."""
-    for start in range(0, len(forgotten), AT_ONCE):
-        part = forgotten[start : start + AT_ONCE]
+    for start in range(0, len(persistence_ids), AT_ONCE):
+        part = persistence_ids[start : start + AT_ONCE]
         ensure_locked()
         store.unlist_ids(run.control, run.settings, part)
         ensure_locked()
         store.forget_ids(run.control, run.settings, part)
 
 
-def forget_lines(forgotten: Sequence[str]) -> list[str]:
-    """Return what it means to forget persistence ids, for people."""
-    if not forgotten:
+def forget_lines(ids: Sequence[str]) -> list[str]:
+    """Return the consequences of forgetting persistence ids, for people."""
+    if not ids:
         return []
     return [
-        f"{len(forgotten):,} persistence ids are forgotten, with their last sequence nr: who uses"
+        f"{len(ids):,} persistence ids are forgotten, with their last sequence nr: who uses"
         " one again begins with sequence nr 1, which readers have met before",
         STOPPED,
     ]
 
 
-def lost_state_lines(run: RunContext, found: Histories, planned: EventDeletes) -> list[str]:
-    """Warn of persistence ids whose actors will start without what the deleted events said."""
-    newest = newest_snapshots(run, found.ids)
-    lost = (
-        planned.bounded.join(
-            planned.raised.select("persistence_id"), on="persistence_id", how="left_semi"
+def lost_state_lines(run: RunContext, journal: Histories, deletes: EventDeletes) -> list[str]:
+    """Warn of persistence ids whose actors will lose the state in deleted events."""
+    newest = newest_snapshots(run, journal.ids)
+    rows = (
+        deletes.bounded.join(
+            deletes.raised.select("persistence_id"), on="persistence_id", how="left_semi"
         )
         .join(newest, on="persistence_id", how="left")
         .where(F.col("to") > F.coalesce(F.col("newest"), F.lit(0)))
@@ -159,10 +155,10 @@ def lost_state_lines(run: RunContext, found: Histories, planned: EventDeletes) -
         f"{row.persistence_id}: events up to {row.to:,} go, but"
         + (f" its newest snapshot is of {row.newest:,}" if row.newest else " it has no snapshot")
         + ": its actor starts without what they said"
-        for row in lost[:MAX_LINES]
+        for row in rows[:MAX_LINES]
     ]
-    more = [f"and {len(lost) - MAX_LINES:,} more of these"] if len(lost) > MAX_LINES else []
-    return [*lines, *more, *([STOPPED] if lost else [])]
+    more = [f"and {len(rows) - MAX_LINES:,} more of these"] if len(rows) > MAX_LINES else []
+    return [*lines, *more, *([STOPPED] if rows else [])]
 
 
 @shaped(ids=ID)
@@ -171,8 +167,8 @@ def newest_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
     settings = run.settings
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is None:
         return local_rows(run.spark, [], "persistence_id string, newest bigint")
-    taken = snapshots.index(ids.sparkSession, settings, ids)
-    return taken.groupBy("persistence_id").agg(F.max("snapshot_nr").alias("newest"))
+    index = snapshots.index(ids.sparkSession, settings, ids)
+    return index.groupBy("persistence_id").agg(F.max("snapshot_nr").alias("newest"))
 
 
 def _with_lines(plan: TargetPlan, lines: Sequence[str]) -> TargetPlan:

@@ -1,4 +1,4 @@
-"""The deletes of events of one plan: how many, which, and how they are made."""
+"""The deletes of events of one plan: their number, their keys, and how they are made."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from tidemark.spark.shapes import shaped
 from tidemark.tag_write import rules as tag_rules
 
 Needed = Callable[[RunContext, DataFrame], EventNeeds]
-"""Tells what readers need of persistence ids (ID): `retention.needs.events.needed`."""
+"""Finds the needs of readers of persistence ids (ID): `purge.needs.events.needed`."""
 AT_ONCE = 1000
-"""Deletes that are made between two looks at the locks."""
+"""Deletes that are made between two checks of the locks."""
 MAX_LINES = 20
 
 
 def locks_of(settings: Settings) -> list[str]:
-    """Return what must be locked: nobody may number tag rows from messages that vanish."""
+    """Return the resources to lock: no run may number tag rows from messages that vanish."""
     return [tables.lock_of_messages(settings), tables.lock_of(settings)]
 
 
 @dataclass(frozen=True)
 class EventDeletes:
-    """The deletes of events, planned.
+    """The deletes of events of one plan.
 
     Attributes:
-        bounded: BOUNDED, in memory: how far each persistence id goes.
+        bounded: BOUNDED, in memory: the limit of each persistence id.
         raised: DELETED, in memory: the metadata to write.
         parts: DELETES, in memory: one row for each delete.
         write_time: of the metadata, microseconds; from before the plan.
-        counts: what goes and what is kept, by name.
+        counts: numbers of deleted and of kept things, by name.
         lines: text for people.
-        tombstones: the deletes.
-        digest: of all keys that go, and of all metadata written.
+        tombstones: the numbers of deletes.
+        digest: of all keys to delete, and of all metadata to write.
     """
 
     bounded: DataFrame
@@ -65,13 +65,13 @@ class EventDeletes:
         return not self.tombstones.total and not self.counts["metadata_written"]
 
     def write_deleted_to(self, run: RunContext, ensure_locked: EnsureLocked) -> None:
-        """Say in metadata what is deleted: the first step."""
+        """Write to metadata up to where events are deleted: the first step."""
         if self.counts["metadata_written"]:
             ensure_locked()
             store.write_deleted_to(self.raised, run.settings, write_time=self.write_time)
 
     def save_on(self, run: RunContext) -> Callable[[str], None]:
-        """Return what saves these events to a directory."""
+        """Return a function that saves these events to a directory."""
         deletions = RowsToDelete(self.bounded.select("persistence_id"), parts=self.parts)
         return partial(save, run, deletions)
 
@@ -104,32 +104,28 @@ def plan_deletes(
     write_time: int,
     with_tag_views: bool = False,
 ) -> EventDeletes:
-    """Plan the deletes of events up to limits, as far as nobody needs them.
+    """Plan the deletes of events up to limits, except those that a reader needs.
 
-    Args:
-        run: the context of the run.
-        events: all events of these persistence ids.
-        limits: unique in persistence_id.
-        deleted: how far the persistence ids are deleted; it is never lowered.
-        needed: tells what readers need.
-        write_time: of before `deleted` was read, microseconds.
-        with_tag_views: the rows of the events go from the tag views too, so that none is owed; and
-            a persistence id goes as a whole or not at all.
+    `events` are all events of these persistence ids; `limits` are unique in persistence_id.
+    `write_time` (microseconds) is from before `deleted` was read, which is never lowered.
+
+    With `with_tag_views` the events' rows of the tag views are deleted too, so that none is
+    pending; and a persistence id is deleted completely or not at all.
     """
     limits = limits.localCheckpoint()
     ids = limits.select("persistence_id")
     needs = needed(run, ids)
-    held = [needs.per_id.withColumnRenamed("needed_from", "held_from")]
+    holds = [needs.per_id.withColumnRenamed("needed_from", "held_from")]
     if needs.everything:
         reader = "; ".join(needs.everything)
-        held.append(ids.select("persistence_id", _first(), F.lit(reader).alias("reader")))
+        holds.append(ids.select("persistence_id", _first(), F.lit(reader).alias("reader")))
     if not with_tag_views:
-        concerned = events.join(limits, on="persistence_id").where("sequence_nr <= to").drop("to")
-        held.append(_owed(run, concerned, ids))
-    all_held = reduce(DataFrame.unionByName, held)
+        limited = events.join(limits, on="persistence_id").where("sequence_nr <= to").drop("to")
+        holds.append(_without_tag_rows(run, limited, ids))
+    all_holds = reduce(DataFrame.unionByName, holds)
     if with_tag_views:
-        all_held = rules.wholly(all_held, limits)
-    bounded = rules.bounded(limits, all_held).localCheckpoint()
+        all_holds = rules.wholly(all_holds, limits)
+    bounded = rules.bounded(limits, all_holds).localCheckpoint()
     raised = (
         bounded.join(deleted, on="persistence_id", how="left")
         .where(F.col("to") > F.coalesce(F.col("deleted_to"), F.lit(0)))
@@ -144,7 +140,7 @@ def _first() -> Column:
     return F.lit(1).cast("bigint").alias("held_from")
 
 
-def _owed(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
+def _without_tag_rows(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
     settings = run.settings
     return rules.without_rows(
         events,
@@ -163,19 +159,19 @@ def _counted(
         F.coalesce(F.sum("events"), F.lit(0)).alias("events"),
         F.countDistinct("persistence_id").alias("ids"),
     ).collect()
-    metadata = raised.count()
+    metadata_rows = raised.count()
     counts = {
         "events_deleted": row.events,
         "persistence_ids": row.ids,
-        "metadata_written": metadata,
+        "metadata_written": metadata_rows,
         "ids_kept": bounded.where(F.col("reader").isNotNull()).count(),
     }
     tombstones = Tombstones(partitions=row.whole, ranges=row.ranges)
     lines = []
-    if tombstones.total or metadata:
+    if tombstones.total or metadata_rows:
         lines.append(
             f"{row.events:,} events of {row.ids:,} persistence ids go: {row.whole:,} partitions as"
-            f" a whole, {row.ranges:,} ranges; deleted_to is raised for {metadata:,}"
+            f" a whole, {row.ranges:,} ranges; deleted_to is raised for {metadata_rows:,}"
         )
     keys = [*fingerprint(parts.drop("events")), *fingerprint(raised)]
     return EventDeletes(
@@ -191,13 +187,13 @@ def _counted(
 
 
 def fingerprint(rows: DataFrame) -> tuple[object, ...]:
-    """Return the number of rows and sums over their hashes, which no order changes."""
+    """Return the number of rows and sums over their hashes, independent of their order."""
     [row] = rows.agg(*sums(rows)).collect()
     return tuple(row)
 
 
 def _kept_lines(bounded: DataFrame) -> list[str]:
-    kept = (
+    rows = (
         bounded.where(F.col("reader").isNotNull())
         .groupBy("reader")
         .agg(F.count("*").alias("ids"), F.min(F.struct("persistence_id", "held_from")).alias("one"))
@@ -208,7 +204,7 @@ def _kept_lines(bounded: DataFrame) -> list[str]:
     return [
         f"keep events of {row.ids:,} persistence ids: {_why(row.reader)}, such as"
         f" {row.one.persistence_id} from sequence nr {row.one.held_from:,} on"
-        for row in kept
+        for row in rows
     ]
 
 

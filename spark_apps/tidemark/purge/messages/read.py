@@ -1,4 +1,4 @@
-"""The reads of deletes of events: keys and tags, never a payload."""
+"""The reads for event deletes: keys and tags, never a payload."""
 
 from __future__ import annotations
 
@@ -23,15 +23,10 @@ def all_events(run: RunContext) -> DataFrame:
 
 @shaped(ids=ID, deleted=DELETED, returns=shapes.EVENTS)
 def events_of_ids(run: RunContext, ids: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Read all events of persistence ids, also those that a delete should have removed.
+    """Read all events of unique persistence ids, also those that a delete should have removed.
 
-    By key; persistence ids of which nothing is found so, and that have no metadata, are looked for
-    by a scan: their first events may be gone without a trace. The rows are in memory.
-
-    Args:
-        run: the context of the run.
-        ids: unique persistence ids.
-        deleted: how far they are deleted.
+    They are read by key. Persistence ids without metadata that have no event there are searched by
+    a scan: their first events may be missing without a trace. The rows are in memory.
     """
     first_left = columns.partition_nr(F.col("deleted_to") + 1, run.settings.target_partition_size)
     front = deleted.where(first_left > 0).select(
@@ -45,23 +40,23 @@ def events_of_ids(run: RunContext, ids: DataFrame, deleted: DataFrame) -> DataFr
         )
         .localCheckpoint()
     )
-    lost = ids.join(by_key.select("persistence_id"), on="persistence_id", how="left_anti").join(
+    unfound = ids.join(by_key.select("persistence_id"), on="persistence_id", how="left_anti").join(
         deleted, on="persistence_id", how="left_anti"
     )
-    if lost.isEmpty():
+    if unfound.isEmpty():
         return by_key
-    elsewhere = all_events(run).join(F.broadcast(lost), on="persistence_id", how="left_semi")
-    return by_key.unionByName(elsewhere).localCheckpoint()
+    scanned = all_events(run).join(F.broadcast(unfound), on="persistence_id", how="left_semi")
+    return by_key.unionByName(scanned).localCheckpoint()
 
 
 @shaped(events=shapes.EVENTS, deleted=DELETED, returns=shapes.LIMITS)
 def ends(events: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the last sequence nr that each persistence id has used, deleted or not."""
-    numbers = events.select("persistence_id", "sequence_nr").unionByName(
+    sequence_nrs = events.select("persistence_id", "sequence_nr").unionByName(
         deleted.select("persistence_id", F.col("deleted_to").alias("sequence_nr"))
     )
     return (
-        numbers.groupBy("persistence_id")
+        sequence_nrs.groupBy("persistence_id")
         .agg(F.max("sequence_nr").alias("to"))
         .where(F.col("to").isNotNull())
     )

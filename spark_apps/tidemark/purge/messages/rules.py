@@ -1,4 +1,4 @@
-"""Which events go, and by which deletes, as pure transformations."""
+"""Which events to delete, and by which deletes, as pure transformations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidemark.spark.shapes import shaped
 
 @shaped(limits=shapes.LIMITS, held=shapes.HELD, returns=shapes.BOUNDED)
 def bounded(limits: DataFrame, held: DataFrame) -> DataFrame:
-    """Lower each limit below the first event that somebody still needs.
+    """Lower each limit below the first event that a reader still needs.
 
-    Only the front of a persistence id may go: an event that stays keeps all that follow it.
+    Only the first events of a persistence id may be deleted: all events after a kept one are kept.
     """
     first = held.groupBy("persistence_id").agg(F.min(F.struct("held_from", "reader")).alias("need"))
     is_held = F.col("need.held_from") <= F.col("to")
@@ -33,9 +33,9 @@ def bounded(limits: DataFrame, held: DataFrame) -> DataFrame:
 
 @shaped(held=shapes.HELD, limits=shapes.LIMITS, returns=shapes.HELD)
 def wholly(held: DataFrame, limits: DataFrame) -> DataFrame:
-    """Let each need of some event hold all events of the persistence id, except tag-write's.
+    """Extend each need of an event to all events of its persistence id, except tag-write's needs.
 
-    For persistence ids that go with their tag views.
+    For persistence ids that are deleted with their tag views.
     """
     needs = held.where(F.col("reader") != TAG_WRITE).join(limits, on="persistence_id")
     return needs.where(F.col("held_from") <= F.col("to")).select(
@@ -47,10 +47,10 @@ def wholly(held: DataFrame, limits: DataFrame) -> DataFrame:
 def without_rows(
     events: DataFrame, progress: DataFrame, scanning: DataFrame, *, has_rules: bool
 ) -> DataFrame:
-    """Return from where on each persistence id has events whose tag rows are not written.
+    """Return the first event of each persistence id whose tag rows are not written.
 
     An event's rows are written if the progress of each of its tags has reached it. With tag rules,
-    an event may have further tags: then also tag_scanning must have passed it.
+    an event may have further tags: then tag_scanning must have passed it, too.
     """
     tagged = events.select("persistence_id", "sequence_nr", F.explode("tags").alias("tag"))
     reached = F.coalesce(F.col("progress_sequence_nr"), F.lit(0))
@@ -60,10 +60,10 @@ def without_rows(
         .select("persistence_id", "sequence_nr")
     )
     if has_rules:
-        unseen = events.join(scanning, on="persistence_id", how="left").where(
+        unscanned = events.join(scanning, on="persistence_id", how="left").where(
             F.col("sequence_nr") > F.coalesce(F.col("scanned_to"), F.lit(0))
         )
-        unwritten = unwritten.unionByName(unseen.select("persistence_id", "sequence_nr"))
+        unwritten = unwritten.unionByName(unscanned.select("persistence_id", "sequence_nr"))
     return unwritten.groupBy("persistence_id").agg(
         F.min("sequence_nr").alias("held_from"), F.lit(TAG_WRITE).alias("reader")
     )
@@ -71,23 +71,21 @@ def without_rows(
 
 @shaped(events=shapes.EVENTS, limits=shapes.LIMITS, returns=DELETES)
 def deletes(events: DataFrame, limits: DataFrame) -> DataFrame:
-    """Return the delete of each partition that holds an event up to its id's limit.
+    """Return the delete of each partition that has an event up to its persistence id's limit.
 
-    A partition goes as a whole if all its events go and a later partition has events: no event can
-    come to it any more (docs/real-systems.md, "Partitions"), so that the delete hits none that was
-    written since. That a write group may lie one partition further than its sequence nrs say does
-    not matter: partitions are judged by what they hold.
+    `events` are all events of these persistence ids; `limits` are unique in persistence_id.
 
-    Args:
-        events: all events of these persistence ids.
-        limits: unique in persistence_id.
+    A whole partition is deleted if all its events are and a later partition has events: no event
+    can be added to it any more (docs/real-systems.md, "Partitions"), so the delete hits no event
+    written since. A write group may be one partition after that of its sequence nrs; the rule holds
+    nevertheless, since it uses the partitions in which events are.
     """
-    goes = F.col("sequence_nr") <= F.col("to")
+    is_deleted = F.col("sequence_nr") <= F.col("to")
     parts = (
         events.join(limits.select("persistence_id", "to"), on="persistence_id")
         .groupBy("persistence_id", "partition_nr", "to")
         .agg(
-            F.sum(goes.cast("bigint")).alias("events"),
+            F.sum(is_deleted.cast("bigint")).alias("events"),
             F.max("sequence_nr").alias("last_sequence_nr"),
         )
     )

@@ -1,7 +1,7 @@
-"""The writes of deletes of events, one function for each kind, in the order they are promised.
+"""The writes of event deletes, one function for each kind, in the promised order.
 
-`metadata.deleted_to` first, as Pekko does: from then on no actor and no reader sees the events, and
-what is left of them when a run dies is found by it.
+`metadata.deleted_to` first, as Pekko does: from then on no actor and no reader sees the events,
+and after a crash it shows which events are still to be deleted.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tidemark.spark.shapes import shaped
 
 @shaped(rows=DELETED)
 def write_deleted_to(rows: DataFrame, settings: Settings, *, write_time: int) -> None:
-    """Write how far persistence ids are deleted, the first step.
+    """Write up to where persistence ids are deleted, the first step.
 
-    `write_time` is of before the plan (microseconds): what an actor deletes meanwhile, further than
-    this, stays written.
+    `write_time` is from before the plan (microseconds), so that a higher value that an actor writes
+    meanwhile prevails.
     """
     stamped = rows.select("persistence_id", "deleted_to", F.lit(write_time).alias("write_time"))
     connector.write(
@@ -45,7 +45,7 @@ def delete_partitions(keys: DataFrame, settings: Settings) -> None:
 def delete_ranges(control: Control, settings: Settings, ranges: Iterable[Sequence[object]]) -> None:
     """Delete (persistence id, partition, up to this sequence nr), the third step.
 
-    One tombstone each. The connector deletes by equality only.
+    One tombstone each. By CQL, since the connector deletes by equality only.
     """
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, settings.journal_table)}"
@@ -62,7 +62,7 @@ def unlist_ids(control: Control, settings: Settings, persistence_ids: Sequence[s
 def forget_ids(control: Control, settings: Settings, persistence_ids: Sequence[str]) -> None:
     """Delete persistence ids from metadata, the last step.
 
-    As long as their rows are there, they say that all events are deleted.
+    As long as these rows exist, they show that all events are deleted.
     """
     _delete_by_id(control, settings, settings.metadata_table, persistence_ids)
 

@@ -1,1 +1,1 @@
-"""What somebody still needs, so that purge must leave it: by source, persistence id and bucket."""
+"""The needs of readers, which purge must keep: by source, persistence id and time bucket."""

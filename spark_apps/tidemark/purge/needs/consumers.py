@@ -1,6 +1,6 @@
-"""How far the definitions have come that consume persistence ids, and what they may read again.
+"""The progress of projections that consume persistence ids, and what they may read again.
 
-Plain data but for `consumers_of`, which reads the ledger.
+Plain data except `consumers_of`, which reads the ledger.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tidemark.settings import Settings
 
 @dataclass(frozen=True)
 class ConsumerProgress:
-    """What a projection may read again of what it has consumed.
+    """The consumed events that a projection may read again.
 
     Attributes:
         again_from: the first time bucket (epoch ms) of which it may read consumed events again;
-            None if it needs only what it has not consumed.
+            None if it needs only unconsumed events.
         is_anew: whether it may read every persistence id from its first event on.
     """
 
@@ -39,7 +39,7 @@ class Consumer:
     """A version of a projection that numbers its events by persistence id, and its progress.
 
     Attributes:
-        name: of the projection, with the version of a release that is live beside a newer one.
+        name: of the projection, with the version if it is a live release that is being replaced.
         definition: of this version.
         begin: the first time bucket (epoch ms) that it processes; `history.ALL` without one.
         progress: what it may read again.
@@ -52,11 +52,9 @@ class Consumer:
 
 
 def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[Consumer]:
-    """Return the consumers among the projection files, and live releases that one of them replaces.
+    """Return the consumers among the projection files, and the live releases that they replace.
 
-    Args:
-        run: the context of the run.
-        reads: whether a definition, which does not read tag views, is wanted.
+    `reads` chooses among the definitions that do not read tag views.
 
     Raises:
         InvalidInput: there is no directory of projection files.
@@ -84,13 +82,13 @@ def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[C
         )
         former = replaced_release(run.control, settings, definition)
         if former is not None:
-            standing = as_of(ledger(run, former).standing(), former)
+            ledger_state = as_of(ledger(run, former).standing(), former)
             consumers.append(
                 Consumer(
                     f"{former.name}@v{former.version}",
                     former,
                     begin,
-                    progress(former, standing, look_back=settings.project_look_back),
+                    progress(former, ledger_state, look_back=settings.project_look_back),
                 )
             )
     return consumers
@@ -101,7 +99,7 @@ def replaced_release(
 ) -> Definition | None:
     """Return the live version of a blue/green projection while a newer one is built, or None.
 
-    Its readers see no later event, but whoever goes back to its file goes on from its offsets.
+    Its readers see no later event, but a return to its file continues from its offsets.
     """
     if not definition.is_blue_green:
         return None
@@ -115,59 +113,60 @@ def replaced_release(
     return live_release.at_version(definition, live.version)
 
 
-def as_of(standing: LedgerState, definition: Definition) -> LedgerState:
-    """Return pieces as if this definition had made them: that of a former version is unknown."""
+def as_of(state: LedgerState, definition: Definition) -> LedgerState:
+    """Return a ledger as if this definition had done all pieces: the former one is unknown."""
     version = definition.fingerprint
     return replace(
-        standing,
-        spans=[span._replace(version=version) for span in standing.spans],
-        rows=[replace(row, definition_version=version) for row in standing.rows],
+        state,
+        spans=[span._replace(version=version) for span in state.spans],
+        rows=[replace(row, definition_version=version) for row in state.rows],
     )
 
 
 def progress(
     definition: Definition,
-    standing: LedgerState,
+    state: LedgerState,
     *,
     look_back: int,
     inherited: Collection[int] = (),
 ) -> ConsumerProgress:
-    """Derive what a projection may read again from how its pieces stand in the ledger.
+    """Derive from the ledger which events a projection may read again.
 
-    - A piece that is not done by this definition is read as a whole: that of a changed definition,
-      one that failed, is held or was planned again.
-    - A mode that replaces time buckets needs all events of one that takes in a late event; such
-      events are looked for `look_back` time buckets before the newest one that is done.
+    - A piece that is not done by this definition is read completely: because the definition has
+      changed, or the piece failed, is held or was planned again.
+    - A mode that replaces time buckets needs all events of a bucket that receives a late event; it
+      reads late events from `look_back` time buckets (unless the definition has its own) before the
+      newest one that is done.
     - A fold reads a persistence id from its first event on until this version has made its state
       (`transformation/fold_start.py`).
 
-    Args:
-        definition: the projection.
-        standing: all its pieces; as many spans for ten years as for a day.
-        look_back: time buckets, unless the definition says how many.
-        inherited: time buckets (epoch ms) that the version has to process because the live one has.
+    `inherited` are the time buckets (epoch ms) to process because the live version has them.
     """
     version = definition.fingerprint
-    done = standing.done_by(version)
-    of_others = [span for span in standing.spans if span.version != version]
-    waiting = [row for row in standing.rows if not row.is_done(version)]
-    left = [bucket for bucket in inherited if bucket not in done]
-    firsts = [*(span.first for span in of_others), *(row.time_bucket for row in waiting), *left]
+    done = state.done_by(version)
+    other_spans = [span for span in state.spans if span.version != version]
+    waiting = [row for row in state.rows if not row.is_done(version)]
+    pending = [bucket for bucket in inherited if bucket not in done]
+    firsts = [
+        *(span.first for span in other_spans),
+        *(row.time_bucket for row in waiting),
+        *pending,
+    ]
     if definition.mode.replaces_buckets:
-        own = look_back if definition.look_back is None else definition.look_back
-        ends = [*firsts, *([] if done.last is None else [done.last + standing.bucket_ms])]
-        firsts = [min(ends) - own * standing.bucket_ms] if ends else []
+        look_back_buckets = look_back if definition.look_back is None else definition.look_back
+        ends = [*firsts, *([] if done.last is None else [done.last + state.bucket_ms])]
+        firsts = [min(ends) - look_back_buckets * state.bucket_ms] if ends else []
     is_anew = definition.mode is Mode.FOLD and bool(
-        left or _has_other_states(waiting, version) or any(span.version for span in of_others)
+        pending or _has_other_states(waiting, version) or any(span.version for span in other_spans)
     )
     return ConsumerProgress(min(firsts, default=None), is_anew)
 
 
 def _has_other_states(waiting: Iterable[PieceRow], version: str) -> bool:
-    """Return whether persistence ids may have states that are not of this version, or unsure."""
+    """Return whether persistence ids may have states of other versions, or unsure ones."""
     return any(
-        (entry.definition_version or version) != version
-        or entry.state in (State.RUNNING, State.FAILED)
-        or (entry.state is State.PLANNED and entry.attempt > 0)
-        for entry in waiting
+        (row.definition_version or version) != version
+        or row.state in (State.RUNNING, State.FAILED)
+        or (row.state is State.PLANNED and row.attempt > 0)
+        for row in waiting
     )

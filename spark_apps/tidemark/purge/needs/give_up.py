@@ -1,4 +1,4 @@
-"""Readers that are given up: the only way past a need."""
+"""Readers that are given up, so that their needs no longer count."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidemark.purge.needs.tag_views import absent_projections
 
 @dataclass(frozen=True)
 class GivenUp:
-    """What somebody has given up by name.
+    """The readers that are given up.
 
     Attributes:
-        subjects: the projections without a file, as the ledger names them.
-        readers: the rows of readers beside Tidemark.
+        subjects: the projections without a file, by their names in the ledger.
+        readers: the rows of external readers.
     """
 
     subjects: tuple[str, ...] = ()
@@ -40,24 +40,24 @@ class GivenUp:
         ]
 
     def forget(self, run: RunContext) -> None:
-        """Drop the pieces of the projections and the rows of the readers; it may be run again."""
+        """Delete the pieces of the projections and the rows of the readers; repeatable."""
         for subject in self.subjects:
             Pieces.of(run.control, run.settings, applications.PROJECT, subject).forget()
         readers.forget(run.control, run.settings, self.readers)
 
 
 def find_given_up(run: RunContext, names: Collection[str]) -> GivenUp:
-    """Find what may be given up.
+    """Find the readers of these names.
 
     Raises:
-        InvalidInput: a name is of a projection that has a file, or of nothing that is known.
+        InvalidInput: a name is of a projection that has a file, or is unknown.
     """
     if not names:
         return GivenUp()
     absent = absent_projections(run.control, run.settings)
-    others = readers.readers_of(run.control, run.settings)
-    known = {need.projection for need in absent} | {reader.name for reader in others}
-    if unknown := sorted(set(names) - known):
+    registered = readers.readers_of(run.control, run.settings)
+    candidates = {need.projection for need in absent} | {reader.name for reader in registered}
+    if unknown := sorted(set(names) - candidates):
         raise InvalidInput(
             f"{', '.join(unknown)}: only a projection that ran and has no file, or a reader that is"
             " registered, can be given up",
@@ -66,5 +66,5 @@ def find_given_up(run: RunContext, names: Collection[str]) -> GivenUp:
         )
     return GivenUp(
         tuple(need.subject for need in absent if need.projection in names),
-        tuple(reader for reader in others if reader.name in names),
+        tuple(reader for reader in registered if reader.name in names),
     )

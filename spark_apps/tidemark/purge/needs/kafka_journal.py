@@ -1,4 +1,4 @@
-"""From which seq_nr on the readers of topics still need the events of kafka-journal's journals."""
+"""The seq_nr from which readers of topics still need the events of kafka-journal's journals."""
 
 from __future__ import annotations
 
@@ -33,36 +33,28 @@ from tidemark.spark.shapes import shaped
 
 @dataclass(frozen=True)
 class TopicNeeds:
-    """What the readers of topics still need.
+    """The needs of the readers of topics.
 
     Attributes:
-        per_id: by topic and id, the lowest seq_nr that a reader still needs, of TOPIC_NEEDS; an id
-            without a row is needed by nobody.
-        everything: a line for each reader that may need all events there are, and why.
-        told: lines on readers that hold back some of them, and may be gone.
+        per_id: by topic and id, the lowest seq_nr that a reader still needs, of TOPIC_NEEDS; no
+            reader needs an id without a row.
+        everything: a line for each reader that may need all existing events, and why.
+        notices: lines on readers that hold back some events and may no longer exist.
     """
 
     per_id: DataFrame
     everything: tuple[str, ...]
-    told: tuple[str, ...]
+    notices: tuple[str, ...]
 
 
 @shaped(events=shapes.TOPIC_EVENTS)
 def needed_of_topics(
     run: RunContext, events: DataFrame, given_up: Collection[str] = ()
 ) -> TopicNeeds:
-    """Find what must stay of some journals.
+    """Find which events of some journals readers need.
 
     Readers are the projections of source `kafka-journal` and the registered readers of topics.
-
-    Args:
-        run: the context of the run.
-        events: all events of these journals that readers see; in memory.
-        given_up: the names of projections without a file, and of other readers, that need nothing.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+    `given_up` are the names of projections without a file, and of other readers, that need nothing.
     """
     readers = [
         reader
@@ -77,36 +69,31 @@ def needed_of_topics(
     return TopicNeeds(
         _lowest(needs, events),
         everything=(*absent_lines(run, given_up), *lines(unknown)),
-        told=tuple(lines(of_topics)),
+        notices=tuple(lines(of_topics)),
     )
 
 
 def _of_consumer(run: RunContext, consumer: Consumer, events: DataFrame) -> DataFrame:
     source, settings = consumer.definition.source, run.settings
     topic = source.topic if isinstance(source, KafkaJournal) else ""
-    own = events.where(F.col("topic") == topic)
-    stored = stored_offsets(OffsetStore.of(run, consumer.definition), run.spark, ALL_SLICES)
+    topic_events = events.where(F.col("topic") == topic)
+    offsets = stored_offsets(OffsetStore.of(run, consumer.definition), run.spark, ALL_SLICES)
     # Another journal's late event may need what shares its time bucket.
     heads = frames.heads(run.spark, settings, topic)
-    again_from = again_from_of(consumer, frames.events(heads, settings, topic), stored)
-    asked = {m for m in (again_from, consumer.begin) if m is not None and m != history.ALL}
-    ids = own.select("persistence_id").distinct()
-    needs = needs_of(consumer, ids, stored, first_numbers(own, asked), again_from)
+    again_from = again_from_of(consumer, frames.events(heads, settings, topic), offsets)
+    starts = {m for m in (again_from, consumer.begin) if m is not None and m != history.ALL}
+    ids = topic_events.select("persistence_id").distinct()
+    needs = needs_of(consumer, ids, offsets, first_numbers(topic_events, starts), again_from)
     if consumer.definition.reset_after is not None:
-        needs = needs.unionByName(restarted(consumer, ids, stored, own))
+        needs = needs.unionByName(restarted(consumer, ids, offsets, topic_events))
     return needs.withColumn("topic", F.lit(topic))
 
 
 @shaped(events=shapes.TOPIC_EVENTS, returns=shapes.TOPIC_NEEDS)
 def of_reader(reader: Reader, events: DataFrame) -> DataFrame:
-    """Find what a registered reader of a topic needs of each journal that it reads.
-
-    Args:
-        reader: of source `topic`, which it names.
-        events: of any topics.
-    """
-    own = events.where(F.col("topic") == reader.of)
-    ids = own.select("persistence_id").distinct()
+    """Find the needs of a reader of source `topic` in each journal of its topic."""
+    topic_events = events.where(F.col("topic") == reader.of)
+    ids = topic_events.select("persistence_id").distinct()
     if reader.persistence_id:
         needs = of_ids([reader], ids)
     else:
@@ -116,7 +103,7 @@ def of_reader(reader: Reader, events: DataFrame) -> DataFrame:
             is_open = is_open & ~F.coalesce(is_consumed, F.lit(False))
         first = F.min(F.when(is_open, F.col("sequence_nr")))
         next_number = F.max("sequence_nr") + 1
-        needs = own.groupBy("persistence_id").agg(
+        needs = topic_events.groupBy("persistence_id").agg(
             F.coalesce(first, next_number).alias("needed_from"), F.lit(reader.name).alias("reader")
         )
     return needs.withColumn("topic", F.lit(reader.of))

@@ -1,4 +1,4 @@
-"""What readers of numbered persistence ids still need, of a Pekko journal or of a topic."""
+"""The needs of readers of numbered persistence ids, of a Pekko journal or of a topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemark.spark.shapes import ddl, shaped
 
 @shaped(index=PLACED_EVENTS, returns=shapes.FIRSTS)
 def first_numbers(index: DataFrame, moments: Collection[int]) -> DataFrame:
-    """Find the lowest sequence nr of each persistence id from some moments (epoch ms) on."""
+    """Find the lowest sequence nr of each persistence id from each moment (epoch ms) on."""
     by_moment = [
         F.min(F.when(F.col("time_bucket") >= moment, F.col("sequence_nr"))).alias(_first(moment))
         for moment in sorted(moments)
@@ -43,22 +43,18 @@ def first_numbers(index: DataFrame, moments: Collection[int]) -> DataFrame:
 def needs_of(
     consumer: Consumer, ids: DataFrame, stored: DataFrame, firsts: DataFrame, again_from: int | None
 ) -> DataFrame:
-    """Find what a projection needs of each persistence id that its source has.
+    """Find the needs of a projection for each unique persistence id that its source has.
 
-    Args:
-        consumer: the projection.
-        ids: unique persistence ids.
-        stored: its offsets.
-        firsts: as `first_numbers` makes it, with the consumer's `begin` and `again_from`.
-        again_from: the first time bucket of which it reads consumed events again; None for none.
+    `stored` are its offsets; `firsts` are from `first_numbers`, with the consumer's `begin` and
+    `again_from`, the first time bucket of which it reads consumed events again.
     """
-    known = stored.select("persistence_id", "stored_number")
+    offsets = stored.select("persistence_id", "stored_number")
     rows = (
         ids.where(has(consumer.definition.source))
-        .join(known, on="persistence_id", how="left")
+        .join(offsets, on="persistence_id", how="left")
         .join(firsts, on="persistence_id", how="left")
     )
-    # No event yet is in the projection's time buckets: the next one may be.
+    # While no event is in the projection's time buckets, the next one may be.
     next_number = F.coalesce(F.col("next_number"), F.lit(1))
     from_begin: Column = F.lit(1)
     if consumer.begin != history.ALL and consumer.definition.mode is not Mode.FOLD:
@@ -77,8 +73,8 @@ def needs_of(
 
 
 @shaped(ids=shapes.ID, firsts=shapes.FIRSTS, returns=shapes.EVENT_NEEDS)
-def behind(reader: Reader, ids: DataFrame, firsts: DataFrame, size: BucketSize) -> DataFrame:
-    """Find what a reader of all events needs that has come to a time: all from its bucket on."""
+def from_time(reader: Reader, ids: DataFrame, firsts: DataFrame, size: BucketSize) -> DataFrame:
+    """Find the needs of a reader of all events with a time offset: from its time bucket on."""
     first = F.col(_first(reader.begin(size)))
     needed_from = F.coalesce(first, F.col("next_number"), F.lit(1)).cast("bigint")
     return ids.join(firsts, on="persistence_id", how="left").select(
@@ -87,7 +83,7 @@ def behind(reader: Reader, ids: DataFrame, firsts: DataFrame, size: BucketSize) 
 
 
 def of_ids(readers: Sequence[Reader], ids: DataFrame) -> DataFrame:
-    """Return the needs of readers of single persistence ids, which somebody has listed."""
+    """Return the needs of readers that have registered single persistence ids."""
     rows = [
         (
             reader.persistence_id,
@@ -102,7 +98,7 @@ def of_ids(readers: Sequence[Reader], ids: DataFrame) -> DataFrame:
 
 
 def lowest(needs: Sequence[DataFrame]) -> DataFrame:
-    """Find the lowest need of each persistence id, and whose it is; frames of EVENT_NEEDS."""
+    """Find the lowest need of each persistence id, and its reader; frames of EVENT_NEEDS."""
     first = F.min(F.struct("needed_from", "reader")).alias("first")
     return (
         reduce(DataFrame.unionByName, needs)
@@ -113,36 +109,35 @@ def lowest(needs: Sequence[DataFrame]) -> DataFrame:
 
 
 def again_from_of(consumer: Consumer, index: DataFrame, stored: DataFrame) -> int | None:
-    """Return the time bucket of `Progress.again_from`, or an earlier one of an unconsumed event.
+    """Return `ConsumerProgress.again_from`, or an earlier time bucket with an unconsumed event.
 
-    A mode that replaces time buckets needs all events of those that have such an event, as soon as
-    it takes that in.
+    A mode that replaces time buckets reads all events of such a bucket when it consumes that event.
     """
     again_from = consumer.progress.again_from
     if not consumer.definition.mode.replaces_buckets:
         return again_from
-    known = stored.select("persistence_id", "stored_number")
+    offsets = stored.select("persistence_id", "stored_number")
     is_open = F.col("sequence_nr") > F.coalesce(F.col("stored_number"), F.lit(0))
     unconsumed = (
         index.where(has(consumer.definition.source) & (F.col("time_bucket") >= consumer.begin))
-        .join(known, on="persistence_id", how="left")
+        .join(offsets, on="persistence_id", how="left")
         .where(is_open)
         .agg(F.min("time_bucket").alias("first"))
         .collect()[0]
         .first
     )
-    return min((b for b in (again_from, unconsumed) if b is not None), default=None)
+    return min((bucket for bucket in (again_from, unconsumed) if bucket is not None), default=None)
 
 
 def restarted(consumer: Consumer, ids: DataFrame, stored: DataFrame, index: DataFrame) -> DataFrame:
-    """Find the events after the stored one in time: an id that began anew has low numbers."""
-    known = stored.where("stored_timeuuid IS NOT NULL").select(
+    """Find the events later than the offset: an id that began anew has low sequence nrs."""
+    offsets = stored.where("stored_timeuuid IS NOT NULL").select(
         "persistence_id", columns.timeuuid_ticks(F.col("stored_timeuuid")).alias("stored_ticks")
     )
     return (
         index.where(has(consumer.definition.source))
         .join(ids, on="persistence_id", how="left_semi")
-        .join(known, on="persistence_id")
+        .join(offsets, on="persistence_id")
         .where(F.col("ticks") > F.col("stored_ticks"))
         .groupBy("persistence_id")
         .agg(F.min("sequence_nr").alias("needed_from"))
@@ -151,9 +146,9 @@ def restarted(consumer: Consumer, ids: DataFrame, stored: DataFrame, index: Data
 
 
 def none(ids: DataFrame) -> DataFrame:
-    """Return the needs of nobody: an empty frame of EVENT_NEEDS."""
-    nothing = ids.limit(0)
-    return nothing.select(
+    """Return no needs: an empty frame of EVENT_NEEDS."""
+    no_rows = ids.limit(0)
+    return no_rows.select(
         "persistence_id", F.lit(0).cast("bigint").alias("needed_from"), F.lit("").alias("reader")
     )
 

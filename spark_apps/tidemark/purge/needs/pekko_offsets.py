@@ -1,4 +1,4 @@
-"""The offset store of Pekko projections on Cassandra, which is only read.
+"""The offset store of Pekko projections on Cassandra, which is read only.
 
 Source: org.apache.pekko.projection.cassandra.internal.CassandraOffsetStore (the table) and
 org.apache.pekko.projection.internal.OffsetSerialization (the manifests), 1.1.
@@ -25,8 +25,8 @@ class PekkoOffset:
 
     Attributes:
         projection: the projection's name.
-        key: by convention the tag, or what else the projection is split by.
-        manifest: of what kind the offset is.
+        key: by convention the tag, or another key by which the projection is split.
+        manifest: the kind of the offset.
         time: the offset of a reader by tag; None if it is of another kind, or cannot be read.
         number: the offset of a reader by persistence id; None as above.
         updated_at: when it was written.
@@ -41,9 +41,9 @@ class PekkoOffset:
 
 
 def pekko_offsets(control: Control, settings: Settings) -> list[PekkoOffset]:
-    """Read every offset that Pekko projections have stored; none without the table.
+    """Read all offsets of Pekko projections; none if there is no table.
 
-    There is a row for each projection and key, which is what a cluster runs at once.
+    There is a row for each projection and key, as many as a cluster runs at once.
     """
     keyspace, name = settings.pekko_projection_keyspace, settings.pekko_projection_table
     if control.table_columns(keyspace, name) is None:
@@ -60,8 +60,8 @@ def offset_of(row: Row) -> PekkoOffset:
     manifest, text = row["manifest"] or "", row["offset"] or ""
     time = number = None
     with suppress(ValueError):
-        if manifest == _TIME_BASED_UUID and (found := UUID(text)).version == 1:
-            time = found
+        if manifest == _TIME_BASED_UUID and (timeuuid := UUID(text)).version == 1:
+            time = timeuuid
         if manifest in _NUMBERS:
             number = int(text)
     updated_at = row["last_updated"]

@@ -1,6 +1,6 @@
-"""Readers beside Tidemark: what they have registered, and what of their offsets can be trusted.
+"""External readers: their registrations, and how far their offsets can be trusted.
 
-A row that cannot be used holds back all that it may mean, and is told.
+A row that cannot be used holds back everything that it may mean, and is reported.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tidemark.window import iso
 
 TABLE = "external_reader"
 STALE = timedelta(days=1)
-"""A reader whose row is older is told: it may be gone."""
+"""A reader whose row is older is reported: it may no longer exist."""
 BEGINNING = -(2**63)
 
 
 class ReaderSource(StrEnum):
-    """What a reader reads."""
+    """The kind of data that a reader reads."""
 
     TAG = "tag"
     MESSAGES = "messages"
@@ -45,13 +45,13 @@ class Reader:
         name: of the reader.
         source: what it reads; None if the row does not say.
         of: the tag or the topic.
-        persistence_id: the only one that the row is about; empty for all.
+        persistence_id: the only persistence id that the row is about; empty for all.
         offset: everything up to its time is consumed.
         sequence_nr: everything of the persistence id up to it is consumed.
         kafka_offsets: the records of each Kafka partition up to it are consumed.
         updated_at: when it last moved.
-        problem: why nothing is known of what it has consumed; empty if something is.
-        is_declared: whether it has a row, and not only one in Pekko's offset store.
+        problem: why its consumed events are unknown; empty if they are known.
+        is_declared: whether it has a row of its own, and not only one in Pekko's offset store.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Reader:
         """Return the first time bucket (epoch ms) that it may still read.
 
         Pekko's reader by tag looks back to the bucket before that of its offset
-        (docs/real-systems.md, "How a reader reads"), so that one is needed, too.
+        (docs/real-systems.md, "How a reader reads"), so that bucket is needed, too.
         """
         if self.offset is None:
             return BEGINNING
@@ -87,8 +87,8 @@ def readers_of(
 ) -> list[Reader]:
     """Read the readers of the journal and of kafka-journal's keyspace, without those given up.
 
-    A Pekko projection that nobody has declared reads the tag that its key names: such is the
-    convention of its users, and its offset store says no more.
+    An undeclared Pekko projection reads the tag that its key names: this is the convention of its
+    users, and its offset store has no more information.
     """
     stored = pekko_offsets(control, settings)
     rows = [
@@ -110,14 +110,14 @@ def readers_of(
     readers += [
         undeclared(offset) for offset in stored if (offset.projection, offset.key) not in declared
     ]
-    gone = without_need.union(given_up)
-    return [reader for reader in readers if reader.name not in gone]
+    ignored = without_need.union(given_up)
+    return [reader for reader in readers if reader.name not in ignored]
 
 
 def forget(control: Control, settings: Settings, readers: Sequence[Reader]) -> None:
-    """Delete the rows of readers; note that a Pekko projection without a row needs nothing.
+    """Delete the rows of readers; record that a Pekko projection without a row needs nothing.
 
-    Pekko's offset store is left alone.
+    Pekko's offset store is not changed.
     """
     name = table(settings.keyspace, TABLE)
     for reader in readers:
@@ -140,12 +140,7 @@ def forget(control: Control, settings: Settings, readers: Sequence[Reader]) -> N
 
 
 def reader_of(row: Row, stored: Iterable[PekkoOffset]) -> Reader:
-    """Judge a row of the table.
-
-    Args:
-        row: all its columns.
-        stored: the rows of Pekko's offset store.
-    """
+    """Read a row of the table, and check it; `stored` are the rows of Pekko's offset store."""
     updated_at = row["updated_at"]
     reader = Reader(
         row["reader"],
@@ -176,7 +171,7 @@ def undeclared(offset: PekkoOffset) -> Reader:
 
 
 def tag_needs(readers: Iterable[Reader], size: BucketSize) -> list[ReaderNeed]:
-    """Return what the readers need of tag views: all from a time bucket on."""
+    """Return the needs of readers of tag views: everything from a time bucket on."""
     return [
         ReaderNeed(
             reader.name,
@@ -190,45 +185,43 @@ def tag_needs(readers: Iterable[Reader], size: BucketSize) -> list[ReaderNeed]:
 
 
 def lines(readers: Sequence[Reader], known_tags: Collection[str] = ()) -> list[str]:
-    """Tell people of readers that hold everything back, that stand still, or that mean nothing.
+    """Return lines on readers that hold back everything, that are stale, or that mean nothing.
 
-    Args:
-        readers: all of them.
-        known_tags: the tags that have rows.
+    `known_tags` are the tags that have rows.
     """
-    told, now = [], clock.now()
+    reports, now = [], clock.now()
     for reader in readers:
         give_up = f"if it is gone for good, `purge.py --give-up {reader.name} --apply`"
         if not reader.is_declared and reader.of not in known_tags:
-            told.append(
+            reports.append(
                 f"{reader.name} of Pekko's offset store holds nothing back: its key {reader.of!r}"
                 " is no tag; if it reads this journal, declare what (docs/readers.md)"
             )
         elif reader.problem:
-            told.append(
+            reports.append(
                 f"{reader.name} holds back all of {reader.reads}: {reader.problem}; {give_up}"
             )
         elif reader.updated_at is None or now - reader.updated_at > STALE:
             since = iso(reader.updated_at) if reader.updated_at else "an unknown time"
-            told.append(
+            reports.append(
                 f"{reader.name} holds back {reader.reads} and has not moved since {since};"
                 f" {give_up}"
             )
-    return told
+    return reports
 
 
 def _with_pekko_offset(reader: Reader, projection: str, stored: Iterable[PekkoOffset]) -> Reader:
     key = reader.persistence_id or reader.of
-    found = next((row for row in stored if (row.projection, row.key) == (projection, key)), None)
-    if found is None:
+    row = next((row for row in stored if (row.projection, row.key) == (projection, key)), None)
+    if row is None:
         return replace(
             reader, problem=f"Pekko's offset store has no key {key!r} of projection {projection}"
         )
-    return replace(reader, offset=found.time, sequence_nr=found.number, updated_at=found.updated_at)
+    return replace(reader, offset=row.time, sequence_nr=row.number, updated_at=row.updated_at)
 
 
 def _problem(reader: Reader) -> str:
-    """Return why a row says nothing of what is consumed; empty if it does."""
+    """Return why a row does not show what is consumed; empty if it does."""
     if reader.source is None:
         return f"its source is none of {', '.join(ReaderSource)}"
     if reader.source is ReaderSource.NOTHING:

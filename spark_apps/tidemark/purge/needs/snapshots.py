@@ -1,4 +1,4 @@
-"""Which snapshots the projections still need that start from snapshots."""
+"""The needs of projections that start from snapshots."""
 
 from __future__ import annotations
 
@@ -22,24 +22,15 @@ from tidemark.spark.shapes import shaped
 
 @shaped(ids=shapes.ID, returns=shapes.EVENT_NEEDS)
 def needed_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
-    """Find from which snapshot on (its sequence nr) some projection needs those of each id.
+    """Find from which snapshot on (its sequence nr) projections need those of each persistence id.
 
-    That snapshot and all newer ones must stay; without a row none is needed, and without a
-    projection that starts from snapshots none is at all.
-
-    Args:
-        run: the context of the run.
-        ids: persistence ids; rows may repeat.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+    That snapshot and all newer ones must be kept; without a row none is needed.
     """
-    wanted = ids.select("persistence_id").distinct().localCheckpoint()
+    unique_ids = ids.select("persistence_id").distinct().localCheckpoint()
     consumers = consumers_of(run, lambda definition: definition.starts_from_snapshots)
     if not consumers:
-        return none(wanted)
-    index = snapshots.index(run.spark, run.settings, wanted).localCheckpoint()
+        return none(unique_ids)
+    index = snapshots.index(run.spark, run.settings, unique_ids).localCheckpoint()
     needs = [
         needed_by(
             consumer,
@@ -62,33 +53,30 @@ def needed_by(
 ) -> DataFrame:
     """Find the oldest snapshot of each persistence id that a projection may begin with.
 
-    A persistence id that it has not met begins with the newest one before the end of the window,
-    so that it needs the newest before `earliest_end` and all after it. One that it has met needs
-    none, unless a fold makes its state anew: then the newest one up to what is consumed.
+    It begins a persistence id without an offset with the newest snapshot before the end of the
+    window, so it needs the newest before `earliest_end` and all later ones. With an offset it
+    needs none, unless a fold makes its state anew: then the newest up to the consumed events.
 
-    Args:
-        consumer: a projection that starts from snapshots.
-        index: the snapshots.
-        stored: its offsets.
-        earliest_end: the lowest end (epoch ms) that a later window may have; None if nothing is
-            done yet: then the window is the present one, and has all snapshots.
+    `earliest_end` is the lowest end (epoch ms) that a later window may have; None if nothing is
+    done yet: then the window is the present one, and has all snapshots.
     """
-    number, known = F.col("snapshot_nr"), F.col("stored_number")
-    is_unmet = known.isNull()
-    unmet = F.max(F.when(is_unmet, number))
+    number, consumed = F.col("snapshot_nr"), F.col("stored_number")
+    is_new = consumed.isNull()
+    first_of_new = F.max(F.when(is_new, number))
     if earliest_end is not None:
-        before = F.max(F.when(is_unmet & (F.col("epoch_ms") < earliest_end), number))
-        unmet = F.coalesce(before, F.min(F.when(is_unmet, number)))
-    # What it consumes next may lie behind a newer one.
+        before = F.max(F.when(is_new & (F.col("epoch_ms") < earliest_end), number))
+        first_of_new = F.coalesce(before, F.min(F.when(is_new, number)))
+    # The events that it consumes next may be before a newer snapshot.
     anew = F.coalesce(
-        F.max(F.when(number <= known, number)), F.min(F.when(known.isNotNull(), number))
+        F.max(F.when(number <= consumed, number)),
+        F.min(F.when(consumed.isNotNull(), number)),
     )
     is_anew = consumer.definition.mode is Mode.FOLD and consumer.progress.is_anew
     rows = (
         index.where(has(consumer.definition.source) & (number > 0))
         .join(stored.select("persistence_id", "stored_number"), on="persistence_id", how="left")
         .groupBy("persistence_id")
-        .agg(F.coalesce(unmet, anew if is_anew else F.lit(None)).alias("needed_from"))
+        .agg(F.coalesce(first_of_new, anew if is_anew else F.lit(None)).alias("needed_from"))
     )
     return rows.where("needed_from IS NOT NULL").select(
         "persistence_id",
@@ -98,6 +86,6 @@ def needed_by(
 
 
 def _earliest_end(run: RunContext, consumer: Consumer) -> int | None:
-    """Return the end of the newest time bucket that is done: no later window ends before it."""
+    """Return the end of the newest done time bucket: no later window ends before it."""
     newest = ledger(run, consumer.definition).standing().done.last
     return None if newest is None else newest + run.settings.bucket_size.milliseconds

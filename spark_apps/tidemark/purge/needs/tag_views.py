@@ -1,4 +1,4 @@
-"""Which tags the readers of tag views read, and which time buckets they have consumed."""
+"""The tags that readers of tag views read, and the time buckets that they have consumed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,9 @@ from tidemark.settings import Settings
 def all_needs(
     control: Control, settings: Settings, given_up: Collection[str] = ()
 ) -> list[ReaderNeed]:
-    """Return the needs of all readers of tag views: projections, those without a file, and others.
+    """Return the needs of all readers of tag views, with projections that have no file.
 
-    Args:
-        control: the session to Cassandra.
-        settings: where the journal is.
-        given_up: names of projections without a file, and of other readers, that need nothing.
-
-    Raises:
-        InvalidInput, DefinitionError: as `needs_of_projections` raises them.
+    `given_up` are the names of projections without a file, and of other readers, that need nothing.
     """
     absent = absent_projections(control, settings)
     return [
@@ -46,7 +40,7 @@ def needs_of_projections(control: Control, settings: Settings) -> list[ReaderNee
     A time bucket that an older definition processed is not done: it will be processed again. Nor is
     a time bucket with late rows that the projection has not consumed. A projection that never ran
     has no done time buckets. While a blue/green version is built, the live one has needs too:
-    whoever goes back to its file goes on from there.
+    a return to its file continues from there.
 
     Raises:
         InvalidInput: there is no directory of projection files.
@@ -79,14 +73,14 @@ def absent_projections(control: Control, settings: Settings) -> list[ReaderNeed]
     """Return the needs of projections that have pieces in the ledger, but no file.
 
     The reason may be a failed checkout or a directory that is not mounted. The tags of such a
-    projection are unknown, so it may need every time bucket that it is not done with.
+    projection are unknown, so it may need every time bucket that it has not done.
 
     Raises:
         InvalidInput: there is no directory of projection files.
         DefinitionError: a projection file cannot be used, so that its needs are unknown.
     """
     prefix = f"{settings.journal_keyspace}/"
-    known = {definition.name for definition in catalog.load(settings.projections_dir)}
+    names_with_file = {definition.name for definition in catalog.load(settings.projections_dir)}
     subjects = {
         row["subject"]
         for row in control.execute(
@@ -98,7 +92,7 @@ def absent_projections(control: Control, settings: Settings) -> list[ReaderNeed]
     absent = []
     for subject in sorted(subjects):
         name = subject.removeprefix(prefix).partition("@v")[0]
-        if name in known:
+        if name in names_with_file:
             continue
         done = Pieces.of(control, settings, APPLICATION, subject).standing().done
         absent.append(ReaderNeed(name, None, done, subject))
@@ -106,12 +100,7 @@ def absent_projections(control: Control, settings: Settings) -> list[ReaderNeed]
 
 
 def absent_lines(run: RunContext, given_up: Collection[str]) -> list[str]:
-    """Return a line for each projection without a file that holds back, and how to give it up.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
-    """
+    """Return a line for each projection without a file that holds data back, with the remedy."""
     return [
         f"{need.projection} holds back what it is not done with: it has run, but has no file in"
         f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"

@@ -1,4 +1,4 @@
-"""The rows of the ledger that its frontier speaks for."""
+"""The rows of the ledger that its frontier makes redundant."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ from tidemark.window import to_millis
 def plan_ledger(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan to delete the rows of done pieces, each of a span that ended `keep_days` ago or earlier.
 
-    What the ledger says stays the same: plans, what is done, and by which version. Counts of these
-    pieces are gone, and a piece that is done again begins with a higher attempt than any before.
-    The deletes are ranges, in one transaction for each ledger. Nothing need be locked but another
-    purge: a piece that a run begins meanwhile leaves the frontier, and keeps its row.
-
-    Args:
-        run: the context of the run.
-        keep_days: at least one, so that no run is alive which still holds such a piece.
+    The ledger's answers stay the same: plans, which pieces are done, and by which version. The
+    pieces' counts are lost, and a repeated piece begins with a higher attempt than any before. The
+    deletes are ranges, in one transaction for each ledger. Only another purge must be locked out: a
+    piece that a run begins meanwhile leaves the frontier, and keeps its row. `keep_days` is at
+    least 1, so that no living run still has such a piece.
 
     Raises:
         InvalidInput: `keep_days` is less than one.
@@ -39,40 +36,40 @@ def plan_ledger(run: RunContext, keep_days: int) -> TargetPlan:
             do="keep them for a day at least",
         )
     ended_before = to_millis(run.moment - timedelta(days=keep_days))
-    found = retention.old_rows(run.control, settings, ended_before)
-    old = [rows for rows in found if rows.rows]
+    ledgers = retention.old_rows(run.control, settings, ended_before)
+    deletable = [ledger for ledger in ledgers if ledger.rows]
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ranges = 0
-        for rows in old:
+        for ledger in deletable:
             ensure_locked()
-            ranges += rows.delete()
+            ranges += ledger.delete()
         return {**counts, "ranges_deleted": ranges}
 
-    tombstones = Tombstones(ranges=sum(len(rows.ranges) for rows in old))
-    counts = {"ledger_rows_deleted": sum(rows.rows for rows in old)}
+    tombstones = Tombstones(ranges=sum(len(ledger.ranges) for ledger in deletable))
+    counts = {"ledger_rows_deleted": sum(ledger.rows for ledger in deletable)}
     return TargetPlan(
         counts,
-        [line for rows in found for line in _lines(rows)],
+        [line for ledger in ledgers for line in _lines(ledger)],
         tombstones,
-        digest((rows.partition.key, rows.ranges) for rows in old),
+        digest((ledger.partition.key, ledger.ranges) for ledger in deletable),
         [f"ledger/{settings.keyspace}/{settings.journal_keyspace}"],
-        apply if old else None,
+        apply if deletable else None,
     )
 
 
-def _lines(rows: OldRows) -> Sequence[str]:
-    application, subject, size = rows.partition.key
+def _lines(ledger: OldRows) -> Sequence[str]:
+    application, subject, size = ledger.partition.key
     name = f"ledger of {application}, {subject}, {size}"
     lines = []
-    if rows.rows:
-        ranges = counted(len(rows.ranges), "range")
-        lines.append(f"{name}: {counted(rows.rows, 'row')} of done pieces go, in {ranges}")
-    if rows.is_of_sizes:
+    if ledger.rows:
+        ranges = counted(len(ledger.ranges), "range")
+        lines.append(f"{name}: {counted(ledger.rows, 'row')} of done pieces go, in {ranges}")
+    if ledger.is_of_sizes:
         lines.append(f"{name}: keeps all rows, since there are pieces of other bucket sizes")
-    if rows.compared:
+    if ledger.compared:
         lines.append(
-            f"{name}: keeps the rows of {time_buckets(rows.compared)}: they say whether tag-write"
+            f"{name}: keeps the rows of {time_buckets(ledger.compared)}: they say whether tag-write"
             " or purge came last"
         )
     return lines

@@ -1,7 +1,7 @@
-"""Old ranges of offsets that are replicated.
+"""Old ranges of replicated offsets.
 
-A run of replicate asks for the newest range of a topic partition only: whether it was ended, and
-which write times it had. That one always stays; older ones are read by people.
+A run of replicate reads only the newest range of a topic partition: whether it was ended, and its
+write times. That range is always kept; older ones are for people.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = 1000
 
 
 def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the ranges below the oldest that ended in the last `keep_days` days, or the newest."""
+    """Plan the ranges older than the newest and than any of the last `keep_days` days."""
     before = run.moment - timedelta(days=keep_days)
     rows = run.control.stream(
         "SELECT journal_keyspace, topic, partition, number, finished_at"
@@ -37,24 +37,24 @@ def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
         key = tuple(row[name] for name in _PARTITION)
         if key not in lowest_kept or not is_before(row["finished_at"], before):
             lowest_kept[key] = row["number"]
-            # What lies between two that stay, stays.
+            # Ranges between two kept ones are kept.
             old[key] = 0
         else:
             old[key] += 1
-    goes = sorted(((*key, lowest_kept[key]) for key, count in old.items() if count), key=str)
+    bounds = sorted(((*key, lowest_kept[key]) for key, count in old.items() if count), key=str)
     counts = {"offset_ranges_deleted": sum(old.values())}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        store.delete(run.control, run.settings, _TABLE, _PARTITION, goes, below="number")
+        store.delete(run.control, run.settings, _TABLE, _PARTITION, bounds, below="number")
         return counts
 
     number = counted(counts["offset_ranges_deleted"], "range")
     return TargetPlan(
         counts,
-        [f"{_TABLE}: {number} of {counted(len(goes), 'topic partition')}"],
-        Tombstones(ranges=len(goes)),
-        digest([_TABLE, *goes]),
+        [f"{_TABLE}: {number} of {counted(len(bounds), 'topic partition')}"],
+        Tombstones(ranges=len(bounds)),
+        digest([_TABLE, *bounds]),
         [lock_of(run, _TABLE)],
-        apply if goes else None,
+        apply if bounds else None,
     )

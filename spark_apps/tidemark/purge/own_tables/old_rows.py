@@ -1,9 +1,9 @@
 """Old quarantined records and findings, deleted by partition or by range.
 
 - `quarantine`: only people read it. The event itself is in the journal, and counts as consumed.
-- `finding`: validate replaces those of a time bucket as a whole, projections wait for what blocks,
-  and `reconcile repair` takes its orders from them. So only partitions go in which every
-  finding is settled, whose settlement stays in `settled_finding`, or whose time bucket was purged.
+- `finding`: validate replaces all findings of a time bucket, projections wait for blocking ones,
+  and `reconcile repair` repairs them. So a partition is deleted only if every finding is settled,
+  which `settled_finding` still records, or if the time bucket was purged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidemark.text import counted
 
 _PAGE = 1000
 _AT_ONCE = 500
-"""Deletes between two looks at the locks."""
+"""Deletes between two checks of the locks."""
 Key = tuple[object, ...]
 
 
@@ -36,7 +36,7 @@ def lock_of(run: RunContext, name: str) -> str:
 def plan_quarantine(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the quarantined records of persistence ids that have none of the last `keep_days` days.
 
-    A source's records go as a partition if all are old, else as a range for each persistence id.
+    Records are deleted by source if all of a source are old, else by range for each persistence id.
     """
     before = run.moment - timedelta(days=keep_days)
     rows = run.control.stream(
@@ -49,23 +49,23 @@ def plan_quarantine(run: RunContext, keep_days: int) -> TargetPlan:
         ids = is_old[(row["source"], row["application"])]
         name = row["persistence_id"]
         ids[name] = ids.get(name, True) and is_before(row["found_at"], before)
-    whole: list[Key] = []
-    parts: list[Key] = []
+    partitions: list[Key] = []
+    ranges: list[Key] = []
     for key, ids in sorted(is_old.items(), key=str):
         if all(ids.values()):
-            whole.append(key)
+            partitions.append(key)
         else:
-            parts += [(*key, name) for name, old in sorted(ids.items()) if old]
+            ranges += [(*key, name) for name, old in sorted(ids.items()) if old]
     kept = sum(not old for ids in is_old.values() for old in ids.values())
     deletes = {
-        ("source", "application"): whole,
-        ("source", "application", "persistence_id"): parts,
+        ("source", "application"): partitions,
+        ("source", "application", "persistence_id"): ranges,
     }
     return _plan(run, quarantine.TABLE, deletes, kept, "source or persistence id")
 
 
 def plan_findings(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the findings of time buckets that are settled or purged, and old."""
+    """Plan the old findings of time buckets whose findings are settled or that were purged."""
     before = run.moment - timedelta(days=keep_days)
     rows = run.control.stream(
         "SELECT journal_keyspace, time_bucket, state, last_seen"
@@ -73,25 +73,25 @@ def plan_findings(run: RunContext, keep_days: int) -> TargetPlan:
         page=_PAGE,
     )
     purged = purged_buckets(run.control, run.settings)
-    may_go: dict[int, bool] = {}
+    deletable: dict[int, bool] = {}
     for row in rows:
         if row["journal_keyspace"] == run.settings.journal_keyspace:
             bucket = row["time_bucket"]
             is_over = bucket in purged or row["state"] == "settled"
-            may_go[bucket] = (
-                may_go.get(bucket, True) and is_over and is_before(row["last_seen"], before)
+            deletable[bucket] = (
+                deletable.get(bucket, True) and is_over and is_before(row["last_seen"], before)
             )
-    old: list[Key] = [
-        (run.settings.journal_keyspace, bucket) for bucket, goes in sorted(may_go.items()) if goes
+    keys: list[Key] = [
+        (run.settings.journal_keyspace, bucket) for bucket, old in sorted(deletable.items()) if old
     ]
-    kept = len(may_go) - len(old)
+    kept = len(deletable) - len(keys)
     return _plan(
-        run, "finding", {("journal_keyspace", "time_bucket"): old}, kept, "time bucket's findings"
+        run, "finding", {("journal_keyspace", "time_bucket"): keys}, kept, "time bucket's findings"
     )
 
 
 def is_before(at: datetime | None, before: datetime) -> bool:
-    """Return whether something is old; what has no time may be new."""
+    """Return whether a moment is old; a missing one may be new."""
     return at is not None and at.replace(tzinfo=UTC) < before
 
 

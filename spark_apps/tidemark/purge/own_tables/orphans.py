@@ -1,10 +1,10 @@
-"""What is remembered of persistence ids that are nowhere any more.
+"""State of persistence ids that no longer exist.
 
-- `validate_tail` and `tag_write_tail`: where validate and tag-write go on. Losing a row costs a
-  look at everything, and of such a persistence id nothing is left to look at.
-- `projection_offset`: how far it was consumed. An event that comes back, as by a restore, would be
-  consumed once more; so offsets stay as long as anything of the persistence id does, and those of
-  projections without a file, whose source is unknown, stay in any case.
+- `validate_tail` and `tag_write_tail`: where validate and tag-write continue. Without its row a
+  persistence id is read completely, and here nothing is left to read.
+- `projection_offset`: how far it was consumed. Restored events would be consumed once more without
+  it; so offsets are kept as long as anything of the persistence id exists, and those of projections
+  without a file, whose source is unknown, in any case.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ TAILS = (tails.TABLE, completeness.TABLE)
 
 
 def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the tails of persistence ids that are nowhere, last written before `keep_days` days."""
+    """Plan the tails of absent persistence ids, last written over `keep_days` days ago."""
     before = to_millis(run.moment - timedelta(days=keep_days)) * 1000
     old = {name: _old_tails(run, name, before).localCheckpoint() for name in TAILS}
-    gone = without_trace(run, reduce(DataFrame.unionByName, old.values()))
+    absent = without_trace(run, reduce(DataFrame.unionByName, old.values()))
     deletions = {
-        name: ids.join(gone, on="persistence_id")
+        name: ids.join(absent, on="persistence_id")
         .select(F.lit(run.settings.journal_keyspace).alias("journal_keyspace"), "persistence_id")
         .localCheckpoint()
         for name, ids in old.items()
@@ -77,12 +77,7 @@ def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
 
 
 def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
-    """Plan the offsets of persistence ids that are nowhere, consumed before `keep_days` days.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
-    """
+    """Plan the offsets of absent persistence ids, consumed over `keep_days` days ago."""
     before = run.moment - timedelta(days=keep_days)
     by_topic: dict[str | None, list[Definition]] = defaultdict(list)
     for definition in projections(run):
@@ -93,9 +88,9 @@ def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
         old = _old_offsets(run, definitions, before).localCheckpoint()
         parts.append(old.join(without_trace(run, old, topic), on="persistence_id"))
     if not parts:
-        nothing = Tombstones()
+        none = Tombstones()
         lines = ["no projection has offsets"]
-        return TargetPlan({"offset_deletes": 0}, lines, nothing, "", [lock_of(run, OFFSET)], None)
+        return TargetPlan({"offset_deletes": 0}, lines, none, "", [lock_of(run, OFFSET)], None)
     key = ["projection", "slice", "persistence_id"]
     keys = reduce(DataFrame.unionByName, parts).select(*key).localCheckpoint()
     rows = keys.groupBy("projection").count().orderBy("projection").collect()
@@ -108,7 +103,7 @@ def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
 
     changed = {row.projection for row in rows}
     journal = run.settings.journal_keyspace
-    concerned = [d for own in by_topic.values() for d in own if d.subject(journal) in changed]
+    to_lock = [d for group in by_topic.values() for d in group if d.subject(journal) in changed]
     lines = [
         f"offsets of {row.projection}: {row['count']:,} persistence ids that are nowhere any more"
         for row in rows
@@ -118,28 +113,23 @@ def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
         lines or ["no persistence id with an offset is gone"],
         Tombstones(ranges=number),
         digest([fingerprint(keys)]),
-        [lock_of(run, OFFSET), *(resource_of(run, definition) for definition in concerned)],
+        [lock_of(run, OFFSET), *(resource_of(run, definition) for definition in to_lock)],
         apply if number else None,
     )
 
 
 def projections(run: RunContext) -> list[Definition]:
-    """Return the projections of the files, and the live releases that some of them replace.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
-    """
-    found = []
+    """Return the projections of the files, and the live releases that they replace."""
+    definitions = []
     for definition in catalog.load(run.settings.projections_dir):
         former = replaced_release(run.control, run.settings, definition)
-        found += [definition, *([] if former is None else [former])]
-    return found
+        definitions += [definition, *([] if former is None else [former])]
+    return definitions
 
 
 @shaped(returns=ID)
 def _old_tails(run: RunContext, name: str, before: int) -> DataFrame:
-    """Return the persistence ids all of whose tails were written before a time, microseconds."""
+    """Return the persistence ids whose tails were all written before a time, microseconds."""
     settings = run.settings
     columns = ("journal_keyspace", "persistence_id")
     rows = connector.read(
@@ -151,16 +141,16 @@ def _old_tails(run: RunContext, name: str, before: int) -> DataFrame:
 
 @shaped(returns=ID)
 def _old_offsets(run: RunContext, definitions: Sequence[Definition], before: datetime) -> DataFrame:
-    """Return `projection`, `slice`, `persistence_id` of which every offset is old, and dated."""
+    """Return `projection`, `slice`, `persistence_id` whose offsets are all dated and old."""
     journal = run.settings.journal_keyspace
-    # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
-    wanted = [
+    # Rows instead of a literal column: Spark would push the literal down as a filter, and scan.
+    slices = [
         (definition.subject(journal), number)
         for definition in definitions
         for number in range(NUMBER_OF_SLICES)
     ]
     key = ("projection", "slice", "persistence_id")
-    keys = local_rows(run.spark, wanted, "projection string, slice int")
+    keys = local_rows(run.spark, slices, "projection string, slice int")
     rows = connector.read_partitions(keys, run.settings.keyspace, OFFSET, *key, "consumed_at")
     is_old = F.coalesce(F.col("consumed_at") < F.lit(before), F.lit(False))
     return rows.groupBy(*key).agg(F.bool_and(is_old).alias("is_old")).where("is_old").select(*key)

@@ -1,4 +1,4 @@
-"""Which persistence ids have left no trace in the tables of the real systems."""
+"""Which persistence ids are absent from the tables of the real systems."""
 
 from __future__ import annotations
 
@@ -14,29 +14,24 @@ from tidemark.journals.pekko.shapes import ID
 from tidemark.spark.shapes import shaped
 
 _Read = Callable[[DataFrame], DataFrame]
-"""Reads which of some persistence ids a table has; it may return others, too."""
+"""Reads which persistence ids a table has, of those given; it may return others, too."""
 
 
 @shaped(ids=ID, returns=ID)
 def without_trace(run: RunContext, ids: DataFrame, topic: str | None = None) -> DataFrame:
-    """Return those of some persistence ids that are nowhere any more; unique, and in memory.
+    """Return the persistence ids that no longer exist; unique, and in memory.
 
-    In a journal: no event, no metadata, no snapshot, no row of the tag views, and not listed in
-    all_persistence_ids. In a topic of kafka-journal: neither head nor event. What is read by key
-    comes first; a table is scanned only if some are left.
-
-    Args:
-        run: the context of the run.
-        ids: persistence ids; rows may repeat.
-        topic: of kafka-journal; None for the journal.
+    In a journal (topic None): no event, no metadata, no snapshot, no row of the tag views, and not
+    listed in all_persistence_ids. In a topic of kafka-journal: neither head nor event. Reads by key
+    come first; a table is scanned only if some ids remain.
     """
-    left = ids.select("persistence_id").distinct().localCheckpoint()
+    absent = ids.select("persistence_id").distinct().localCheckpoint()
     for read in _of_journal(run) if topic is None else _of_topic(run, topic):
-        if left.isEmpty():
+        if absent.isEmpty():
             break
-        known = read(left).select("persistence_id")
-        left = left.join(known, on="persistence_id", how="left_anti").localCheckpoint()
-    return left
+        present = read(absent).select("persistence_id")
+        absent = absent.join(present, on="persistence_id", how="left_anti").localCheckpoint()
+    return absent
 
 
 def _of_journal(run: RunContext) -> Iterator[_Read]:

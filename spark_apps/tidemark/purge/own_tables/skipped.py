@@ -1,8 +1,8 @@
-"""Numbers that were skipped by hand, once no event can come under them any more.
+"""Manually skipped numbers under which no event can arrive any more.
 
-A projection that reads its source again, as after a change of its definition, must leave out what
-was skipped, and must not take it for a gap. So a skip stays until no event of the series up to its
-last number is in the source, and the projection's offset has passed it.
+A projection that reads its source again, as after a change of its definition, must leave out the
+skipped numbers, and must not take them for a gap. So a skip is kept until the source has no event
+of the series up to its last number, and the projection's offset has passed it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,17 @@ _KEY = ("projection", "persistence_id", "tag", "first_number")
 _SERIES = ["persistence_id", "tag"]
 SKIPS: Shape = {**ID, "tag": "string", "first_number": "bigint", "last_number": "bigint"}
 NUMBERS: Shape = {**ID, "tag": "string", "number": "bigint"}
-"""The events that a source has, by what the projection numbers them with."""
+"""The events that a source has, by the series and number that the projection uses."""
 OFFSETS: Shape = {**ID, "tag": "string", "stored_number": "bigint"}
 
 
 def plan_skipped(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the skips that are older than `keep_days` days and that no projection can meet again.
 
-    People have typed each of them, so they are few.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used.
+    They are few, since people have typed each of them.
     """
     before = run.moment - timedelta(days=keep_days)
-    goes: list[tuple[object, ...]] = []
+    keys: list[tuple[object, ...]] = []
     kept = 0
     locks = [lock_of(run, TABLE)]
     for definition in projections(run):
@@ -67,59 +63,58 @@ def plan_skipped(run: RunContext, keep_days: int) -> TargetPlan:
             for row in rows
             if row["skipped_at"] is not None and row["skipped_at"].replace(tzinfo=UTC) < before
         ]
-        own = _of_nobody(run, definition, old) if old else []
-        goes += [(offsets.subject, *key) for key in own]
-        kept += len(rows) - len(own)
-        locks += [resource_of(run, definition)] if own else []
+        unneeded_keys = _unneeded_keys(run, definition, old) if old else []
+        keys += [(offsets.subject, *key) for key in unneeded_keys]
+        kept += len(rows) - len(unneeded_keys)
+        locks += [resource_of(run, definition)] if unneeded_keys else []
     return TargetPlan(
-        {"skipped_deletes": len(goes), "skipped_kept": kept},
-        [f"skipped: {len(goes):,} ranges of numbers go, keeps {kept:,}"],
-        Tombstones(rows=len(goes)),
-        digest(goes),
+        {"skipped_deletes": len(keys), "skipped_kept": kept},
+        [f"skipped: {len(keys):,} ranges of numbers go, keeps {kept:,}"],
+        Tombstones(rows=len(keys)),
+        digest(keys),
         locks,
-        partial(delete_keys, run, TABLE, "skipped_deletes", {_KEY: goes}) if goes else None,
+        partial(delete_keys, run, TABLE, "skipped_deletes", {_KEY: keys}) if keys else None,
     )
 
 
-@shaped(old=SKIPS, numbers=NUMBERS, offsets=OFFSETS, gone=ID, returns=SKIPS)
-def unneeded(old: DataFrame, numbers: DataFrame, offsets: DataFrame, gone: DataFrame) -> DataFrame:
-    """Return the skips that can be met no more.
+@shaped(old=SKIPS, numbers=NUMBERS, offsets=OFFSETS, absent=ID, returns=SKIPS)
+def unneeded(
+    old: DataFrame, numbers: DataFrame, offsets: DataFrame, absent: DataFrame
+) -> DataFrame:
+    """Return the skips that no projection can meet again.
 
-    Args:
-        old: skips.
-        numbers: what the source has of their series.
-        offsets: how far the projection is.
-        gone: persistence ids that are nowhere: nothing of them can be met, whatever the offset.
+    `numbers` are the numbers of their series in the source. Nothing of `absent` persistence ids is
+    met, whatever the offset.
     """
     first = numbers.groupBy(*_SERIES).agg(F.min("number").alias("first_left"))
-    nowhere = gone.select("persistence_id", F.lit(True).alias("is_gone"))
+    absent_ids = absent.select("persistence_id", F.lit(True).alias("is_gone"))
     is_passed = F.coalesce(F.col("stored_number") >= F.col("last_number"), F.lit(False))
     return (
         old.join(first, on=_SERIES, how="left")
         .join(offsets.select(*_SERIES, "stored_number"), on=_SERIES, how="left")
-        .join(nowhere, on="persistence_id", how="left")
+        .join(absent_ids, on="persistence_id", how="left")
         .where(F.col("first_left").isNull() | (F.col("first_left") > F.col("last_number")))
         .where(is_passed | F.coalesce("is_gone", F.lit(False)))
         .select(*SKIPS)
     )
 
 
-def _of_nobody(
+def _unneeded_keys(
     run: RunContext, definition: Definition, old: Sequence[tuple[object, ...]]
 ) -> list[tuple[object, ...]]:
-    """Return persistence id, tag and first number of the skips that can be met no more."""
+    """Return persistence id, tag and first number of the skips that cannot be met again."""
     skips = local_rows(run.spark, list(old), ddl(SKIPS))
     ids = skips.select("persistence_id").distinct().localCheckpoint()
     source = definition.source
     topic = source.topic if isinstance(source, KafkaJournal) else None
     store = OffsetStore.of(run, definition)
-    found = unneeded(
+    deletable = unneeded(
         skips,
         _numbers(run, definition, ids),
         stored_offsets(store, run.spark, ALL_SLICES).select(*OFFSETS),
         without_trace(run, ids, topic),
     )
-    rows = found.select("persistence_id", "tag", "first_number").collect()
+    rows = deletable.select("persistence_id", "tag", "first_number").collect()
     return sorted(tuple(row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The writes of these targets: deletes by key, of few rows from here and of many by Spark."""
+"""The deletes of these targets by key: of few rows from the driver, of many by Spark."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def delete(
 ) -> None:
     """Delete all rows of one of Tidemark's own tables that begin with one of the keys.
 
-    With `below`, the next column of the primary key, only those with a lower value in it than the
-    last one of the key. With `write_time`, in microseconds, only what was written by then.
+    With `below`, the next column of the primary key, only the rows with a lower value there than
+    the last value of the key. With `write_time`, in microseconds, only rows written until then.
     """
     conditions = [f"{identifier(column)} = ?" for column in columns]
     if below is not None:
@@ -41,11 +41,8 @@ def delete(
 
 @shaped(keys=ID)
 def delete_of_ids(keys: DataFrame, settings: Settings, name: str) -> None:
-    """Delete all rows of one of Tidemark's own tables of persistence ids.
+    """Delete all rows of persistence ids from one of Tidemark's own tables.
 
-    Args:
-        keys: the columns of the primary key up to `persistence_id`, in their order.
-        settings: where the table is.
-        name: of the table.
+    `keys` has the columns of the primary key up to `persistence_id`, in their order.
     """
     connector.delete(keys, settings.keyspace, name)

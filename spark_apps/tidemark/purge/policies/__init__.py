@@ -1,1 +1,1 @@
-"""Policies: the file that states what purge may delete, and which value of it counts."""
+"""Policies: the file that states what purge may delete, and the effective values."""

@@ -1,7 +1,7 @@
-"""Which value of a policy counts, and where it comes from.
+"""The effective value of each key of a policy, and its source.
 
-One order for all: the form or the command line, then the file of the policies, then
-TIDEMARK_RETENTION_DAYS, then the default.
+In order of precedence: the form or the command line, the file of the policies,
+TIDEMARK_RETENTION_DAYS, the default.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SETTING = "TIDEMARK_RETENTION_DAYS"
 
 @dataclass(frozen=True)
 class Effective:
-    """A policy with all its values.
+    """A policy with its effective values.
 
     Attributes:
-        policy: the policy; its values are those that count.
+        policy: the policy with these values.
         place: where it is written, `file:line`.
         sources: where each value comes from, by key.
         is_chosen: whether the run is for it.
@@ -36,7 +36,7 @@ class Effective:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """Return the policy for people: a line for it, and one for each value and its source."""
+        """Return the policy for people: its own line, and one for each value and its source."""
         lines = [f"{self.policy.name}: {self.policy.target}, {self.policy.__doc__} ({self.place})"]
         for name, info in type(self.policy).model_fields.items():
             key = info.alias or name
@@ -55,18 +55,14 @@ def effective(
     retention_days: int | None = None,
     below_retention: bool = False,
 ) -> list[Effective]:
-    """Return all policies in the order of the file, each with the values that count.
+    """Return all policies in the order of the file, with their effective values.
 
-    Args:
-        file: all policies.
-        settings: the settings.
-        names: the policies that somebody has chosen; empty for all.
-        retention_days: the days of the form or the command line for tag views.
-        below_retention: whether tag views may be kept shorter than the setting.
+    The policies of `names` are chosen, all if empty. `retention_days` are the days of the form or
+    the command line for tag views; with `below_retention` they may be fewer than the setting's.
 
     Raises:
-        InvalidInput: there is no policy of a name; days for tag views, and no policy for them; tag
-            views would be kept shorter than the setting.
+        InvalidInput: no policy has one of the names; there are days for tag views, and no policy
+            for them; or tag views would be kept shorter than the setting.
     """
     for name in names:
         if name not in file.names:
@@ -82,7 +78,7 @@ def effective(
             where=OPTION,
             do=f"add a policy of the target tag-views to {file.header.file}, or choose it",
         )
-    found = []
+    effectives = []
     for policy in file.policies:
         is_chosen = policy in chosen
         sources = {
@@ -98,17 +94,17 @@ def effective(
                 _require_floor(days, source, settings, below_retention=below_retention)
             policy = policy.model_copy(update={"keep_days": days})
             sources["keep-days"] = source
-        found.append(Effective(policy, file.place(policy), is_chosen, sources))
-    return found
+        effectives.append(Effective(policy, file.place(policy), is_chosen, sources))
+    return effectives
 
 
 def _days(
-    policy: TagViews, settings: Settings, written: str, retention_days: int | None
+    policy: TagViews, settings: Settings, file_source: str, retention_days: int | None
 ) -> tuple[int, str]:
     if retention_days is not None:
         return retention_days, f"from {OPTION}"
     if policy.keep_days is not None:
-        return policy.keep_days, written
+        return policy.keep_days, file_source
     is_set = "retention_days" in settings.model_fields_set
     return settings.retention_days, f"from {SETTING}" if is_set else BY_DEFAULT
 

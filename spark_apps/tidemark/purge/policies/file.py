@@ -34,7 +34,7 @@ class PolicyFile:
         return [policy.name for policy in self.policies]
 
     def place(self, policy: Policy, key: str = "") -> str:
-        """Return `file:line` of a policy, or of a key of it that is written."""
+        """Return `file:line` of a policy, or of one of its keys that is in the file."""
         node = self.header.node("policies", self.names.index(policy.name))
         return f"{self.header.file}:{node.keys.get(key, node.place)[0]}"
 
@@ -46,7 +46,7 @@ class PolicyFile:
         return self.header.error(what, do, "policies", index, *path)
 
     def require_no_contradiction(self) -> None:
-        """Refuse policies of which one says what another does, or the contrary.
+        """Require that no two policies decide about the same data.
 
         Raises:
             DefinitionError: at the later of the two.
@@ -70,7 +70,7 @@ def load(file: Path) -> PolicyFile:
     Raises:
         InvalidInput: there is no such file.
         DefinitionError: it is not YAML, a policy cannot be used, or two contradict each other; the
-            message names file, line, column and remedy.
+            message has file, line, column and remedy.
     """
     if not file.is_file():
         raise InvalidInput(
@@ -85,7 +85,7 @@ def load(file: Path) -> PolicyFile:
 
 
 def _claims(policy: Policy) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Yield what only one policy may have, in words, and where it is written."""
+    """Yield, as text, what only one policy may have, and where it is written."""
     yield f"the name {policy.name}", ("name",)
     if isinstance(policy, TagViews):
         for number, tag in enumerate(policy.tags):
@@ -97,7 +97,7 @@ def _claims(policy: Policy) -> Iterator[tuple[str, tuple[str | int, ...]]]:
 
 
 def _overlap(policy: Policy, other: Policy) -> str:
-    """Return in words what two policies both decide about; empty if nothing."""
+    """Return, as text, what two policies both decide about; empty if nothing."""
     if isinstance(policy, Snapshots) and isinstance(other, Snapshots):
         return _common("the entity type", policy.entity_types, other.entity_types)
     if isinstance(policy, KafkaJournalExpiry) and isinstance(other, KafkaJournalExpiry):
@@ -106,7 +106,7 @@ def _overlap(policy: Policy, other: Policy) -> str:
 
 
 def _common(noun: str, names: Sequence[str], others: Sequence[str]) -> str:
-    """Return what is in both; without names a policy is for all of them."""
+    """Return a name that is in both; a policy without names is for all of them."""
     if not names and not others:
         return noun.replace("the", "every", 1)
     common = [name for name in names or others if name in (others or names)]

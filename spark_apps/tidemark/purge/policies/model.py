@@ -1,6 +1,6 @@
-"""The keys that the file of the policies may have, and their values.
+"""The keys and values that the file of the policies may have.
 
-`include/schemas/retention.schema.json` is made of these models, for editors.
+`include/schemas/retention.schema.json` is generated from these models, for editors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Zone = Annotated[Text, AfterValidator(_require_zone)]
 
 
 class PolicyForm(HeaderModel):
-    """What all policies have."""
+    """The keys that all policies have."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,47}$")] = Field(
         description="unique in the file; --policy, reports and the ledger have it",

@@ -1,4 +1,4 @@
-"""The pieces of policies whose work is not by time bucket, one of a name each.
+"""The pieces of policies that are not purged by time bucket: one piece for each policy name.
 
 As in the ledger of time buckets, `attempt` is the fencing number: a run raises it by a lightweight
 transaction when it starts the piece, and only that run can record how the piece ended.
@@ -22,7 +22,7 @@ from tidemark.ledger.pieces import State
 
 @dataclass(frozen=True)
 class PolicyPiece:
-    """What the ledger knows of a policy's piece."""
+    """The ledger's row of a policy's piece."""
 
     state: State
     attempt: int
@@ -30,7 +30,7 @@ class PolicyPiece:
 
 
 class PolicyPieces:
-    """The pieces of one application on one journal keyspace, by the policy's name."""
+    """The pieces of one application on one journal keyspace, by policy name."""
 
     def __init__(self, run: RunContext) -> None:
         """Bind to the run's application and journal keyspace."""
@@ -55,13 +55,13 @@ class PolicyPieces:
         }
 
     def start(self, name: str) -> int:
-        """Record that the run starts a piece; return the attempt, by which it ends it.
+        """Record that the run starts a piece; return the attempt, with which to finish it.
 
         Raises:
             LockLost: another run has started it since it was read.
         """
-        known = self.entries().get(name)
-        attempt = (known.attempt if known else 0) + 1
+        entry = self.entries().get(name)
+        attempt = (entry.attempt if entry else 0) + 1
         values = {
             "state": State.RUNNING,
             "attempt": attempt,
@@ -70,7 +70,7 @@ class PolicyPieces:
             "error": None,
             "started_at": clock.now(),
         }
-        self._write(name, values, None if known is None else {"attempt": known.attempt})
+        self._write(name, values, None if entry is None else {"attempt": entry.attempt})
         self._run.progress.planned += 1
         return attempt
 

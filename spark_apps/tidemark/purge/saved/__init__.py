@@ -1,1 +1,1 @@
-"""What a deletion takes, saved as Parquet before it."""
+"""Saves rows as Parquet before they are deleted."""

@@ -1,10 +1,10 @@
-"""Copies of what a deletion takes: Parquet, each in a directory of its own.
+"""Copies of rows that are to be deleted: Parquet, each copy in a directory of its own.
 
-DIRECTORY/COPY/<rows>/   whole rows, each with write time, TTL and when it was saved
-DIRECTORY/COPY/about/    one row, written last: without it the copy is not complete
+DIRECTORY/COPY/<rows>/   complete rows, each with write time, TTL and when it was saved
+DIRECTORY/COPY/about/    one row, written last: without it the copy is incomplete
 
-A row's `write_time` (microseconds) and `ttl` (seconds that it had left; null for ever) are those of
-one cell that every writer of its table writes.
+A row's `write_time` (microseconds) and `ttl` (its remaining seconds; null for ever) are those of
+a cell that every writer of its table writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ABOUT = (
 )
 _ABOUT_IT = "about"
 _KIND = "events"
-"""Of events and snapshots; former releases had other kinds, too."""
+"""Copies of events and snapshots; former releases had other kinds, too."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Copy:
     Attributes:
         place: its directory.
         run_id: the run that saved it; the directory's name if a former release did.
-        keyspaces: the journal's and the snapshots', as the run was set that saved.
+        keyspaces: those of the journal and of the snapshots, as set in that run.
         saved_at: epoch ms.
     """
 
@@ -55,7 +55,7 @@ class Copy:
 
 
 def keyspaces_of(settings: Settings) -> tuple[str, str]:
-    """Return the keyspaces that a copy is of, and written back into."""
+    """Return the keyspaces that are saved, and restored into."""
     return settings.journal_keyspace, settings.snapshot_keyspace
 
 
@@ -64,61 +64,58 @@ def columns_of(control: Control, keyspace: str, name: str) -> list[str]:
     return sorted(control.table_columns(keyspace, name) or {})
 
 
-def write(run: RunContext, place: str, rows: Mapping[str, DataFrame]) -> None:
-    """Write a copy, before anything is deleted, and compare what can be read of it.
+def write(run: RunContext, directory: str, rows: Mapping[str, DataFrame]) -> None:
+    """Write a copy, before anything is deleted, and verify it by reading it back.
 
-    Args:
-        run: the context of the run.
-        place: the directory of the copy, which does not exist yet.
-        rows: the frames by name.
+    The directory must not exist yet; `rows` are the frames by name.
 
     Raises:
-        TidemarkError: the directory cannot be written, or does not hold what was written.
+        TidemarkError: the directory cannot be written, or the copy cannot be read back.
     """
     saved_at = to_millis(clock.now())
-    run.say(f"saving to {place} what goes")
+    run.say(f"saving to {directory} what goes")
     try:
         for name, frame in rows.items():
             stamped = frame.withColumn("saved_at", F.lit(saved_at).cast("bigint"))
-            _write(run, place, name, stamped)
-        copy = place.rpartition("/")[2]
+            _write(run, directory, name, stamped)
+        copy = directory.rpartition("/")[2]
         about = [(copy, _KIND, *keyspaces_of(run.settings), saved_at, run.run_id)]
-        _write(run, place, _ABOUT_IT, local_rows(run.spark, about, _ABOUT))
+        _write(run, directory, _ABOUT_IT, local_rows(run.spark, about, _ABOUT))
     except (PySparkException, Py4JJavaError) as error:
         raise TidemarkError(
             f"what goes cannot be saved: {root_cause(error)}",
-            where=place,
+            where=directory,
             do="nothing was deleted; give another directory",
         ) from None
 
 
-def _write(run: RunContext, place: str, name: str, rows: DataFrame) -> None:
-    """Write rows, and compare them with what the driver finds."""
+def _write(run: RunContext, directory: str, name: str, rows: DataFrame) -> None:
+    """Write rows, and compare them with the rows that the driver reads back."""
     observation = Observation()
-    rows.observe(observation, *sums(rows)).write.parquet(f"{place}/{name}")
-    # With the schema, since a directory without files has none.
-    there = run.spark.read.schema(rows.schema).parquet(f"{place}/{name}")
-    written, [found] = observation.get, there.agg(*sums(there)).collect()
-    if found.asDict() == written:
+    rows.observe(observation, *sums(rows)).write.parquet(f"{directory}/{name}")
+    # With the schema, since an empty directory has none.
+    copied = run.spark.read.schema(rows.schema).parquet(f"{directory}/{name}")
+    written, [read_back] = observation.get, copied.agg(*sums(copied)).collect()
+    if read_back.asDict() == written:
         return
-    what = f"{name} has other rows than were written"
-    if found["rows"] != written["rows"]:
-        what = f"{name} has {found['rows']:,} rows, and {written['rows']:,} were written"
+    message = f"{name} has other rows than were written"
+    if read_back["rows"] != written["rows"]:
+        message = f"{name} has {read_back['rows']:,} rows, and {written['rows']:,} were written"
     do = "give another directory"
-    if place.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
+    if directory.startswith("file:") and not is_local(run.spark.conf.get("spark.master") or ""):
         do = "name a directory that all machines of Spark share, or a URI of a shared file system"
     raise TidemarkError(
-        f"the copy cannot be read back: {what}", where=place, do=f"nothing was deleted; {do}"
+        f"the copy cannot be read back: {message}", where=directory, do=f"nothing was deleted; {do}"
     )
 
 
 def sums(rows: DataFrame) -> list[Column]:
-    """Return the aggregates that two frames with the same rows, in any order, have in common."""
+    """Return aggregates that are equal for frames with the same rows in any order."""
     # Spark hashes no maps.
-    cells = [
+    values = [
         F.to_json(F.struct(name)) if "map<" in kind else F.col(name) for name, kind in rows.dtypes
     ]
-    hashed = F.xxhash64(*cells)
+    hashed = F.xxhash64(*values)
     return [
         F.count("*").alias("rows"),
         F.bit_xor(hashed).alias("xor"),
@@ -127,11 +124,7 @@ def sums(rows: DataFrame) -> list[Column]:
 
 
 def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
-    """Find the complete copies in a directory, in the order in which they were made.
-
-    Args:
-        run: the context of the run.
-        directory: as `places.directory_of` returns it.
+    """Find the complete copies in a directory, oldest first.
 
     Returns:
         The copies, and a line for each that cannot be used.
@@ -143,7 +136,7 @@ def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
         rows = run.spark.read.schema(_ABOUT).parquet(f"{directory}/*/{_ABOUT_IT}").collect()
     except AnalysisException:
         rows = []
-    found, unusable = [], []
+    usable, unusable = [], []
     for row in rows:
         if not is_plain(row.copy) or row.kind != _KIND:
             unusable.append(
@@ -153,25 +146,25 @@ def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
             continue
         keyspaces = (row.journal_keyspace, row.snapshot_keyspace)
         place = f"{directory}/{row.copy}"
-        found.append(Copy(place, row.run_id or row.copy, keyspaces, row.saved_at))
-    if not found:
+        usable.append(Copy(place, row.run_id or row.copy, keyspaces, row.saved_at))
+    if not usable:
         raise InvalidInput(
             "; ".join(unusable) or "no complete copy is there",
             where=directory,
             do="name a directory of --save-to",
         )
-    return sorted(found, key=lambda copy: (copy.saved_at, copy.place)), unusable
+    return sorted(usable, key=lambda copy: (copy.saved_at, copy.place)), unusable
 
 
 def rows_of(
     run: RunContext, copies: Sequence[Copy], name: str, key: Sequence[str]
 ) -> DataFrame | None:
-    """Read the rows of copies that are still alive, each once; None if no copy has such rows.
+    """Read the rows of copies that have not expired, each once; None if no copy has such rows.
 
-    They have `write_time`, microseconds, and `time_to_live`, the seconds that are left; 0 for ever.
+    They have `write_time`, microseconds, and `time_to_live`, the remaining seconds; 0 for ever.
     """
-    found = [rows for copy in copies if (rows := _rows(run, copy, name)) is not None]
-    return _alive(found, key) if found else None
+    frames = [rows for copy in copies if (rows := _rows(run, copy, name)) is not None]
+    return _alive(frames, key) if frames else None
 
 
 def _rows(run: RunContext, copy: Copy, name: str) -> DataFrame | None:
@@ -181,12 +174,12 @@ def _rows(run: RunContext, copy: Copy, name: str) -> DataFrame | None:
         return None
 
 
-def _alive(found: Sequence[DataFrame], key: Sequence[str]) -> DataFrame:
-    left = F.col("ttl") - F.floor((F.lit(to_millis(clock.now())) - F.col("saved_at")) / 1000)
+def _alive(frames: Sequence[DataFrame], key: Sequence[str]) -> DataFrame:
+    remaining = F.col("ttl") - F.floor((F.lit(to_millis(clock.now())) - F.col("saved_at")) / 1000)
     return (
-        reduce(DataFrame.unionByName, found)
+        reduce(DataFrame.unionByName, frames)
         .dropDuplicates([*key])
-        .withColumn("time_to_live", F.coalesce(left, F.lit(0)).cast("int"))
+        .withColumn("time_to_live", F.coalesce(remaining, F.lit(0)).cast("int"))
         .withColumn("write_time", F.coalesce("write_time", F.col("saved_at") * 1000))
         .where(F.col("ttl").isNull() | (F.col("time_to_live") > 0))
         .drop("ttl", "saved_at")

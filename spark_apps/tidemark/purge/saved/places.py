@@ -1,4 +1,4 @@
-"""Where copies may be: in the directories of TIDEMARK_SAVE_DIRS, and nowhere else."""
+"""The directories in which copies may be: those of TIDEMARK_SAVE_DIRS, and below."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.settings import Settings
 
 _SETTING = "TIDEMARK_SAVE_DIRS"
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
-"""Scheme, authority and path, as Hadoop takes a text apart (`org.apache.hadoop.fs.Path`)."""
+"""Scheme, authority and path, as Hadoop parses a text (`org.apache.hadoop.fs.Path`)."""
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff*?{}\[\]\\%]")
 """Hadoop reads paths as patterns, in which a backslash hides `..`; a server may decode `%2e`."""
 
@@ -33,12 +33,8 @@ class _Place(NamedTuple):
 def directory_of(text: str, settings: Settings, option: str) -> str:
     """Return a directory of copies as a URI without `..` and without symbolic links.
 
-    A relative directory is below the first of TIDEMARK_SAVE_DIRS.
-
-    Args:
-        text: a name, an absolute path of this machine, or a URI.
-        settings: have the directories below which it must be.
-        option: for the error.
+    `text` is a name, an absolute path of this machine, or a URI. A relative directory is below the
+    first of TIDEMARK_SAVE_DIRS. The error names `option`.
 
     Raises:
         InvalidInput: it is below none of these directories, or cannot be used.
@@ -60,7 +56,7 @@ def directory_of(text: str, settings: Settings, option: str) -> str:
 
 
 def is_plain(name: str | None) -> bool:
-    """Return whether a name out of a copy is that of one directory."""
+    """Return whether a directory name read from a copy is a single path component."""
     return bool(name and name not in (".", "..") and "/" not in name and not _UNUSABLE.search(name))
 
 
@@ -92,7 +88,7 @@ def _place(text: str, where: str) -> _Place:
             do="write file:///directory",
         )
     path = os.path.realpath(path)
-    # After a link that leads to itself the rest is not resolved.
+    # The path after a link that leads to itself is not resolved.
     if os.path.realpath(path) != path:
         raise InvalidInput(
             f"symbolic links of {text} lead in a circle", where=where, do="name another directory"

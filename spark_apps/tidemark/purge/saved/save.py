@@ -1,8 +1,8 @@
-"""The copy of events and snapshots that a deletion takes.
+"""The copy of the events and snapshots that are to be deleted.
 
-messages/    whole rows
-snapshots/   the same of snapshots
-ids/         how far each persistence id was deleted, and whether it was listed
+messages/    complete rows
+snapshots/   complete rows
+ids/         up to where each persistence id was deleted, and whether it was listed
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MESSAGES, SNAPSHOTS, IDS = "messages", "snapshots", "ids"
 
 @dataclass(frozen=True)
 class RowsToDelete:
-    """What a deletion takes.
+    """The rows that a deletion removes.
 
     Attributes:
-        ids: ID, unique: of which something goes.
+        ids: ID, unique: the persistence ids of the rows.
         parts: DELETES of messages; None for none.
-        snapshots: `persistence_id` and `first_kept`, before which all snapshots go, null if all
-            go; None for none.
+        snapshots: `persistence_id` and `first_kept`, before which all snapshots are deleted, null
+            if all are; None for none.
     """
 
     ids: DataFrame
@@ -39,18 +39,14 @@ class RowsToDelete:
     snapshots: DataFrame | None = None
 
 
-def save(run: RunContext, deletions: RowsToDelete, place: str) -> None:
-    """Save what goes, before anything is deleted.
-
-    Raises:
-        TidemarkError: as `copies.write` raises it.
-    """
+def save(run: RunContext, deletions: RowsToDelete, directory: str) -> None:
+    """Save rows before they are deleted."""
     rows = {IDS: _ids(run, deletions.ids)}
     if deletions.parts is not None:
         rows[MESSAGES] = _messages(run, deletions.parts)
     if deletions.snapshots is not None:
         rows[SNAPSHOTS] = _snapshots(run, deletions.snapshots)
-    copies.write(run, place, rows)
+    copies.write(run, directory, rows)
 
 
 @shaped(parts=DELETES)
@@ -66,8 +62,10 @@ def _messages(run: RunContext, parts: DataFrame) -> DataFrame:
         ttl_of="event",
         write_time_of="event",
     )
-    goes = message_rows.is_event() & (F.col("is_whole") | (F.col("sequence_nr") <= F.col("to")))
-    return rows.join(parts.drop("events"), on=key).where(goes).drop("is_whole", "to")
+    is_deleted = message_rows.is_event() & (
+        F.col("is_whole") | (F.col("sequence_nr") <= F.col("to"))
+    )
+    return rows.join(parts.drop("events"), on=key).where(is_deleted).drop("is_whole", "to")
 
 
 @shaped(ends=ID)
@@ -82,9 +80,9 @@ def _snapshots(run: RunContext, ends: DataFrame) -> DataFrame:
         ttl_of="timestamp",
         write_time_of="timestamp",
     )
-    goes = F.col("first_kept").isNull() | (F.col("sequence_nr") < F.col("first_kept"))
+    is_deleted = F.col("first_kept").isNull() | (F.col("sequence_nr") < F.col("first_kept"))
     ends = ends.select("persistence_id", "first_kept")
-    return rows.join(ends, on="persistence_id").where(goes).drop("first_kept")
+    return rows.join(ends, on="persistence_id").where(is_deleted).drop("first_kept")
 
 
 @shaped(ids=ID)

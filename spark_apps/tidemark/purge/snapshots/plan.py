@@ -1,7 +1,7 @@
-"""Plans of deletes of snapshots, by policy and of persistence ids that somebody names.
+"""Plans of snapshot deletes, by policy or for given persistence ids.
 
-Snapshots go first, then the events before the oldest snapshot that stays: at no moment is there a
-snapshot whose following events are gone, and the newest one never goes.
+Snapshots are deleted first, then the events before the oldest snapshot that is kept: the events
+after a snapshot exist as long as it does, and the newest snapshot is never deleted.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class SnapshotsPolicy:
     """The policy of snapshots.
 
     Attributes:
-        keep: of each persistence id, the newest ones that stay; at least 1.
-        keep_after: those taken after this stay too; None for no date.
-        events: whether the events before the oldest snapshot that stays go.
-        entity_types: only of these; all if none is named.
+        keep: the number of newest snapshots that each persistence id keeps; at least 1.
+        keep_after: snapshots taken after this are kept too; None for no date.
+        events: whether to delete the events before the oldest snapshot that is kept.
+        entity_types: only of these; all if empty.
     """
 
     keep: int
@@ -61,19 +61,13 @@ def plan_snapshots(
     needed: Needed,
     persistence_ids: Collection[str] | None = None,
 ) -> TargetPlan:
-    """Plan to delete the snapshots that a policy does not keep, and the events before the rest.
+    """Plan to delete the snapshots that a policy does not keep, and the events before the others.
 
-    Args:
-        run: the context of the run.
-        policy: what is kept.
-        needed: tells which events readers need.
-        persistence_ids: only of these, read by key; None for all, read by a scan.
+    Given persistence ids are read by key, all of them (None) by a scan.
 
     Raises:
         InvalidInput: the policy keeps less than one snapshot; or there is no directory of
             projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
-        SchemaMismatch: there is no table of snapshots, or it has another shape.
     """
     if policy.keep < 1:
         raise InvalidInput(
@@ -84,23 +78,19 @@ def plan_snapshots(
     snapshots.require_snapshots(run.control, settings)
     write_time = run.control.write_time()
     ids = None if persistence_ids is None else _ids(run, persistence_ids)
-    taken = snapshots.index(run.spark, settings)
+    index = snapshots.index(run.spark, settings)
     if ids is not None:
-        taken = snapshots.index(ids.sparkSession, settings, ids)
-    taken = only(taken, policy.entity_types).localCheckpoint()
+        index = snapshots.index(ids.sparkSession, settings, ids)
+    index = only(index, policy.entity_types).localCheckpoint()
     keep_after = None if policy.keep_after is None else to_millis(policy.keep_after)
-    needs = needed_snapshots(run, taken)
-    found = kept(taken, needs, keep=policy.keep, keep_after=keep_after).localCheckpoint()
-    events = _events(run, found, ids, needed, write_time) if policy.events else None
-    return _plan(run, found, events)
+    needs = needed_snapshots(run, index)
+    kept_rows = kept(index, needs, keep=policy.keep, keep_after=keep_after).localCheckpoint()
+    events = _events(run, kept_rows, ids, needed, write_time) if policy.events else None
+    return _plan(run, kept_rows, events)
 
 
 def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> TargetPlan:
-    """Plan to delete all snapshots of persistence ids.
-
-    Raises:
-        SchemaMismatch: there is no table of snapshots, or it has another shape.
-    """
+    """Plan to delete all snapshots of persistence ids."""
     settings = run.settings
     snapshots.require_snapshots(run.control, settings)
     ids = _ids(run, persistence_ids)
@@ -113,14 +103,14 @@ def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> Tar
         .collect()
     )
     deletions = [row.persistence_id for row in rows]
-    beheaded = [row.persistence_id for row in rows if row.deleted_to]
+    headless = [row.persistence_id for row in rows if row.deleted_to]
     tombstones = Tombstones(partitions=len(deletions))
     number = sum(row.snapshots for row in rows)
     counts = {"snapshots_deleted": number, **tombstones.counts()}
     lines = [f"{number:,} snapshots of {len(deletions):,} persistence ids go"]
-    if beheaded:
+    if headless:
         lines += [
-            f"of {len(beheaded):,} of them, such as {beheaded[0]}, the first events are deleted:"
+            f"of {len(headless):,} of them, such as {headless[0]}, the first events are deleted:"
             " their actors start without what those said",
             STOPPED,
         ]
@@ -144,43 +134,43 @@ def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> Tar
 
 
 def _ids(run: RunContext, persistence_ids: Collection[str]) -> DataFrame:
-    named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
-    return local_rows(run.spark, named, "persistence_id string")
+    rows = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
+    return local_rows(run.spark, rows, "persistence_id string")
 
 
 def _events(
-    run: RunContext, found: DataFrame, ids: DataFrame | None, needed: Needed, write_time: int
+    run: RunContext, kept_rows: DataFrame, ids: DataFrame | None, needed: Needed, write_time: int
 ) -> EventDeletes:
-    concerned = found.select("persistence_id")
+    snapshot_ids = kept_rows.select("persistence_id")
     if ids is not None:
         deleted = frames.deleted(run.spark, run.settings, ids).localCheckpoint()
-        events = read.events_of_ids(run, concerned, deleted)
+        events = read.events_of_ids(run, snapshot_ids, deleted)
     else:
         deleted = frames.deleted(run.spark, run.settings)
-        events = read.all_events(run).join(concerned, on="persistence_id", how="left_semi")
+        events = read.all_events(run).join(snapshot_ids, on="persistence_id", how="left_semi")
         events = events.localCheckpoint()
-    # A snapshot may be of more than is there: nothing beyond the last event is deleted.
-    limits = read.ends(events, deleted).join(found, on="persistence_id")
+    # A snapshot may be later than the last event: no later sequence nr is deleted.
+    limits = read.ends(events, deleted).join(kept_rows, on="persistence_id")
     limits = limits.select("persistence_id", F.least("to", "first_kept").alias("to"))
     return plan_deletes(run, events, limits, deleted, needed, write_time=write_time)
 
 
-def _plan(run: RunContext, found: DataFrame, events: EventDeletes | None) -> TargetPlan:
-    gone = found.where("snapshots > 0").select("persistence_id", "first_kept", "snapshots")
-    [row] = gone.agg(
+def _plan(run: RunContext, kept_rows: DataFrame, events: EventDeletes | None) -> TargetPlan:
+    deletions = kept_rows.where("snapshots > 0").select("persistence_id", "first_kept", "snapshots")
+    [row] = deletions.agg(
         F.count("*").alias("ids"), F.coalesce(F.sum("snapshots"), F.lit(0)).alias("snapshots")
     ).collect()
     tombstones = Tombstones(ranges=row.ids) + (events.tombstones if events else Tombstones())
     of_events = events.counts if events else {}
     counts = {"snapshots_deleted": row.snapshots, **of_events, **tombstones.counts()}
-    keys = fingerprint(gone)
+    keys = fingerprint(deletions)
     lines = []
     if row.ids:
         lines.append(f"{row.snapshots:,} snapshots of {row.ids:,} persistence ids go")
     lines += events.lines if events else []
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        for part in in_parts(gone.select("persistence_id", "first_kept")):
+        for part in in_parts(deletions.select("persistence_id", "first_kept")):
             ensure_locked()
             store.delete_before(run.control, run.settings, part)
         if events:
@@ -201,9 +191,9 @@ def _plan(run: RunContext, found: DataFrame, events: EventDeletes | None) -> Tar
             save,
             run,
             RowsToDelete(
-                found.select("persistence_id"),
+                kept_rows.select("persistence_id"),
                 events.parts if events else None,
-                gone.select("persistence_id", "first_kept"),
+                deletions.select("persistence_id", "first_kept"),
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Which snapshots go, as a pure transformation.
+"""Which snapshots to delete, as a pure transformation.
 
 The cases are those of Pekko's CleanupSpec.
 """
@@ -13,33 +13,28 @@ from tidemark.purge.needs.shapes import EVENT_NEEDS
 from tidemark.spark.shapes import Shape, shaped
 
 KEPT: Shape = {**ID, "first_kept": "bigint", "newest": "bigint", "snapshots": "bigint"}
-"""`first_kept`: sequence nr of the oldest snapshot that stays. `newest`: of the newest one.
-`snapshots`: how many go, all of them before `first_kept`."""
+"""`first_kept`: sequence nr of the oldest snapshot that is kept. `newest`: that of the newest.
+`snapshots`: how many are deleted, all before `first_kept`."""
 
 
 @shaped(snapshots=SNAPSHOTS, needs=EVENT_NEEDS, returns=KEPT)
 def kept(snapshots: DataFrame, needs: DataFrame, *, keep: int, keep_after: int | None) -> DataFrame:
-    """Return the oldest snapshot of each persistence id that stays.
+    """Return the oldest snapshot that is kept of each persistence id.
 
-    A snapshot stays if it is among the newest `keep`, or was taken after `keep_after`, or a
-    projection may begin with it, or it lies between two that stay.
-
-    Args:
-        snapshots: all of these persistence ids.
-        needs: from which snapshot on projections need those of a persistence id.
-        keep: at least 1: the newest of a persistence id never goes.
-        keep_after: epoch ms, exclusive; None for no date.
+    A snapshot is kept if it is among the newest `keep` (at least 1), or was taken after
+    `keep_after` (epoch ms, exclusive), or a projection may begin with it, or it lies between two
+    that are kept.
     """
     rank = F.row_number().over(Window.partitionBy("persistence_id").orderBy(F.desc("snapshot_nr")))
-    stays = F.col("rank") <= keep
+    is_kept = F.col("rank") <= keep
     if keep_after is not None:
-        stays = stays | (F.col("epoch_ms") > keep_after)
-    stays = stays | F.coalesce(F.col("snapshot_nr") >= F.col("needed_from"), F.lit(False))
-    whole = Window.partitionBy("persistence_id")
+        is_kept = is_kept | (F.col("epoch_ms") > keep_after)
+    is_kept = is_kept | F.coalesce(F.col("snapshot_nr") >= F.col("needed_from"), F.lit(False))
+    of_id = Window.partitionBy("persistence_id")
     return (
         snapshots.join(needs, on="persistence_id", how="left")
         .withColumn("rank", rank)
-        .withColumn("first_kept", F.min(F.when(stays, F.col("snapshot_nr"))).over(whole))
+        .withColumn("first_kept", F.min(F.when(is_kept, F.col("snapshot_nr"))).over(of_id))
         .groupBy("persistence_id", "first_kept")
         .agg(
             F.max("snapshot_nr").alias("newest"),

@@ -1,4 +1,4 @@
-"""The writes of deletes of snapshots: one range, or one partition, for each persistence id."""
+"""The writes of snapshot deletes: a range or a partition for each persistence id."""
 
 from __future__ import annotations
 
@@ -35,17 +35,11 @@ def end_history(
     deleted_to: int | None,
     has_snapshots: bool,
 ) -> None:
-    """Say in metadata that all events are deleted, and delete all snapshots: both or none.
+    """Record in metadata that all events are deleted, and delete all snapshots: both or none.
 
-    Between the two an actor would start with a part of what it knew: from an old snapshot without
-    the events after it, or from those events without the snapshot.
-
-    Args:
-        control: the session to Cassandra.
-        settings: where the journal and the snapshots are.
-        persistence_id: the persistence id.
-        deleted_to: the last sequence nr; None if metadata says so already.
-        has_snapshots: whether there are snapshots.
+    After only one of the two an actor would recover a part of its state: from an old snapshot
+    without the events after it, or from those events without the snapshot. `deleted_to` is the
+    last sequence nr, or None if metadata has it already.
     """
     metadata = table(settings.journal_keyspace, settings.metadata_table)
     statements: list[tuple[str, Sequence[object]]] = []

@@ -1,1 +1,1 @@
-"""The way back: what a deletion has taken is written again from what was saved before."""
+"""Writes deleted rows back from the copies that were saved before the deletion."""

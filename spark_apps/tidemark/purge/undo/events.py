@@ -1,4 +1,4 @@
-"""Events and snapshots that deletions took and saved, written back.
+"""Restores deleted events and snapshots from copies.
 
 The order of writes: events, snapshots, then metadata, which makes the events visible.
 """
@@ -32,81 +32,81 @@ _SNAPSHOT = ["persistence_id", "sequence_nr"]
 
 def plan_events(
     run: RunContext,
-    found: Sequence[Copy],
+    saved: Sequence[Copy],
     persistence_ids: Collection[str] = (),
     *,
     keep_write_times: bool,
 ) -> TargetPlan:
-    """Plan to write back what copies of events and snapshots hold and the journal lacks.
+    """Plan to write back the events and snapshots of copies that the journal lacks.
 
-    A persistence id is left as it is if its journal has gone on in a way that the copies do not
-    fit: it has other events of their sequence nrs, or has deleted more than they hold. The plan
-    then has an error.
-
-    Args:
-        run: the context of the run.
-        found: the copies, at least one.
-        persistence_ids: only these; all of the copies if none is named.
-        keep_write_times: write each row at its old write time.
+    Without `persistence_ids` all of the copies are restored. A persistence id is left as it is if
+    its journal no longer fits the copies: it has other events with their sequence nrs, or more was
+    deleted than saved. The plan then has an error.
 
     Raises:
         InvalidInput: no copy has one of these persistence ids.
     """
     settings = run.settings
-    known = _ids(run, found, persistence_ids)
-    deleted = frames.deleted(run.spark, settings, known.select("persistence_id")).localCheckpoint()
-    saved = _saved(run, found, save.MESSAGES, _EVENT, known)
-    keys_saved = local_rows(run.spark, [], ddl(MESSAGE_KEYS)) if saved is None else saved
-    standing = rules.standing(
-        known.select("persistence_id", "deleted_to"), keys_saved, deleted
+    fitting = _ids(run, saved, persistence_ids)
+    deleted = frames.deleted(
+        run.spark, settings, fitting.select("persistence_id")
     ).localCheckpoint()
-    held = _held_events(run, standing.where(rules.is_changed()).select("persistence_id"), deleted)
-    moved = rules.moved(standing, keys_saved, held).localCheckpoint()
-    # A persistence id comes back with all that belongs together, or not at all.
-    known = known.join(moved, on="persistence_id", how="left_anti").localCheckpoint()
-    ids = known.select("persistence_id")
+    saved_events = _saved(run, saved, save.MESSAGES, _EVENT, fitting)
+    keys_saved = (
+        local_rows(run.spark, [], ddl(MESSAGE_KEYS)) if saved_events is None else saved_events
+    )
+    states = rules.compared(
+        fitting.select("persistence_id", "deleted_to"), keys_saved, deleted
+    ).localCheckpoint()
+    held = _held_events(run, states.where(rules.is_changed()).select("persistence_id"), deleted)
+    unfit = rules.not_fitting(states, keys_saved, held).localCheckpoint()
+    # A persistence id is restored completely or not at all.
+    fitting = fitting.join(unfit, on="persistence_id", how="left_anti").localCheckpoint()
+    ids = fitting.select("persistence_id")
     events = None
-    if saved is not None:
-        events = saved.join(ids, on="persistence_id", how="left_semi").join(
+    if saved_events is not None:
+        events = saved_events.join(ids, on="persistence_id", how="left_semi").join(
             held, on=_EVENT, how="left_anti"
         )
-    taken = _saved(run, found, save.SNAPSHOTS, _SNAPSHOT, known)
-    taken = None if taken is None else _lacking_snapshots(run, taken, ids)
-    back = rules.metadata(
-        standing.join(ids, on="persistence_id", how="left_semi")
+    snapshot_rows = _saved(run, saved, save.SNAPSHOTS, _SNAPSHOT, fitting)
+    snapshot_rows = None if snapshot_rows is None else _lacking_snapshots(run, snapshot_rows, ids)
+    raised = rules.metadata(
+        states.join(ids, on="persistence_id", how="left_semi")
     ).localCheckpoint()
-    listed = known.where("is_listed").select("persistence_id")
+    listed_ids = fitting.where("is_listed").select("persistence_id")
     counts = {
         "events_restored": 0 if events is None else events.count(),
-        "snapshots_restored": 0 if taken is None else taken.count(),
-        "metadata_restored": back.count(),
+        "snapshots_restored": 0 if snapshot_rows is None else snapshot_rows.count(),
+        "metadata_restored": raised.count(),
     }
     is_empty = not any(counts.values())
-    counts["ids_not_restored"] = moved.count()
-    keys = [keep_write_times, fingerprint(back), fingerprint(moved)]
-    keys += [fingerprint(rows.select(*_SNAPSHOT)) for rows in (events, taken) if rows is not None]
+    counts["ids_not_restored"] = unfit.count()
+    keys = [keep_write_times, fingerprint(raised), fingerprint(unfit)]
+    keys += [
+        fingerprint(rows.select(*_SNAPSHOT)) for rows in (events, snapshot_rows) if rows is not None
+    ]
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         if events is not None:
             ensure_locked()
             store.write_messages(events, settings, keep_write_times=keep_write_times)
-        if taken is not None:
+        if snapshot_rows is not None:
             ensure_locked()
-            store.write_snapshots(taken, settings, keep_write_times=keep_write_times)
+            store.write_snapshots(snapshot_rows, settings, keep_write_times=keep_write_times)
         require_visible(
             run,
-            _hidden(run, events, taken),
-            found[-1].saved_at,
+            _hidden(run, events, snapshot_rows),
+            saved[-1].saved_at,
             keep_write_times=keep_write_times,
         )
         ensure_locked()
-        store.write_listed(listed, settings)
+        store.write_listed(listed_ids, settings)
         ensure_locked()
-        store.write_metadata(back, settings)
+        store.write_metadata(raised, settings)
         now = frames.deleted(ids.sparkSession, settings, ids)
-        hidden = back.join(now, on=["persistence_id", "deleted_to"], how="left_anti").count()
+        hidden = raised.join(now, on=["persistence_id", "deleted_to"], how="left_anti").count()
         metadata = (settings.journal_keyspace, settings.metadata_table)
-        require_visible(run, {metadata: hidden}, found[-1].saved_at, keep_write_times=False)
+        require_visible(run, {metadata: hidden}, saved[-1].saved_at, keep_write_times=False)
         return counts
 
     lines = [
@@ -122,15 +122,15 @@ def plan_events(
         digest(keys),
         (),
         None if is_empty else apply,
-        error=_error(run, moved) if counts["ids_not_restored"] else None,
+        error=_error(run, unfit) if counts["ids_not_restored"] else None,
     )
 
 
-def _ids(run: RunContext, found: Sequence[Copy], persistence_ids: Collection[str]) -> DataFrame:
-    ids = run.spark.read.parquet(*(f"{copy.place}/{save.IDS}" for copy in found))
+def _ids(run: RunContext, saved: Sequence[Copy], persistence_ids: Collection[str]) -> DataFrame:
+    ids = run.spark.read.parquet(*(f"{copy.place}/{save.IDS}" for copy in saved))
     if persistence_ids:
-        named = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
-        wanted = local_rows(run.spark, named, "persistence_id string")
+        id_rows = [(persistence_id,) for persistence_id in sorted(set(persistence_ids))]
+        wanted = local_rows(run.spark, id_rows, "persistence_id string")
         ids = ids.join(wanted, on="persistence_id", how="left_semi").localCheckpoint()
         absent = wanted.join(ids, on="persistence_id", how="left_anti").localCheckpoint()
         if not absent.isEmpty():
@@ -139,7 +139,7 @@ def _ids(run: RunContext, found: Sequence[Copy], persistence_ids: Collection[str
                 where="--persistence-id",
                 do="leave them out, or name another --run or directory",
             )
-    # Of several copies the first knew what was deleted before them all.
+    # Only the first of several copies has the state before all these deletions.
     first = F.min_by("deleted_to", F.struct("saved_at", "deleted_to"))
     return (
         ids.groupBy("persistence_id")
@@ -149,9 +149,9 @@ def _ids(run: RunContext, found: Sequence[Copy], persistence_ids: Collection[str
 
 
 def _saved(
-    run: RunContext, found: Sequence[Copy], name: str, key: Sequence[str], ids: DataFrame
+    run: RunContext, saved: Sequence[Copy], name: str, key: Sequence[str], ids: DataFrame
 ) -> DataFrame | None:
-    rows = copies.rows_of(run, found, name, key)
+    rows = copies.rows_of(run, saved, name, key)
     if rows is None:
         return None
     return rows.join(ids.select("persistence_id"), on="persistence_id", how="left_semi")
@@ -159,25 +159,25 @@ def _saved(
 
 @shaped(ids=ID, deleted=DELETED, returns=MESSAGE_KEYS)
 def _held_events(run: RunContext, ids: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the keys of the events that the journal holds of persistence ids, in memory."""
+    """Return the keys of the events that the journal has of persistence ids, in memory."""
     if ids.isEmpty():
         return local_rows(run.spark, [], ddl(MESSAGE_KEYS))
     deleted = deleted.join(ids, on="persistence_id", how="left_semi")
-    there = read.events_of_ids(run, ids, deleted).select("persistence_id", "partition_nr")
-    return frames.messages_of(there.distinct(), run.settings).select(*_EVENT).localCheckpoint()
+    partitions = read.events_of_ids(run, ids, deleted).select("persistence_id", "partition_nr")
+    return frames.messages_of(partitions.distinct(), run.settings).select(*_EVENT).localCheckpoint()
 
 
-def _error(run: RunContext, moved: DataFrame) -> WrongData:
+def _error(run: RunContext, ids: DataFrame) -> WrongData:
     return WrongData(
         "not restored, because the journal has other events of these sequence nrs now, or has"
-        f" deleted more than was saved: {_some(moved)}",
+        f" deleted more than was saved: {_some(ids)}",
         where=run.settings.journal_keyspace,
         do="restore by hand what you need of these persistence ids",
     )
 
 
 def _some(ids: DataFrame) -> str:
-    """Return the first persistence ids in words, and how many others there are."""
+    """Return the first persistence ids as text, and how many others there are."""
     number = ids.count()
     rows = ids.orderBy("persistence_id").limit(_MOST_NAMED).collect()
     more = f" and {number - _MOST_NAMED:,} more" if number > _MOST_NAMED else ""
@@ -197,18 +197,18 @@ def _snapshots_of(run: RunContext, ids: DataFrame) -> DataFrame:
 
 
 def _hidden(
-    run: RunContext, events: DataFrame | None, taken: DataFrame | None
+    run: RunContext, events: DataFrame | None, restored_snapshots: DataFrame | None
 ) -> Mapping[Table, int]:
     """Count the written rows that cannot be read."""
     settings = run.settings
     hidden: dict[Table, int] = {}
     if events is not None:
         keys = events.select("persistence_id", "partition_nr").distinct()
-        there = frames.messages_of(keys, settings).select(*_EVENT)
+        readable = frames.messages_of(keys, settings).select(*_EVENT)
         name = (settings.journal_keyspace, settings.journal_table)
-        hidden[name] = events.join(there, on=_EVENT, how="left_anti").count()
-    if taken is not None:
-        there = _snapshots_of(run, taken.select("persistence_id").distinct())
+        hidden[name] = events.join(readable, on=_EVENT, how="left_anti").count()
+    if restored_snapshots is not None:
+        readable = _snapshots_of(run, restored_snapshots.select("persistence_id").distinct())
         name = (settings.snapshot_keyspace, settings.snapshot_table)
-        hidden[name] = taken.join(there, on=_SNAPSHOT, how="left_anti").count()
+        hidden[name] = restored_snapshots.join(readable, on=_SNAPSHOT, how="left_anti").count()
     return hidden

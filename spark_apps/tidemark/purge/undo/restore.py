@@ -1,9 +1,9 @@
-"""What deletions took and saved, written back, persistence id by persistence id.
+"""Restores deleted rows from saved copies, persistence id by persistence id.
 
-Cassandra hides a row behind every later delete of it. A restored row is therefore written at the
-time of the restore, unless somebody asks for its old write time: that is right in another keyspace
-or cluster, and once the delete is compacted away. Its lifetime goes on from where it was when it
-was saved.
+Cassandra hides a row if a later delete covers it. A restored row is therefore written with the
+time of the restore, unless --keep-write-times is given: that is right in another keyspace or
+cluster, and once the delete is compacted away. A row keeps the TTL that remained when it was
+saved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_NAMED = 10
 
 
 def locks(settings: Settings) -> list[str]:
-    """Return what must be locked."""
+    """Return the resources to lock."""
     return [*locks_of(settings), snapshots.lock_of(settings)]
 
 
@@ -41,41 +41,39 @@ def plan_restore(
     *,
     keep_write_times: bool = False,
 ) -> TargetPlan:
-    """Plan to write back what the copies in a directory hold and the tables lack.
+    """Plan to write back the rows of the copies in a directory that the tables lack.
 
-    Args:
-        run: the context of the run.
-        directory: that of `--save-to`, as `places.directory_of` returns it.
-        of_run: only the copies of the run with this id; None for those of all runs.
-        persistence_ids: only these; all of the copies if none is named.
-        keep_write_times: write each row at its old write time; the copies may then be of other
-            keyspaces.
+    Only the copies of the run `of_run`, and only these persistence ids, if given. With
+    `keep_write_times` each row is written with its old write time, and the copies may be of other
+    keyspaces.
 
     Returns:
-        The plan. It has an error (status 3) if the journals of some persistence ids have gone on in
-        a way that the copies do not fit; it leaves these as they are.
+        The plan. It has an error (status 3) if the journals of some persistence ids no longer fit
+        the copies; it leaves these as they are.
 
     Raises:
         InvalidInput: there is no complete copy that can be used, none of this run, or none with one
             of these persistence ids; or it is of other keyspaces.
     """
-    found, unusable = copies.complete(run, directory)
+    saved_copies, unusable = copies.complete(run, directory)
     if of_run is not None:
-        found = _of_run(found, of_run, directory)
-    lines = [line for copy in found for line in _other_keyspaces(run, copy, keep_write_times)]
+        saved_copies = _of_run(saved_copies, of_run, directory)
+    lines = [
+        line for copy in saved_copies for line in _other_keyspaces(run, copy, keep_write_times)
+    ]
     if keep_write_times:
         lines.append("each row is written at its old write time, which a later delete would hide")
-    plan = plan_events(run, found, persistence_ids, keep_write_times=keep_write_times)
+    plan = plan_events(run, saved_copies, persistence_ids, keep_write_times=keep_write_times)
     nothing = [] if plan.error else ["everything is there already"]
     lines = [*lines, *plan.lines] if plan.apply else nothing
     return replace(plan, lines=[*unusable, *lines], locks=locks(run.settings))
 
 
-def _of_run(found: Sequence[Copy], of_run: str, directory: str) -> list[Copy]:
-    chosen = [copy for copy in found if copy.run_id == of_run]
+def _of_run(saved_copies: Sequence[Copy], of_run: str, directory: str) -> list[Copy]:
+    chosen = [copy for copy in saved_copies if copy.run_id == of_run]
     if not chosen:
-        # The newest ones, as somebody who undoes a purge looks for one of these.
-        runs = list(dict.fromkeys(copy.run_id for copy in reversed(found)))
+        # The newest runs, since whoever undoes a purge wants one of these.
+        runs = list(dict.fromkeys(copy.run_id for copy in reversed(saved_copies)))
         more = f" and {len(runs) - _MOST_NAMED:,} older" if len(runs) > _MOST_NAMED else ""
         raise InvalidInput(
             f"no copy of the run {of_run} is in {directory}",
@@ -86,14 +84,14 @@ def _of_run(found: Sequence[Copy], of_run: str, directory: str) -> list[Copy]:
 
 
 def _other_keyspaces(run: RunContext, copy: Copy, keep_write_times: bool) -> list[str]:
-    """Return in words into which other keyspaces a copy goes."""
+    """Return lines that name the other keyspaces into which a copy is restored."""
     pairs = list(zip(copy.keyspaces, copies.keyspaces_of(run.settings), _VARIABLES, strict=True))
     others = [pair for pair in pairs if pair[0] != pair[1]]
     if not others:
         return []
-    # The journal's keyspace may be that of the snapshots, too.
-    named = (" and ".join(dict.fromkeys(names)) for names in zip(*others, strict=True))
-    theirs, own, variables = named
+    # The journal and the snapshots may share a keyspace.
+    joined = (" and ".join(dict.fromkeys(names)) for names in zip(*others, strict=True))
+    theirs, own, variables = joined
     if not keep_write_times:
         raise InvalidInput(
             f"the copy is of {theirs}, not of {own}",

@@ -1,8 +1,8 @@
-"""The writes of a restore, one function for each kind, in the order they are promised.
+"""The writes of a restore, one function for each kind, in the promised order.
 
-Rows have `time_to_live`, the seconds that each has yet to live (0 for ever), and `write_time`, the
-microseconds at which it was written first. With `keep_write_times` they are written at that time,
-else now.
+Rows have `time_to_live`, the remaining seconds of each (0 for ever), and `write_time`, the
+microseconds of its first write. With `keep_write_times` they are written with that time, else
+with the present one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tidemark.spark.shapes import shaped
 
 
 def write_messages(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
-    """Write whole events: the first step."""
+    """Write complete events: the first step."""
     _write(rows, settings.journal_keyspace, settings.journal_table, keep_write_times)
 
 
 def write_snapshots(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
-    """Write whole snapshots: the second step."""
+    """Write complete snapshots: the second step."""
     _write(rows, settings.snapshot_keyspace, settings.snapshot_table, keep_write_times)
 
 
@@ -33,7 +33,7 @@ def write_listed(ids: DataFrame, settings: Settings) -> None:
 
 @shaped(rows=DELETED)
 def write_metadata(rows: DataFrame, settings: Settings) -> None:
-    """Write how far persistence ids were deleted, which makes their events visible: the last."""
+    """Write `deleted_to`, which makes the events visible: the last step."""
     connector.write(rows, settings.journal_keyspace, settings.metadata_table)
 
 

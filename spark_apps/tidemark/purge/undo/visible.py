@@ -1,4 +1,4 @@
-"""The look at what a restore has written: a delete may hide it."""
+"""The check that restored rows can be read: a delete may hide them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ Table = tuple[str, str]
 def require_visible(
     run: RunContext, hidden: Mapping[Table, int], saved_at: int, *, keep_write_times: bool
 ) -> None:
-    """Refuse to go on if rows that were written cannot be read.
+    """Require that the rows that were written can be read.
 
-    Args:
-        run: the context of the run.
-        hidden: how many rows of each table cannot be read.
-        saved_at: when the newest of the copies was made, epoch ms; the deletes came after it.
-        keep_write_times: whether the rows were written at their old write times.
+    `hidden` has the number of unreadable rows of each table; `saved_at` is when the newest of the
+    copies was made, epoch ms, which was before the deletes.
 
     Raises:
         TidemarkError: rows are hidden; it says how many, until when, and what to do.

@@ -1,1 +1,1 @@
-"""cleanup: what Pekko's Cleanup deletes, of persistence ids that somebody names."""
+"""cleanup: deletes what Pekko's Cleanup deletes, for given persistence ids."""

@@ -1,4 +1,4 @@
-"""The commands of cleanup; `spark_apps/cleanup.py` has them."""
+"""The commands of cleanup, for `spark_apps/cleanup.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""cleanup all: events, snapshots and tag views of persistence ids.
+"""cleanup all: deletes events, snapshots and tag views of persistence ids.
 
-The order: metadata and snapshots together, so that an actor starts with all that it knew or with
-nothing; then the tag views, whose rows the events lead to; then the events; then, with
-`never_use_again`, what names the persistence id. A run that died is found out by metadata.
+The order: metadata and snapshots together, so that an actor starts with its complete state or with
+none; then the tag views, whose rows are found by the events; then the events; then, with
+`never_use_again`, the entries of the persistence id itself. Metadata reveals an interrupted run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidemark.validate.scope import Scope
 
 
 def locks(settings: Settings) -> Sequence[str]:
-    """Return what must be locked: messages, tag views and snapshots."""
+    """Return the resources to lock: messages, tag views and snapshots."""
     return [*locks_of(settings), snapshots.lock_of(settings)]
 
 
@@ -38,52 +38,47 @@ def plan_everything(
 ) -> TargetPlan:
     """Plan to delete everything of persistence ids that no reader needs any more.
 
-    A persistence id goes as a whole or not at all.
-
-    Args:
-        run: the context of the run.
-        persistence_ids: the persistence ids.
-        needed: tells what readers need.
-        never_use_again: also forget the sequence nr, and the persistence id itself.
+    A persistence id is deleted completely or not at all. `never_use_again` also forgets the last
+    sequence nrs, and the persistence ids themselves.
     """
-    found = by_hand.histories(run, persistence_ids)
+    journal = by_hand.histories(run, persistence_ids)
     events = plan_deletes(
         run,
-        found.events,
-        found.ends,
-        found.deleted,
+        journal.events,
+        journal.ends,
+        journal.deleted,
         needed,
-        write_time=found.write_time,
+        write_time=journal.write_time,
         with_tag_views=True,
     )
-    held = events.bounded.where(F.col("reader").isNotNull()).select("persistence_id").collect()
-    free = set(persistence_ids) - {row.persistence_id for row in held}
-    taken = _snapshots(run, found, free)
-    deletions = _tag_views(run, found, free)
-    forgotten = by_hand.forgettable(run, found, events.bounded) if never_use_again else []
+    blocked = events.bounded.where(F.col("reader").isNotNull()).select("persistence_id").collect()
+    deletable = set(persistence_ids) - {row.persistence_id for row in blocked}
+    per_id = _snapshots(run, journal, deletable)
+    deletions = _tag_views(run, journal, deletable)
+    forgotten = by_hand.forgettable(run, journal, events.bounded) if never_use_again else []
     tombstones = (
         events.tombstones
-        + Tombstones(partitions=len(taken) + 2 * len(forgotten))
+        + Tombstones(partitions=len(per_id) + 2 * len(forgotten))
         + Tombstones(rows=sum(deletions.counts.values()))
     )
     counts = {
         **events.counts,
         **deletions.counts,
-        "snapshots_deleted": sum(taken.values()),
+        "snapshots_deleted": sum(per_id.values()),
         "ids_forgotten": len(forgotten),
         **tombstones.counts(),
     }
-    ended = {row.persistence_id: row.deleted_to for row in events.raised.collect()}
+    deleted_to = {row.persistence_id: row.deleted_to for row in events.raised.collect()}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        for persistence_id in sorted({*ended, *taken}):
+        for persistence_id in sorted({*deleted_to, *per_id}):
             ensure_locked()
             snapshot_store.end_history(
                 run.control,
                 run.settings,
                 persistence_id,
-                deleted_to=ended.get(persistence_id),
-                has_snapshots=persistence_id in taken,
+                deleted_to=deleted_to.get(persistence_id),
+                has_snapshots=persistence_id in per_id,
             )
         delete_rows(run, deletions, ensure_locked)
         events.delete(run, ensure_locked)
@@ -91,10 +86,10 @@ def plan_everything(
         return counts
 
     lines = [*events.lines, *deletions.lines_of_views]
-    if taken:
-        lines.append(f"{sum(taken.values()):,} snapshots of {len(taken):,} persistence ids go")
+    if per_id:
+        lines.append(f"{sum(per_id.values()):,} snapshots of {len(per_id):,} persistence ids go")
     is_empty = (
-        events.is_empty and not taken and not forgotten and not any(deletions.counts.values())
+        events.is_empty and not per_id and not forgotten and not any(deletions.counts.values())
     )
     if not is_empty:
         lines += by_hand.forget_lines(forgotten) or [STOPPED]
@@ -103,46 +98,49 @@ def plan_everything(
         lines or ["nothing of these persistence ids is left"],
         tombstones,
         digest(
-            [events.digest, sorted(taken), sorted(deletions.rows), *deletions.progress, *forgotten]
+            [events.digest, sorted(per_id), sorted(deletions.rows), *deletions.progress, *forgotten]
         ),
         locks(run.settings),
         None if is_empty else apply,
-        save=partial(save, run, _deletions(run, found, events, taken)),
+        save=partial(save, run, _deletions(run, journal, events, per_id)),
     )
 
 
 def _deletions(
-    run: RunContext, found: Histories, events: EventDeletes, taken: Collection[str]
+    run: RunContext, journal: Histories, events: EventDeletes, ids: Collection[str]
 ) -> RowsToDelete:
-    if not taken:
-        return RowsToDelete(found.ids, events.parts)
-    named = [(persistence_id, None) for persistence_id in sorted(taken)]
-    ends = local_rows(run.spark, named, "persistence_id string, first_kept bigint")
-    return RowsToDelete(found.ids, events.parts, ends)
+    if not ids:
+        return RowsToDelete(journal.ids, events.parts)
+    rows = [(persistence_id, None) for persistence_id in sorted(ids)]
+    ends = local_rows(run.spark, rows, "persistence_id string, first_kept bigint")
+    return RowsToDelete(journal.ids, events.parts, ends)
 
 
-def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict[str, int]:
+def _snapshots(run: RunContext, journal: Histories, ids: Collection[str]) -> dict[str, int]:
     """Return the number of snapshots of the persistence ids that have some."""
     settings = run.settings
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is None:
         return {}
     rows = (
-        snapshots.index(run.spark, settings, found.ids).groupBy("persistence_id").count().collect()
+        snapshots.index(run.spark, settings, journal.ids)
+        .groupBy("persistence_id")
+        .count()
+        .collect()
     )
-    return {row.persistence_id: row["count"] for row in rows if row.persistence_id in free}
+    return {row.persistence_id: row["count"] for row in rows if row.persistence_id in ids}
 
 
 def _tag_views(
-    run: RunContext, found: Histories, free: Collection[str]
+    run: RunContext, journal: Histories, ids: Collection[str]
 ) -> delete_plan.TagRowsToDelete:
     traces = (
-        found.ends.select("persistence_id")
+        journal.ends.select("persistence_id")
         .unionByName(
-            frames.write_progress(run.spark, run.settings, found.ids).select("persistence_id")
+            frames.write_progress(run.spark, run.settings, journal.ids).select("persistence_id")
         )
-        .unionByName(frames.scanning(run.spark, run.settings, found.ids).select("persistence_id"))
+        .unionByName(frames.scanning(run.spark, run.settings, journal.ids).select("persistence_id"))
     )
-    known = {row.persistence_id for row in traces.distinct().collect()} & set(free)
-    if not known:
+    present = {row.persistence_id for row in traces.distinct().collect()} & set(ids)
+    if not present:
         return delete_plan.TagRowsToDelete()
-    return delete_plan.of_ids(run, Scope(frozenset(known)), thorough=False)
+    return delete_plan.of_ids(run, Scope(frozenset(present)), thorough=False)

@@ -1,4 +1,4 @@
-"""The operations of cleanup: each deletes events or snapshots of a journal by hand."""
+"""The operations of cleanup: manual deletes of a journal's events or snapshots."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class CleanupOperation:
 
     Attributes:
         name: as on the command line, such as `events-to`.
-        scope: text for the audit table: what it works on, such as a persistence id.
+        scope: text for the audit table: the data that it changes, such as a persistence id.
         plan: reads and counts; writes nothing.
-        locks: what must be locked while it is planned and applied.
+        locks: the resources to lock while it is planned and applied.
     """
 
     name: str
@@ -41,25 +41,19 @@ def run_operation(
 ) -> Outcome:
     """Show the plan of an operation, or take its locks and apply it.
 
-    Args:
-        run: the context of the run.
-        operation: what to do.
-        apply: whether to do it.
-        save: the directory in which what goes is saved first; None for no copy.
+    `save` is the directory in which rows are saved before they are deleted; None for no copy.
 
     Raises:
         InvalidInput: the directory is not below TIDEMARK_SAVE_DIRS.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-        LockHeld: another run works on what would be deleted, or on the journal's tag views.
+        LockHeld: another run works on data that would be deleted, or on the journal's tag views.
     """
     directory = None if save is None else directory_of(save, run.settings, "--save-to")
     preflight.check_journal(run)
 
     def plan() -> Plan:
-        found = operation.plan(run)
-        apply = found.apply if directory is None else _saving(found, directory, run.run_id)
-        return Plan(found.counts, found.lines, apply, {"digest": found.digest}, found.error)
+        planned = operation.plan(run)
+        apply = planned.apply if directory is None else _saving(planned, directory, run.run_id)
+        return Plan(planned.counts, planned.lines, apply, {"digest": planned.digest}, planned.error)
 
     outcome = guarded_change(
         run,
@@ -74,7 +68,7 @@ def run_operation(
 
 
 def _saving(plan: TargetPlan, directory: str, run_id: str) -> Apply | None:
-    """Return the plan's change, before which what goes is saved."""
+    """Return the plan's change, preceded by a copy of the rows to delete."""
     delete, save = plan.apply, plan.save
     if delete is None or save is None:
         return delete
@@ -87,10 +81,10 @@ def _saving(plan: TargetPlan, directory: str, run_id: str) -> Apply | None:
 
 
 def named(persistence_ids: Collection[str] | None) -> frozenset[str]:
-    """Return the persistence ids of an operation that must be told which.
+    """Return the persistence ids of an operation that requires some.
 
     Raises:
-        InvalidInput: none is named.
+        InvalidInput: there are none.
     """
     if not persistence_ids:
         raise InvalidInput(

@@ -1,1 +1,1 @@
-"""Tag views, progress and scanning of some persistence ids or tags, taken away."""
+"""delete: deletes tag views, progress and scanning of some persistence ids or tags."""

@@ -1,9 +1,9 @@
-"""What `reconcile delete` has to delete, found by key: no payload of an event is ever read.
+"""Finds by key the rows that `reconcile delete` deletes, without reading an event's payload.
 
-Two ways lead to the rows of a persistence id. Its events in messages give the keys of its rows:
-tag, time bucket and timestamp. What no event leads to (rows of events that are deleted from
-messages, rows in a wrong bucket or under a tag that the event does not carry) is searched for in
-the tags' partitions, by a filter that the server applies to the clustering key.
+The rows of a persistence id are found in two ways. Its events in messages give the keys of its
+rows: tag, time bucket and timestamp. Rows to which no event leads (of events deleted from messages,
+in a wrong bucket, or under a tag that the event does not carry) are searched for in the tags'
+partitions, by a filter that the server applies to the clustering key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidemark.settings import Settings
 
 KEYS_PER_QUERY = 100
 SEARCHES_IN_FLIGHT = 4
-"""Each keeps the server busy for a whole partition, and has to end before the server's timeout."""
+"""Each makes the server read a whole partition, and must end before the server's timeout."""
 
 
 class ViewRow(NamedTuple):
@@ -36,8 +36,8 @@ class ViewRow(NamedTuple):
 def rows_of_events(
     control: Control, settings: Settings, entities: Iterable[Entity], tags: Collection[str] | None
 ) -> Iterator[ViewRow]:
-    """Read the rows under the keys of events, whatever their numbers, of all tags or of some."""
-    wanted = [
+    """Read the rows under the keys of events, with any number, of all tags or of some."""
+    queries = [
         (tag, bucket, timestamps[start : start + KEYS_PER_QUERY], entity.persistence_id)
         for entity in entities
         for (tag, bucket), timestamps in entity.timestamps.items()
@@ -48,9 +48,9 @@ def rows_of_events(
         "SELECT timestamp, tag_pid_sequence_nr FROM"
         f" {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ? AND timestamp IN ? AND persistence_id = ?",
-        wanted,
+        queries,
     )
-    for (tag, bucket, _, persistence_id), rows in zip(wanted, rows_by_event, strict=True):
+    for (tag, bucket, _, persistence_id), rows in zip(queries, rows_by_event, strict=True):
         for row in rows:
             number = row["tag_pid_sequence_nr"]
             yield ViewRow(tag, bucket, row["timestamp"], persistence_id, number)
@@ -62,9 +62,9 @@ def rows_in_partitions(
     partitions: Iterable[tuple[str, int]],
     persistence_ids: Iterable[str],
 ) -> Iterator[ViewRow]:
-    """Read every row of persistence ids in partitions; the server reads each partition whole."""
+    """Read all rows of persistence ids in partitions; the server reads each completely."""
     ids = sorted(persistence_ids)
-    wanted = [
+    queries = [
         (*partition, ids[start : start + KEYS_PER_QUERY])
         for partition in partitions
         for start in range(0, len(ids), KEYS_PER_QUERY)
@@ -73,10 +73,10 @@ def rows_in_partitions(
         "SELECT timestamp, persistence_id, tag_pid_sequence_nr FROM"
         f" {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ? AND persistence_id IN ? ALLOW FILTERING",
-        wanted,
+        queries,
         concurrency=SEARCHES_IN_FLIGHT,
     )
-    for (tag, bucket, _), rows in zip(wanted, rows_by_partition, strict=True):
+    for (tag, bucket, _), rows in zip(queries, rows_by_partition, strict=True):
         for row in rows:
             number = row["tag_pid_sequence_nr"]
             yield ViewRow(tag, bucket, row["timestamp"], row["persistence_id"], number)

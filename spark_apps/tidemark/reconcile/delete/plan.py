@@ -1,9 +1,9 @@
-"""What `reconcile delete` deletes of named persistence ids.
+"""Plans which rows of given persistence ids `reconcile delete` deletes.
 
-The rows of a persistence id are found by the keys of its events. The partitions of a tag are only
-gone through for an id whose first events are deleted from messages, up to the time bucket after
-its first event that is left; with `thorough`, always and all of them. Nothing here depends on
-tag_write_progress alone, which is deleted before the rows: a run that was killed finds them again.
+The rows of a persistence id are found by the keys of its events. The partitions of a tag are
+searched only for an id whose first events are deleted from messages, up to the time bucket after
+its first remaining event; with `thorough`, always and all of them. Nothing here depends on
+tag_write_progress alone, which is deleted before the rows: the next run after a crash finds them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STAYS = (
 
 @dataclass(frozen=True)
 class TagRowsToDelete:
-    """The keys of everything that goes.
+    """The keys of everything to delete.
 
     Attributes:
         lines_of_views: text for reports about the tag views.
@@ -43,13 +43,13 @@ class TagRowsToDelete:
 
     @property
     def persistence_ids(self) -> frozenset[str]:
-        """All of which something goes."""
+        """All persistence ids with anything to delete."""
         of_rows = {row.persistence_id for row in self.rows}
         return frozenset({*self.scanning, *of_rows, *(name for name, _ in self.progress)})
 
     @property
     def counts(self) -> dict[str, int]:
-        """How much goes of all three tables."""
+        """The numbers of rows to delete in all three tables."""
         return {
             "tag_rows_deleted": len(self.rows),
             "progress_rows_deleted": len(self.progress),
@@ -58,7 +58,7 @@ class TagRowsToDelete:
 
     @property
     def lines(self) -> list[str]:
-        """Text for reports: what goes of all three tables."""
+        """Text for reports about all three tables."""
         if not any(self.counts.values()):
             return [*self.lines_of_views, "no tag views of these"]
         return [
@@ -70,11 +70,7 @@ class TagRowsToDelete:
 
 
 def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> TagRowsToDelete:
-    """Plan the deletion of the rows of the scope's persistence ids, of all tags or of the scope's.
-
-    Raises:
-        InvalidInput: a persistence id or a tag occurs nowhere.
-    """
+    """Plan to delete the rows of the scope's persistence ids, of all tags or of the scope's."""
     control, settings = run.control, run.settings
     entities = read_entities(control, settings, scope.persistence_ids or ())
     rows = set(delete_find.rows_of_events(control, settings, entities, scope.tags))
@@ -86,12 +82,12 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> TagRowsToDelete:
         partitions = delete_find.partitions_of(control, settings, scope.tags)
         if not thorough:
             partitions = _up_to_the_first_events(run, partitions, searched)
-        names = [entity.persistence_id for entity in searched]
-        rows.update(delete_find.rows_in_partitions(control, settings, partitions, names))
-        why = "asked for" if thorough else "their first events are deleted from messages"
+        ids = [entity.persistence_id for entity in searched]
+        rows.update(delete_find.rows_in_partitions(control, settings, partitions, ids))
+        reason = "asked for" if thorough else "their first events are deleted from messages"
         lines.append(
             f"{len(partitions):,} partitions of the tag views were searched for rows of"
-            f" {len(names)} persistence ids to which no event leads: {why}"
+            f" {len(ids)} persistence ids to which no event leads: {reason}"
         )
     _require_known(run, scope, entities, rows)
     progress = [
@@ -116,7 +112,7 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> TagRowsToDelete:
 def _require_known(
     run: RunContext, scope: Scope, entities: Iterable[Entity], rows: Iterable[ViewRow]
 ) -> None:
-    """Search only for what was not met on the way."""
+    """Search only for the persistence ids and tags that have not been found yet."""
     tags = {row.tag for row in rows}
     for entity in entities:
         tags |= entity.progress_tags | {tag for tag, _ in entity.timestamps}
@@ -128,10 +124,10 @@ def _require_known(
 def _up_to_the_first_events(
     run: RunContext, partitions: Sequence[tuple[str, int]], entities: Iterable[Entity]
 ) -> list[tuple[str, int]]:
-    """Return the partitions up to the first event that is left: rows of deleted events lie there.
+    """Return the partitions up to the first remaining event, where rows of deleted events are.
 
-    The writers' clocks may disagree, by less than a time bucket: a row that lies beyond would not
-    be found by any reader (docs/real-systems.md, "How a reader reads").
+    The writers' clocks may disagree, by less than a time bucket: no reader would find a later row
+    (docs/real-systems.md, "How a reader reads").
     """
     first_buckets = [entity.first_bucket for entity in entities]
     if None in first_buckets:

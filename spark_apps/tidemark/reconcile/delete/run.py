@@ -1,6 +1,6 @@
-"""reconcile delete: take persistence ids, tags, or persistence ids of tags out of the tag views.
+"""reconcile delete: deletes persistence ids, tags, or persistence ids of tags from the tag views.
 
-Persistence ids are deleted by key and without Spark, so that a single one costs a fraction of a
+Persistence ids are deleted by key and without Spark, so that a single one takes a fraction of a
 second, whatever state the tag views are in (`delete_plan`). Whole tags are deleted by Spark
 (`tags`).
 """
@@ -22,16 +22,13 @@ from tidemark.validate.scope import Scope
 def operation(scope: Scope, *, thorough: bool = False) -> ReconcileOperation:
     """Delete from tag_scanning, tag_write_progress and the tag views, never from messages.
 
-    With persistence ids: their rows, of all tags or of those named. With tags alone: the whole
-    tags. The keys of all rows of the persistence ids are held in memory, some 300 bytes each.
-
-    Args:
-        scope: persistence ids or tags or both.
-        thorough: go through all partitions of the tags for rows to which no event leads.
+    With persistence ids: their rows, of all tags or of the given ones. With tags alone: all rows of
+    the tags. The keys of all rows of the persistence ids are in memory, some 300 bytes each.
+    `thorough` searches all partitions of the tags for rows to which no event leads.
 
     Raises:
-        InvalidInput: neither persistence ids nor tags are named, or a window is. When planning:
-            one of them occurs nowhere.
+        InvalidInput: there are neither persistence ids nor tags, or there is a window. When
+            planning: a persistence id or tag does not exist.
     """
     if scope.window is not None:
         raise InvalidInput(
@@ -45,13 +42,9 @@ def operation(scope: Scope, *, thorough: bool = False) -> ReconcileOperation:
 
 
 def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
-    """Find the rows of the three tag tables that go.
-
-    Raises:
-        InvalidInput: a persistence id or a tag of the scope occurs nowhere.
-    """
+    """Find the rows of the three tag tables to delete."""
     if scope.persistence_ids is None and scope.tags is not None:
-        # Imported here: persistence ids are deleted without Spark.
+        # Imported here, since persistence ids are deleted without Spark.
         from tidemark.reconcile.delete.tags import plan_tags
 
         return plan_tags(run, scope.tags, thorough=thorough)
@@ -68,14 +61,10 @@ def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
 def delete_rows(
     run: RunContext, deletions: delete_plan.TagRowsToDelete, ensure_locked: EnsureLocked
 ) -> None:
-    """Delete scanning, progress, rows: a crash between any two leaves progress that lags.
-
-    Raises:
-        LockLost: the run must not write any more.
-    """
+    """Delete scanning, progress, rows: a crash between any two leaves progress that lags."""
     control, settings = run.control, run.settings
     ensure_locked()
-    # Pekko numbers what is left of an id anew: what is known of it would contradict that.
+    # Pekko numbers the remaining events of an id anew, which tag-write's state would contradict.
     completeness.forget(control, settings, deletions.persistence_ids)
     ensure_locked()
     delete_store.delete_scanning(control, settings, deletions.scanning)

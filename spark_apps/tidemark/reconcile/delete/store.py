@@ -1,7 +1,7 @@
-"""The deletes of `reconcile delete`, one function for each kind, in the order they are promised.
+"""The deletes of `reconcile delete`, one function for each kind, in the promised order.
 
 Scanning, then progress, then data, the reverse of tag-write: a crash between any two leaves
-progress that lags, and what is left is found again from the messages and the tag views.
+progress that lags, and the remaining rows are found again from the messages and the tag views.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemark.settings import Settings
 
 RowKey = tuple[UUID, str]
 _BYTES_PER_DELETE = 200
-"""Room for a delete besides its texts; measured: below 150 bytes in the server's own count."""
+"""Bytes of a delete without its texts; measured: below 150 as the server counts."""
 
 
 def delete_scanning(control: Control, settings: Settings, persistence_ids: Iterable[str]) -> None:
@@ -42,10 +42,7 @@ def delete_progress(control: Control, settings: Settings, keys: Iterable[tuple[s
 def delete_rows(control: Control, settings: Settings, rows: Iterable[ViewRow]) -> None:
     """Delete rows of the tag views, in batches of one partition each: the third step.
 
-    The key leaves out the tag pid sequence nr: one tombstone covers an event's row and its doubles.
-
-    Raises:
-        CassandraUnavailable: a batch failed; others may be done.
+    The key has no tag pid sequence nr: one tombstone covers an event's row and its duplicates.
     """
     partitions: dict[tuple[str, int], set[RowKey]] = defaultdict(set)
     for row in rows:
@@ -62,7 +59,7 @@ def delete_rows(control: Control, settings: Settings, rows: Iterable[ViewRow]) -
 
 
 def _batches(tag: str, keys: Sequence[RowKey], settings: Settings) -> Iterator[Sequence[RowKey]]:
-    """Cut into batches of at most so many statements, and of at most so many bytes."""
+    """Split keys into batches limited by statements and by bytes."""
     longest = max((len(persistence_id.encode()) for _, persistence_id in keys), default=0)
     bytes_each = longest + len(tag.encode()) + _BYTES_PER_DELETE
     size = min(

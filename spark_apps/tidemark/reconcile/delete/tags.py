@@ -1,7 +1,7 @@
-"""What `reconcile delete` deletes of whole tags: persistence ids stay in Spark's executors.
+"""Plans which rows of whole tags `reconcile delete` deletes; persistence ids stay in the executors.
 
-The driver holds the time buckets of the tags only. Nothing depends on tag_write_progress alone,
-which is deleted before the rows: a run that was killed finds the rows again.
+The driver has only the time buckets of the tags. Nothing depends on tag_write_progress alone,
+which is deleted before the rows: the next run after a crash finds the rows again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
 
     The scanning of persistence ids is deleted too, so that actors read all their events again: of
     ids with a row of progress, and with `thorough` of all ids that have rows.
-
-    Raises:
-        InvalidInput: a tag occurs nowhere.
     """
     spark, settings = run.spark, run.settings
     partitions = delete_find.partitions_of(run.control, settings, tags)
@@ -39,8 +36,8 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
         .select("persistence_id", "tag")
         .localCheckpoint()
     )
-    of_progress = {row["tag"] for row in progress.select("tag").distinct().collect()}
-    known_tags = {tag for tag, _ in partitions} | of_progress
+    tags_with_progress = {row["tag"] for row in progress.select("tag").distinct().collect()}
+    known_tags = {tag for tag, _ in partitions} | tags_with_progress
     require_known(run, Scope(tags=(frozenset(tags) - known_tags) or None))
     ids = progress.select("persistence_id")
     if thorough and partitions:
@@ -62,7 +59,7 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         """Delete scanning, progress, rows: a crash between any two leaves progress that lags."""
         ensure_locked()
-        # Pekko numbers what is left of an id anew: what is known of it would contradict that.
+        # Pekko numbers the remaining events of an id anew: tag-write's state would contradict that.
         deletes.forget(ids, settings)
         ensure_locked()
         deletes.delete_scanning(scanning, settings)

@@ -1,1 +1,1 @@
-"""Messages against tag views: what should be there, what is, and the difference."""
+"""The differences between messages and tag views."""

@@ -1,4 +1,4 @@
-"""All differences of a scope between messages and tag views, read and compared."""
+"""Reads and compares all messages and tag views of a scope."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidemark.validate.tag_views.expected import REMOVED
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         examination: the findings, and the keys that were compared.
-        by_kind: how many open findings of each kind, in the order of `finding_kinds.KINDS`,
+        by_kind: the number of open findings of each kind, in the order of `finding_kinds.KINDS`,
             without zeros.
         read_at: the write time (microseconds) from before the first read.
         read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
-            rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
-            settled_findings: what would be a finding, had nobody settled it.
+            rows_of_lost_events; exempt_rows: rows that are missing and need not exist;
+            settled_findings: findings that an operator has settled.
     """
 
     examination: Examination
@@ -36,30 +36,25 @@ class ComparisonResult:
 
     @property
     def left(self) -> int:
-        """How many of them repair leaves as they are."""
+        """The number of findings that repair cannot repair."""
         return sum(self.by_kind.get(kind, 0) for kind in finding_kinds.OF_CONTINUITY)
 
 
 def find(run: RunContext, scope: Scope) -> ComparisonResult:
-    """Compare; nothing is written.
-
-    Raises:
-        InvalidInput: the directory of the tag rules does not exist.
-        DefinitionError: a tag rule cannot be used.
-    """
+    """Compare without writing."""
     read_at = run.control.write_time()
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")
-    keys = read_keys(run, scope, are_applied=True)
+    journal = read_keys(run, scope, are_applied=True)
     run.say("comparing")
-    examination = examine(run, keys, bounds, of_ids=scope.tags is None)
+    examination = examine(run, journal, bounds, of_ids=scope.tags is None)
     compared = examination.compared
     rows = examination.findings.groupBy("check_name").count().collect()
-    number = {row["check_name"]: row["count"] for row in rows}
-    by_kind = {kind: number[kind] for kind in finding_kinds.KINDS if kind in number}
+    count_by_kind = {row["check_name"]: row["count"] for row in rows}
+    by_kind = {kind: count_by_kind[kind] for kind in finding_kinds.KINDS if kind in count_by_kind}
     read = {
-        "messages_checked": keys.index.count(),
-        "tag_rows_checked": keys.keys.rows.count(),
+        "messages_checked": journal.index.count(),
+        "tag_rows_checked": journal.keys.rows.count(),
         "rows_of_deleted_events": compared.kept.of_deleted_events.count(),
         "rows_of_lost_events": compared.kept.of_lost_events.count(),
         "exempt_rows": count_exempt(compared.absent, examination.bounds),

@@ -1,4 +1,4 @@
-"""The findings of a check: they replace those of its scope in the table `finding`."""
+"""Stores the findings of a check; they replace those of its scope in the table `finding`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ from tidemark.window import to_millis
 
 @shaped(findings=WEIGHED)
 def replace(run: RunContext, scope: Scope, findings: DataFrame) -> None:
-    """Write the findings of a scope, then delete older ones of the same scope.
+    """Write the findings of a scope, settled ones too, then delete older ones of the same scope.
 
-    Findings outside it stay, and so do those of checks that a comparison does not make.
-
-    Args:
-        run: the context of the run.
-        scope: what was compared.
-        findings: all that was found, the settled ones too.
+    Findings outside the scope are kept, and so are those of checks that a comparison does not make.
     """
     key = store.BY_CHECK if scope.is_everything else store.BY_KEY
     store.replace(run, findings, checks.CHECKS, lambda stored: _of(run, stored, scope), key=key)

@@ -1,1 +1,1 @@
-"""Tag-view rows of events that were deleted from messages, taken away."""
+"""propagate-deletes: deletes tag-view rows of events that were deleted from messages."""

@@ -1,7 +1,7 @@
-"""reconcile propagate-deletes: what was deleted from messages leaves the tag views too.
+"""reconcile propagate-deletes: deletes the tag-view rows of events deleted from messages.
 
-Pekko never does this. Numbering, progress and scanning stay as they are, so that actors and
-readers go on: see `propagate_rows` for which rows may go.
+Pekko never does this. Numbering, progress and scanning are unchanged, so that actors and readers
+continue; `verdicts` has the rules for which rows may be deleted.
 """
 
 from __future__ import annotations
@@ -55,14 +55,12 @@ _MEANING = {
 
 
 def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOperation:
-    """Delete the tag-view rows of deleted events, from the front of each persistence id and tag.
+    """Delete the tag-view rows of deleted events, the first ones of each persistence id and tag.
 
-    Args:
-        scope: persistence ids and tags; all by default.
-        beyond_search_limit: also where the first number left is more than 5001.
+    `beyond_search_limit` also deletes them if the first remaining number is more than 5001.
 
     Raises:
-        InvalidInput: a window is given. When planning: an id or a tag occurs nowhere.
+        InvalidInput: there is a window. When planning: an id or a tag does not exist.
     """
     if scope.window is not None:
         raise InvalidInput(
@@ -80,7 +78,7 @@ def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOp
 def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     require_known(run, scope)
     run.say("comparing the tag views with what was deleted")
-    judged = verdicts.judged(
+    verdict_rows = verdicts.with_verdicts(
         _candidates(run, scope),
         frames.write_progress(run.spark, run.settings),
         first_young=_first_young(run),
@@ -89,18 +87,18 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     ).localCheckpoint()
     by_verdict = {
         row.verdict: row["rows"]
-        for row in judged.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
+        for row in verdict_rows.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
     }
     counts = {name: by_verdict.get(verdict, 0) for verdict, (name, _, _) in _MEANING.items()}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        deletions = judged.where(F.col("verdict") == verdicts.GOES)
+        deletions = verdict_rows.where(F.col("verdict") == verdicts.GOES)
         propagate_store.delete_rows(deletions, run.settings)
         return counts
 
-    goes = by_verdict.get(verdicts.GOES, 0)
-    return Plan(counts, _lines(judged, by_verdict), apply if goes else None)
+    number_to_delete = by_verdict.get(verdicts.GOES, 0)
+    return Plan(counts, _lines(verdict_rows, by_verdict), apply if number_to_delete else None)
 
 
 def _candidates(run: RunContext, scope: Scope) -> DataFrame:
@@ -115,7 +113,7 @@ def _candidates(run: RunContext, scope: Scope) -> DataFrame:
 
 
 def _first_young(run: RunContext) -> int:
-    """Return the start of the previous time bucket, as far back as a live reader reads."""
+    """Return the start of the previous time bucket, which live readers still read."""
     size = run.settings.bucket_size
     return keys.time_bucket(to_millis(clock.now()), size) - size.milliseconds
 
@@ -134,17 +132,17 @@ def _needed_from(run: RunContext) -> dict[str, int]:
     return needed
 
 
-def _lines(judged: DataFrame, counts: Mapping[str, int]) -> list[str]:
+def _lines(verdict_rows: DataFrame, counts: Mapping[str, int]) -> list[str]:
     lines = []
     for verdict, (_, meaning, remedy) in _MEANING.items():
         if count := counts.get(verdict, 0):
             lines.append(f"{count:,} {meaning}{remedy}")
-            lines += _examples(judged.where(F.col("verdict") == verdict))
+            lines += _examples(verdict_rows.where(F.col("verdict") == verdict))
     return lines or ["no tag-view row belongs to a deleted event"]
 
 
-def _examples(judged: DataFrame) -> Sequence[str]:
-    series = verdicts.series(judged).head(EXAMPLES + 1)
+def _examples(verdict_rows: DataFrame) -> Sequence[str]:
+    series = verdicts.series(verdict_rows).head(EXAMPLES + 1)
     lines = [
         f"  {row.persistence_id}, tag {row.tag}: {row['rows']:,} rows;"
         f" first number left: {_number(row.first_left)}"

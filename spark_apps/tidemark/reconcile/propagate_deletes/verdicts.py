@@ -1,8 +1,8 @@
-"""Which rows of the tag views follow their events out of the journal, as pure transformations.
+"""Which tag-view rows of deleted events may be deleted, as pure transformations.
 
-A reader takes the first number it meets of a persistence id, but no gap after it
-(docs/real-systems.md, "How a reader reads"). So rows go from the front of each (persistence id,
-tag) only: the first row that has to stay keeps all that follow it.
+A reader accepts any first number of a persistence id, but no later gap (docs/real-systems.md, "How
+a reader reads"). So only the first rows of each (persistence id, tag) are deleted: all rows after
+the first kept one are kept.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ GOES, YOUNG, NEEDED, BEHIND, NO_PROGRESS, BEYOND = (
 )
 """The verdicts on the row of a deleted event; all but the first keep it."""
 NUMBERS: Shape = {"persistence_id": "string", "tag": "string", "progress_number": "bigint"}
-"""The number that the progress of each series has."""
+"""The number in the progress of each series."""
 ROWS_OF_IDS: Shape = {**TAG_ROWS, "is_deleted": "boolean"}
 VERDICTS: Shape = {**TAG_ROWS, "verdict": "string", "first_left": "bigint"}
-"""`first_left`: the number that a reader of this id and tag would meet first."""
+"""`first_left`: the first number that a reader of this id and tag would meet."""
 VERDICT_COUNTS: Shape = {
     "verdict": "string",
     "persistence_id": "string",
@@ -45,21 +45,21 @@ VERDICT_COUNTS: Shape = {
 
 @shaped(rows=TAG_ROWS, index=MESSAGE_KEYS, deleted=DELETED, returns=ROWS_OF_IDS)
 def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Mark the rows of persistence ids with deletes: is their event deleted?
+    """Mark whether the event of each row is deleted, for persistence ids with deletes.
 
-    `is_deleted` in the result: the event is deleted, and its message is gone.
+    `is_deleted` in the result: the event counts as deleted, and messages no longer has it.
     """
-    some = deleted.where(F.col("deleted_to") > 0)
-    front = (
+    with_deletes = deleted.where(F.col("deleted_to") > 0)
+    still_stored = (
         index.select("persistence_id", "sequence_nr", "timestamp")
-        .join(some, on="persistence_id")
+        .join(with_deletes, on="persistence_id")
         .where(F.col("sequence_nr") <= F.col("deleted_to"))
         .withColumn("is_held", F.lit(True))
         .drop("deleted_to")
     )
     return (
-        rows.join(some, on="persistence_id")
-        .join(front, on=["persistence_id", "sequence_nr", "timestamp"], how="left")
+        rows.join(with_deletes, on="persistence_id")
+        .join(still_stored, on=["persistence_id", "sequence_nr", "timestamp"], how="left")
         .withColumn(
             "is_deleted",
             (F.col("sequence_nr") <= F.col("deleted_to")) & F.col("is_held").isNull(),
@@ -69,7 +69,7 @@ def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> Da
 
 
 @shaped(rows=ROWS_OF_IDS, progress=NUMBERS, returns=VERDICTS)
-def judged(
+def with_verdicts(
     rows: DataFrame,
     progress: DataFrame,
     *,
@@ -77,26 +77,23 @@ def judged(
     needed_from: Mapping[str, int],
     beyond_search_limit: bool,
 ) -> DataFrame:
-    """Judge the rows of deleted events.
+    """Give a verdict on each row of a deleted event.
 
-    Args:
-        rows: the rows.
-        progress: the progress.
-        first_young: rows in this time bucket (epoch ms) and later ones stay.
-        needed_from: by tag the first time bucket (epoch ms) that a projection still needs.
-        beyond_search_limit: let rows go although readers without an offset would fail then.
+    Rows of the time bucket `first_young` (epoch ms) and later ones are kept, and those of a tag
+    from `needed_from` on, the first time bucket that a projection still needs.
+    `beyond_search_limit` deletes rows even if readers without an offset would fail then.
     """
-    whole = Window.partitionBy(*SERIES)
-    needed = _needed_from(rows, needed_from)
+    of_series = Window.partitionBy(*SERIES)
+    with_need = _needed_from(rows, needed_from)
     reason = (
         F.when(F.col("time_bucket") >= first_young, F.lit(YOUNG))
         .when(F.col("time_bucket") >= F.col("needed_from"), F.lit(NEEDED))
         .otherwise(F.lit(GOES))
     )
     may_go = F.col("is_deleted") & (F.col("reason") == GOES)
-    first_kept = F.min(F.when(~may_go, F.col("tag_pid_sequence_nr"))).over(whole)
+    first_kept = F.min(F.when(~may_go, F.col("tag_pid_sequence_nr"))).over(of_series)
     numbered = (
-        needed.withColumn("reason", reason)
+        with_need.withColumn("reason", reason)
         .withColumn("first_kept", first_kept)
         .join(progress.select(*SERIES, "progress_number"), on=[*SERIES], how="left")
         .withColumn("first_left", F.coalesce("first_kept", F.col("progress_number") + 1))

@@ -1,1 +1,1 @@
-"""Tag views copied into a table with another bucket size; the old table dropped."""
+"""rebucket: copies tag views into a table with another bucket size; drops the old table."""

@@ -1,4 +1,4 @@
-"""Tag views in another bucket size, and the comparison of two of them, as pure transformations.
+"""Converts tag views to another bucket size, and compares tables, as pure transformations.
 
 Only the time bucket of a row depends on the bucket size; its number and all else do not.
 """
@@ -20,7 +20,7 @@ MISSING, EXTRA, DIFFERENT, EQUAL = "missing", "extra", "different", "equal"
 
 
 class Totals(NamedTuple):
-    """How many rows of two tables agree, and how many do not."""
+    """The numbers of rows that are equal in two tables, and that are not."""
 
     equal: int
     missing: int
@@ -29,17 +29,17 @@ class Totals(NamedTuple):
 
     @property
     def differing(self) -> int:
-        """The rows that are not the same in both; 0 means that the tables are equal."""
+        """The number of rows that are not equal in both; 0 means that the tables are equal."""
         return self.missing + self.extra + self.different
 
 
 class ViewDifference(NamedTuple):
-    """How two tables compare.
+    """The difference between two tables.
 
     Attributes:
-        totals: how many rows.
+        totals: the numbers of rows.
         rows: the rows that differ. Columns: KEY, and verdict: MISSING or EXTRA in the target, or
-            DIFFERENT if a cell beside the key differs.
+            DIFFERENT if a cell outside the key differs.
     """
 
     totals: Totals
@@ -47,7 +47,7 @@ class ViewDifference(NamedTuple):
 
 
 def rebucketed(rows: DataFrame, size: BucketSize) -> DataFrame:
-    """Return the rows under the time buckets of another size.
+    """Return the rows with the time buckets of another size.
 
     The rows have the columns of the tag views, and perhaps more.
     """
@@ -84,22 +84,22 @@ def compare(source: DataFrame, target: DataFrame) -> ViewDifference:
         .when(F.col("lowest") != F.col("highest"), F.lit(DIFFERENT))
         .otherwise(F.lit(EQUAL))
     )
-    judged = keyed.select(*KEY, verdict.alias("verdict"))
-    # Counted while the differing rows are collected, so that both tables are read only once.
+    with_verdicts = keyed.select(*KEY, verdict.alias("verdict"))
+    # Counted while the differing rows are computed, so that both tables are read only once.
     observation = Observation()
     counts = [
-        F.count(F.when(F.col("verdict") == counted_verdict, True)).alias(counted_verdict)
-        for counted_verdict in (EQUAL, MISSING, EXTRA, DIFFERENT)
+        F.count(F.when(F.col("verdict") == name, True)).alias(name)
+        for name in (EQUAL, MISSING, EXTRA, DIFFERENT)
     ]
-    observed = judged.observe(observation, *counts)
+    observed = with_verdicts.observe(observation, *counts)
     differing = observed.where(F.col("verdict") != EQUAL).localCheckpoint()
     return ViewDifference(Totals(**observation.get), differing)
 
 
 def _side(rows: DataFrame, is_source: Column) -> DataFrame:
-    others = sorted(set(rows.columns) - set(KEY))
-    # A hash leaves nulls out, so it is told where they are.
-    cells = [_hashable(rows, name) for name in others] + [F.col(name).isNull() for name in others]
+    names = sorted(set(rows.columns) - set(KEY))
+    # A hash ignores nulls, so it gets a flag for each cell.
+    cells = [_hashable(rows, name) for name in names] + [F.col(name).isNull() for name in names]
     return rows.select(*KEY, F.xxhash64(*cells).alias("cells"), is_source.alias("is_source"))
 
 

@@ -1,4 +1,4 @@
-"""reconcile rebucket --drop-old: drop the tag views that everybody has switched away from."""
+"""reconcile rebucket --drop-old: drops the old tag views after the switch to new ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tidemark.reconcile.rebucket import store as rebucket_store
 
 
 def operation(old_table: str) -> ReconcileOperation:
-    """Drop tag views that were re-bucketed into the configured ones, once all their rows are there.
+    """Drop tag views that were re-bucketed into the configured ones, if those have all their rows.
 
-    Rows that only the configured table has are those that were written since the switch.
+    Rows that only the configured table has were written after the switch.
 
     Raises:
-        InvalidInput: when planning: the configured table was not made from that one.
+        InvalidInput: when planning: the configured table was not made from that table.
         WrongData: when planning: rows of the old table are missing in the configured one.
     """
     return ReconcileOperation("rebucket drop-old", old_table, lambda run: _plan(run, old_table))

@@ -1,4 +1,4 @@
-"""The tag views of a table, named by settings, as `reconcile rebucket` reads them."""
+"""Reads tag views for `reconcile rebucket`; settings name the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def keys(run: RunContext, views: Settings) -> DataFrame:
 
 
 def _expect(run: RunContext, views: Settings) -> None:
-    """Tell the connector that the rows of a new table are as large as those of the old."""
+    """Set the connector's row size for a new table to that of the old table."""
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
     size = row_sizes.expected(run.spark, keyspace, run.settings.events_by_tag_table)
     row_sizes.expect(run.spark, keyspace, name, size)
@@ -38,7 +38,7 @@ def _expect(run: RunContext, views: Settings) -> None:
 def rows(
     run: RunContext, views: Settings, first_bucket: int | None, *, with_ttl: bool = False
 ) -> DataFrame:
-    """Read whole rows, of all time buckets or of those from `first_bucket` (epoch ms) on.
+    """Read complete rows, of all time buckets or from `first_bucket` (epoch ms) on.
 
     Columns: all columns of the table, and with `with_ttl` also ttl (remaining seconds, or null).
     """
@@ -55,5 +55,5 @@ def rows(
     ]
     if not partitions:
         return connector.read(run.spark, keyspace, name, *columns, ttl_of=ttl_of).limit(0)
-    wanted = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
-    return connector.read_partitions(wanted, keyspace, name, *columns, ttl_of=ttl_of)
+    partition_keys = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
+    return connector.read_partitions(partition_keys, keyspace, name, *columns, ttl_of=ttl_of)

@@ -1,8 +1,8 @@
-"""reconcile rebucket: the tag views in another bucket size, in a table beside the old one.
+"""reconcile rebucket: copies the tag views into a new table with another bucket size.
 
-Pekko cannot do this. Every run compares the two tables and puts the new one right: the first run
-finds it empty and copies all, later ones copy what arrived meanwhile and delete what went. Then
-they are compared again, so that a run that ends well has verified them, row for row.
+Pekko cannot do this. Every run compares the two tables and corrects the new one: the first run
+finds it empty and copies all rows, later ones copy new rows and delete those that the old table has
+lost. Then they are compared again, so that a successful run has verified them, row for row.
 """
 
 from __future__ import annotations
@@ -37,15 +37,11 @@ LOOK_BACK_BUCKETS = 2
 def operation(
     to: BucketSize, table_name: str | None = None, *, thorough: bool = False
 ) -> ReconcileOperation:
-    """Bring a table of tag views in that bucket size up to the configured one, and verify it.
+    """Update a table of tag views with that bucket size from the configured one, and verify it.
 
     Events younger than the eventual-consistency delay are left to the next run. A run after a
-    verified one compares from two time buckets before the end of that one.
-
-    Args:
-        to: the bucket size.
-        table_name: the new table; by default `<old table>_<bucket size>`, such as `tag_views_day`.
-        thorough: compare everything, however far earlier runs verified.
+    verified one compares from two time buckets before the end of that one, unless `thorough`. The
+    table is by default `<old table>_<bucket size>`, such as `tag_views_day`.
 
     Raises:
         InvalidInput: when planning: it is the configured bucket size or table, or the table was
@@ -77,12 +73,12 @@ def _plan(run: RunContext, to: BucketSize, table_name: str | None, *, thorough: 
     counts = _counts(totals)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        done = Counter(counts)
+        sums = Counter(counts)
         differing = difference
         if differing is None:
             differing = _copy(tables, counts["rows_copied"], ensure_locked)
-            done.update(_counts(differing.totals))
-        return _put_all_right(tables, differing, done, ensure_locked)
+            sums.update(_counts(differing.totals))
+        return _correct_all(tables, differing, sums, ensure_locked)
 
     is_verified = state is not None and state.verified_to is not None
     is_up_to_date = difference is not None and is_verified and not totals.differing
@@ -95,7 +91,7 @@ class _Tables:
     """The configured tag views and the new ones, as far as they are compared.
 
     Attributes:
-        run: the run; its settings name the configured tag views.
+        run: its settings name the configured tag views.
         target: settings that name the new ones.
         first_ms: the first time bucket that is compared, epoch ms; None for all of them.
         end_ms: events from this time on are left out, epoch ms.
@@ -107,7 +103,7 @@ class _Tables:
     end_ms: int
 
     def source_rows(self) -> DataFrame:
-        """Read the configured tag views under the time buckets of the new ones, with their ttl."""
+        """Read the configured tag views with the time buckets of the new ones, and their ttl."""
         rows = rebucket_read.rows(self.run, self.run.settings, self.first_ms, with_ttl=True)
         older = rows.where(rebucket_rows.before(self.end_ms))
         return rebucket_rows.rebucketed(older, self.target.bucket_size)
@@ -115,14 +111,14 @@ class _Tables:
     def compare(self) -> ViewDifference:
         """Compare both tables, row for row."""
         self.run.say("comparing both tables, row for row")
-        stored = rebucket_read.rows(self.run, self.target, self.first_ms)
+        target_rows = rebucket_read.rows(self.run, self.target, self.first_ms)
         return rebucket_rows.compare(
-            self.source_rows().drop("ttl"), stored.where(rebucket_rows.before(self.end_ms))
+            self.source_rows().drop("ttl"), target_rows.where(rebucket_rows.before(self.end_ms))
         )
 
 
 def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> ViewDifference:
-    """Make the new table, copy all rows, and compare."""
+    """Create the new table, copy all rows, and compare."""
     run = tables.run
     ensure_locked()
     rebucket_store.create_table(run.control, run.settings, tables.target)
@@ -132,13 +128,13 @@ def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> ViewDiffer
     return tables.compare()
 
 
-def _put_all_right(
+def _correct_all(
     tables: _Tables, difference: ViewDifference, done: Counter[str], ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
-    """Put right what differs and compare again, until nothing differs.
+    """Correct the rows that differ and compare again, until none differ.
 
     Raises:
-        TidemarkError: something still differs after `ROUNDS`.
+        TidemarkError: rows still differ after `ROUNDS`.
     """
     run, target = tables.run, tables.target
     for _ in range(ROUNDS):
@@ -146,7 +142,7 @@ def _put_all_right(
             ensure_locked()
             rebucket_store.write_verified(run.control, target, from_millis(tables.end_ms))
             return {**done, "rows_verified": difference.totals.equal}
-        _put_right(tables, difference, ensure_locked)
+        _correct(tables, difference, ensure_locked)
         difference = tables.compare()
         done.update(_counts(difference.totals))
     raise TidemarkError(
@@ -157,27 +153,27 @@ def _put_all_right(
     )
 
 
-def _put_right(tables: _Tables, difference: ViewDifference, ensure_locked: EnsureLocked) -> None:
+def _correct(tables: _Tables, difference: ViewDifference, ensure_locked: EnsureLocked) -> None:
     verdict = F.col("verdict")
     tables.run.say(f"putting {difference.totals.differing:,} rows right")
     ensure_locked()
     rebucket_store.delete_rows(difference.rows.where(verdict.isin(EXTRA, DIFFERENT)), tables.target)
     ensure_locked()
-    wanted = difference.rows.where(verdict.isin(MISSING, DIFFERENT)).drop("verdict")
-    rows = tables.source_rows().join(wanted, on=rebucket_rows.KEY, how="left_semi")
+    keys_to_copy = difference.rows.where(verdict.isin(MISSING, DIFFERENT)).drop("verdict")
+    rows = tables.source_rows().join(keys_to_copy, on=rebucket_rows.KEY, how="left_semi")
     rebucket_store.copy_rows(rows, tables.target)
 
 
 def _require_no_newer_rows(tables: _Tables, difference: ViewDifference) -> None:
-    """Refuse to delete rows that came after the last of the source.
+    """Refuse to delete rows that are newer than all rows of the source.
 
     Raises:
         WrongData: somebody writes the target.
     """
     if not difference.totals.extra:
         return
-    of_target = difference.rows.where(F.col("verdict") == EXTRA)
-    newest = rebucket_rows.newest_ticks(of_target)
+    extra_rows = difference.rows.where(F.col("verdict") == EXTRA)
+    newest = rebucket_rows.newest_ticks(extra_rows)
     if newest > rebucket_rows.newest_ticks(tables.source_rows()):
         raise _in_use(tables.run, tables.target, "it has rows that are newer than all of")
 
@@ -211,7 +207,7 @@ def _target(run: RunContext, to: BucketSize, table_name: str | None) -> Settings
 def _compare_from(
     source: Settings, target: Settings, state: rebucket_store.CopyState | None
 ) -> int | None:
-    """Return the first time bucket to compare, which both bucket sizes have; None for all."""
+    """Return the first time bucket to compare, common to both sizes; None for all."""
     if state is None or state.verified_to is None:
         return None
     size = max(source.bucket_size, target.bucket_size, key=lambda size: size.milliseconds)
@@ -220,7 +216,7 @@ def _compare_from(
 
 
 def _require_not_used(run: RunContext, target: Settings) -> None:
-    """Refuse to bring tag views up to others that nobody writes any more.
+    """Refuse to update tag views from a source that is no longer written.
 
     Raises:
         WrongData: the target was written by tag-write or reconcile since the source was.

@@ -1,6 +1,6 @@
-"""What `reconcile rebucket` writes: a table, its rows, and how far it was verified.
+"""The writes of `reconcile rebucket`: a table, its rows, and up to when it was verified.
 
-Tag views, source and target, are named by settings: their table and their bucket size.
+Settings name the source and target tag views: their tables and bucket sizes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ TABLE = "rebucket"
 
 
 class CopyState(NamedTuple):
-    """What a table was copied from, and the time before which both were found equal."""
+    """The source of a copied table, and the time before which both were equal."""
 
     source: str
     verified_to: datetime | None
 
 
 def create_table(control: Control, source: Settings, target: Settings) -> None:
-    """Record both bucket sizes and the source of the new table, then make it: the first step.
+    """Record both bucket sizes and the source of the new table, then create it: the first step.
 
     In this order a table that exists without a record belongs to somebody else.
     """
-    # At one time: `layout.recorded_at` of one is later than the other's only once it is used.
+    # With one time: `bucket_size.recorded_at` of a table is later only once that table is used.
     bucket_size.record_bucket_size(control, target, source)
     control.execute(
         f"INSERT INTO {table(target.keyspace, TABLE)} (journal_keyspace, target, source)"
@@ -48,9 +48,9 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
 
 
 def delete_rows(rows: DataFrame, target: Settings) -> None:
-    """Delete rows that the source lacks or has with other cells: the second step. Columns: KEY."""
-    named = rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
-    tag_view_rows.delete_tag_view_rows(named, target)
+    """Delete rows that the source lacks or that differ there: the second step. Columns: KEY."""
+    keys = rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+    tag_view_rows.delete_tag_view_rows(keys, target)
 
 
 def copy_rows(rows: DataFrame, target: Settings) -> None:
@@ -64,7 +64,7 @@ def copy_rows(rows: DataFrame, target: Settings) -> None:
 
 
 def write_verified(control: Control, target: Settings, verified_to: datetime) -> None:
-    """Record up to which time both tables were found equal: the fourth step."""
+    """Record up to which time both tables were equal: the fourth step."""
     control.execute(
         f"UPDATE {table(target.keyspace, TABLE)} SET verified_to = ?"
         " WHERE journal_keyspace = ? AND target = ?",
@@ -73,7 +73,7 @@ def write_verified(control: Control, target: Settings, verified_to: datetime) ->
 
 
 def read_state(control: Control, target: Settings) -> CopyState | None:
-    """Read where the target's rows come from; None if rebucket did not make the table."""
+    """Read the source of the target's rows; None if rebucket did not make the table."""
     rows = control.execute(
         f"SELECT source, verified_to FROM {table(target.keyspace, TABLE)}"
         " WHERE journal_keyspace = ? AND target = ?",
@@ -92,7 +92,7 @@ def drop_table(control: Control, settings: Settings, name: str) -> None:
 
 
 def forget(control: Control, target: Settings) -> None:
-    """Forget where the target's rows came from, once the source is gone."""
+    """Forget the source of the target's rows, once the source table is dropped."""
     control.execute(
         f"DELETE FROM {table(target.keyspace, TABLE)} WHERE journal_keyspace = ? AND target = ?",
         (target.journal_keyspace, target.events_by_tag_table),

@@ -1,1 +1,1 @@
-"""Tag views written again from messages: all, some ids, some tags, some time buckets."""
+"""rebuild: writes tag views anew from messages: all, some ids, some tags, some time buckets."""

@@ -1,8 +1,8 @@
-"""rebuild of time buckets, or of tags: every row anew that should be there, none of them dropped.
+"""rebuild of time buckets, or of tags: writes every expected row anew without dropping any first.
 
-The rows are those that check expects, under the numbers that readers know. Wrong rows are deleted,
-and progress is put right, as repair does it. A row of a deleted or lost event may be the only copy
-of it, and a reader that does not find its number fails: such rows stay.
+The rows are those that check expects, with the numbers that readers know. Wrong rows are deleted,
+and progress is repaired, as repair does it. A row of a deleted or lost event may be the only copy
+of it, and a reader that does not find its number fails: such rows are kept.
 """
 
 from __future__ import annotations
@@ -33,45 +33,44 @@ def plan(run: RunContext, scope: Scope) -> Plan:
     """Plan the rebuild of the rows of time buckets, of tags, or of both.
 
     Raises:
-        InvalidInput: a tag occurs nowhere.
-        WrongData: a tag rule changed over rows that exist.
+        WrongData: a tag rule changed although rows of it exist.
     """
     require_known(run, scope)
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     comparison = find(run, scope)
     examination = comparison.examination
-    repairing = repair.planned(run, scope, scope, comparison, is_found=True)
-    mended_rows = as_repaired.rows(examination.read.keys.rows, examination.findings)
-    right = Bounds.of(run, scope.window).within(mended_rows, "time_bucket")
-    anew = of_readable_events(right, examination.read.keys.index).localCheckpoint()
-    total, number = right.count(), anew.count()
+    repair_plan = repair.planned(run, scope, scope, comparison, is_found=True)
+    repaired_rows = as_repaired.rows(examination.read.keys.rows, examination.findings)
+    expected = Bounds.of(run, scope.window).within(repaired_rows, "time_bucket")
+    rewritable = of_readable_events(expected, examination.read.keys.index).localCheckpoint()
+    total, number = expected.count(), rewritable.count()
     counts = {
-        **repairing.counts,
+        **repair_plan.counts,
         "tag_rows_rewritten": number,
         "tag_rows_left": total - number,
-        "quarantined": repairing.counts["events_quarantined"],
+        "quarantined": repair_plan.counts["events_quarantined"],
     }
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        if repairing.apply is not None:
-            repairing.apply(ensure_locked)
+        if repair_plan.apply is not None:
+            repair_plan.apply(ensure_locked)
         run.say(f"writing {number:,} rows of the tag views")
         ensure_locked()
-        rows = transform.tag_view_rows(transform.with_payload(anew, _messages(run, scope)))
+        rows = transform.tag_view_rows(transform.with_payload(rewritable, _messages(run, scope)))
         store.write_tag_views(rows, run.settings, number)
         return counts
 
     lines = [
         f"writes {counted(number, 'row')} anew, with the numbers that readers know",
         *_left(total - number),
-        *repairing.lines,
+        *repair_plan.lines,
     ]
     return Plan(counts, lines, apply)
 
 
 @shaped(rows=TAG_ROWS, index=MESSAGES, returns=TAG_ROWS)
 def of_readable_events(rows: DataFrame, index: DataFrame) -> DataFrame:
-    """Return the rows whose events can be read from messages: the others may be their only copy."""
+    """Return the rows whose events messages has: any other row may be the only copy."""
     return rows.join(journal_keys.readable_events(index), on=MESSAGE, how="left_semi")
 
 

@@ -1,9 +1,9 @@
-"""rebuild: write tag views anew from messages.
+"""rebuild: writes tag views anew from messages.
 
 Everything (truncate), persistence ids (delete by key), and tags whose rule has changed (drop their
-partitions) are thrown away first. As with Pekko's own tool a series that is rebuilt as a whole is
-numbered from 1, also where the first messages are deleted (docs/real-systems.md, "Deletes and
-tools"). Of other tags, and of time buckets, the rows are written anew where they are (`rows`).
+partitions) are deleted first. As with Pekko's own tool, a complete series is numbered from 1, also
+if its first messages are deleted (docs/real-systems.md, "Deletes and tools"). The rows of other
+tags, and of time buckets, are overwritten in place (`rows`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
 
 
 def operation(scope: Scope) -> ReconcileOperation:
-    """Rebuild everything, or what persistence ids, tags or a window narrow it to.
+    """Rebuild everything, or a scope of persistence ids, tags or a window.
 
     Raises:
         InvalidInput: a window together with persistence ids. When planning: a persistence id or
-            tag that occurs nowhere, or messages in other partitions than they should be.
+            tag does not exist, or messages are in other partitions than they should be.
         WrongData: when planning, if a tag whose rule has changed has rows of events that messages
             lacks.
     """
@@ -60,43 +60,43 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
     bucket_size.require_partition_size(run.control, run.settings)
     tag_rules = rules.load(run.settings.tagging_dir)
     if scope.persistence_ids is None and scope.tags is not None:
-        changed = rules.changed(run.control, run.settings, tag_rules)
-        anew = scope.tags & {rule.tag for rule, _ in changed}
-        if not anew:
+        changed_rules = rules.changed(run.control, run.settings, tag_rules)
+        changed_tags = scope.tags & {rule.tag for rule, _ in changed_rules}
+        if not changed_tags:
             return rows.plan(run, scope)
-        if anew != scope.tags:
+        if changed_tags != scope.tags:
             raise InvalidInput(
-                f"of these tags, only the rules of {', '.join(sorted(anew))} have changed",
+                f"of these tags, only the rules of {', '.join(sorted(changed_tags))} have changed",
                 where="--tag",
                 do="rebuild them by a command of their own",
             )
-        _require_events(run, anew)
-    deleting = delete.plan(run, scope, thorough=True)
+        _require_events(run, changed_tags)
+    deletes = delete.plan(run, scope, thorough=True)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         _record(run, _rules_of(run, scope))
-        if deleting.apply is not None:
-            deleting.apply(ensure_locked)
+        if deletes.apply is not None:
+            deletes.apply(ensure_locked)
         return _write(run, scope, ensure_locked)
 
     return Plan(
-        deleting.counts, [*deleting.lines, "and writes them anew from messages", STOPPED], apply
+        deletes.counts, [*deletes.lines, "and writes them anew from messages", STOPPED], apply
     )
 
 
 def _require_events(run: RunContext, tags: Collection[str]) -> None:
-    """Refuse to drop rows that nobody can write again.
+    """Require that the rows to drop can be written again.
 
     Raises:
-        WrongData: messages lacks events of such rows, or what they held.
+        WrongData: messages lacks events of such rows, or their payloads.
     """
     spark, settings = run.spark, run.settings
     partitions = partitions_of(run.control, settings, tags)
     if not partitions:
         return
     keys = local_rows(spark, partitions, "tag_name string, timebucket bigint")
-    # Before messages, which Pekko writes first.
-    held = tag_view_rows.tag_view_keys_of(keys, settings).localCheckpoint()
+    # Read before messages, which Pekko writes first.
+    stored_rows = tag_view_rows.tag_view_keys_of(keys, settings).localCheckpoint()
     tag_rules = journal_keys.usable_rules(run)
     payload = journal_keys.payload_for(tag_rules)
     messages = frames.message_index(
@@ -105,7 +105,7 @@ def _require_events(run: RunContext, tags: Collection[str]) -> None:
     index = journal_keys.with_rule_tags(run, messages, tag_rules, are_applied=True)
     index = message_rows.undeleted(index.localCheckpoint(), frames.deleted(spark, settings))
     readable = journal_keys.readable_events(index)
-    number = held.join(readable, on=MESSAGE, how="left_anti").count()
+    number = stored_rows.join(readable, on=MESSAGE, how="left_anti").count()
     if number:
         names = " ".join(f"--tag {tag}" for tag in sorted(tags))
         raise WrongData(
@@ -119,7 +119,7 @@ def _require_events(run: RunContext, tags: Collection[str]) -> None:
 
 def _plan_everything(run: RunContext) -> Plan:
     rules.load(run.settings.tagging_dir)
-    emptying = truncate.plan(run)
+    truncate_plan = truncate.plan(run)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         run.start_spark()
@@ -127,13 +127,13 @@ def _plan_everything(run: RunContext) -> Plan:
         truncate.truncate(run, ensure_locked)
         return _write(run, Scope(), ensure_locked)
 
-    lines = [*emptying.lines, "and writes all of it anew from messages"]
-    return Plan(emptying.counts, lines, apply)
+    lines = [*truncate_plan.lines, "and writes all of it anew from messages"]
+    return Plan(truncate_plan.counts, lines, apply)
 
 
 def _record(run: RunContext, tag_rules: list[TagRule]) -> None:
     """Record, before the first write, the settings and rules that the rows are written with."""
-    if tag_rules:  # Without any there is no need to wait for Spark.
+    if tag_rules:  # Without rules there is no need to wait for Spark.
         rules.check(run.spark, tag_rules)
     bucket_size.record_bucket_size(run.control, run.settings)
     rules.record(run.control, run.settings, tag_rules)

@@ -1,4 +1,4 @@
-"""Writing whole series of tag-view rows from messages: rows, then progress, scanning and tails."""
+"""Writes complete series of tag-view rows from messages: rows, progress, scanning and tails."""
 
 from __future__ import annotations
 
@@ -37,20 +37,13 @@ def write_series(
     tags: frozenset[str] | None,
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    """Write the series of these messages as if nothing had been there, numbered from 1.
+    """Write the series of these complete messages as if nothing existed yet, numbered from 1.
 
-    Messages are read once and shuffled once, before each event is repeated for its tags: the
-    progress is counted from the same events as the rows, whatever is written meanwhile. What is
-    younger than the eventual-consistency delay is left to the next run of tag-write, with all that
-    follows it in its persistence id: clocks may disagree about what is young.
-
-    Args:
-        run: the context of the run.
-        messages: whole messages.
-        tag_rules: the rules that add tags.
-        tags: only these, or None. With tags named, tag_scanning is left as it is: it covers all
-            tags of a persistence id.
-        ensure_locked: raises LockLost when the run must not write any more.
+    Messages are read and shuffled once, before each event is repeated for its tags: progress and
+    rows come from the same events, whatever is written meanwhile. In each persistence id, the first
+    event younger than the eventual-consistency delay and all later ones are left to the next run of
+    tag-write: clocks may disagree about which events are young. With `tags`, only these are
+    written, and tag_scanning is not, since it covers all tags of a persistence id.
 
     Returns:
         tag_rows_written, progress_rows_written, quarantined.
@@ -59,19 +52,19 @@ def write_series(
     purged = emptied_buckets(run.control, run.settings)
     tagged = _needed(events.tagged(messages, tag_rules), tags)
     marks = {YOUNG: F.when(_is_young(run), True), PURGED: F.when(_is_purged(purged), True)}
-    kept = shuffled_once(tagged.withColumns(marks), "persistence_id")
+    shuffled = shuffled_once(tagged.withColumns(marks), "persistence_id")
     try:
-        kept.count()
+        shuffled.count()
         deleted = frames.deleted(run.spark, run.settings)
-        present = message_rows.undeleted(kept, deleted)
+        present = message_rows.undeleted(shuffled, deleted)
         return _write(run, present, tag_rules, tags, ensure_locked)
     finally:
-        kept.unpersist()
+        shuffled.unpersist()
 
 
 @shaped(events_read=EVENT, returns=EVENT)
 def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
-    """Return the events of each persistence id before the first one for which a condition holds.
+    """Return the events of each persistence id before the first for which a condition holds.
 
     All columns are kept.
     """
@@ -89,26 +82,26 @@ def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
 
 def _write(
     run: RunContext,
-    kept: DataFrame,
+    tagged: DataFrame,
     tag_rules: Sequence[TagRule],
     tags: frozenset[str] | None,
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    series, totals = _counted(kept)
+    series, totals = _counted(tagged)
     if totals[YOUNG]:
         series.unpersist()
-        kept = before_first(kept, F.col(YOUNG).isNotNull())
-        series, totals = _counted(kept)
+        tagged = before_first(tagged, F.col(YOUNG).isNotNull())
+        series, totals = _counted(tagged)
     if totals.cause:
         ensure_locked()
-        store.quarantine_unwritable(run, kept)
+        store.quarantine_unwritable(run, tagged)
     run.say("numbering, writing the tag views")
-    rows = rule.ranked(kept).where(F.col(PURGED).isNull())
-    # Columns that no event has would cost as much as the others, to leave them unset.
+    rows = rule.ranked(tagged).where(F.col(PURGED).isNull())
+    # Leaving columns unset that no event has would cost as much as writing the others.
     absent = [name for name in PAYLOAD_COLUMNS if not totals[name]]
     span = (totals.last or 0) - (totals.first or 0)
     time_buckets = span // run.settings.bucket_size.milliseconds + 1
-    # After the deletes, which came from here or from executors: clocks may disagree.
+    # Later than the deletes, made by the driver or by executors: clocks may disagree.
     stamp = max(run.control.write_time(), connector.latest_clock(run.spark) + 1)
     ensure_locked()
     store.write_tag_views(
@@ -119,7 +112,7 @@ def _write(
     )
     run.say("writing tag_write_progress and tag_scanning")
     ensure_locked()
-    progress = transform.last_of_whole_series(series, kept)
+    progress = transform.last_of_whole_series(series, tagged)
     store.write_progress(progress, run.settings, write_time=stamp)
     if tags is None:
         _write_scanning(run, series, rules.version(tag_rules), stamp, ensure_locked)
@@ -131,9 +124,9 @@ def _write(
     }
 
 
-def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
+def _counted(tagged: DataFrame) -> tuple[DataFrame, Row]:
     """Return `transform.whole_series`, kept, and its totals, among them those of `COUNTED`."""
-    series = kept_once(transform.whole_series(kept, COUNTED), StorageLevel.DISK_ONLY)
+    series = kept_once(transform.whole_series(tagged, COUNTED), StorageLevel.DISK_ONLY)
     is_tagged = F.col("tag").isNotNull()
     totals = {
         "rows": F.sum(F.when(is_tagged, F.col("tag_pid_sequence_nr"))),
@@ -143,9 +136,9 @@ def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
         "last": F.max(F.when(is_tagged, F.col("last_time_bucket"))),
     }
     totals |= {name: F.coalesce(F.sum(name), F.lit(0)) for name in COUNTED}
-    found = series.agg(*[total.alias(name) for name, total in totals.items()]).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
-    return series, found
+    row = series.agg(*[total.alias(name) for name, total in totals.items()]).first()
+    assert row is not None  # noqa: S101 - an aggregate without groups has one row
+    return series, row
 
 
 def _is_young(run: RunContext) -> Column:
@@ -154,27 +147,27 @@ def _is_young(run: RunContext) -> Column:
 
 
 def _is_purged(time_buckets: Collection[int]) -> Column:
-    """Return whether purge removed an event's row; only `tag_write.py --force` undoes that."""
+    """Return whether purge deleted an event's row; only `tag_write.py --force` restores it."""
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
     return has_tags & F.col("time_bucket").isin(*time_buckets) if time_buckets else F.lit(False)
 
 
 def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
-    """Return what must be shuffled: of untagged events the key only, and only for tag_scanning.
+    """Return the events to shuffle: of untagged events only the key, and only for tag_scanning.
 
-    Events that cannot be written have a cause instead of tags, and always count.
+    Events that cannot be written have a cause instead of tags, and are always included.
     """
     if tags is not None:
-        of_these = F.array_intersect("tags", F.array(*map(F.lit, sorted(tags))))
-        has_one = F.size(of_these) > 0
-        return tagged.withColumn("tags", of_these).where(has_one | F.col("cause").isNotNull())
+        tags_left = F.array_intersect("tags", F.array(*map(F.lit, sorted(tags))))
+        has_tags = F.size(tags_left) > 0
+        return tagged.withColumn("tags", tags_left).where(has_tags | F.col("cause").isNotNull())
     return events.with_payload_where(tagged, F.lit(True))
 
 
 def _write_scanning(
     run: RunContext, series: DataFrame, version: str, stamp: int, ensure_locked: EnsureLocked
 ) -> None:
-    # Not from the progress: what has no tag is complete as well.
+    # Not from the progress: persistence ids without tags are complete as well.
     tails = series.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("sequence_nr"),
         F.max("sequence_nr").alias("read_to"),

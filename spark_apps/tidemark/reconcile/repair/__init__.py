@@ -1,1 +1,1 @@
-"""The smallest set of writes and deletes that makes the check clean."""
+"""repair: the fewest writes and deletes after which a check finds nothing repairable."""

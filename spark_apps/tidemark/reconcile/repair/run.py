@@ -1,7 +1,7 @@
-"""repair: the smallest change after which check finds only what no table can put right.
+"""repair: the smallest change after which check finds only what cannot be repaired.
 
 Rows are written before wrong ones are deleted, and rows before progress before scanning: a crash
-between any two leaves something that the next run finds and puts right.
+between any two leaves a state that the next run finds and repairs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from tidemark.validate.shapes import EVIDENCE, FINDINGS
 from tidemark.validate.tag_views import finding_kinds
 
 MOST_IDS = 100_000
-"""Up to so many persistence ids are compared by name."""
+"""The most persistence ids with findings that one run compares."""
 COMPARED_BY_KEY = 10_000
-"""Up to so many persistence ids are compared by key under the lock."""
+"""The most persistence ids that are compared by key under the lock."""
 NOTHING_FOUND = Plan({}, ["no open finding is one that a repair puts right"], None)
 
 
@@ -51,14 +51,14 @@ ACTIONS = {
     "progress_rows_deleted": f"{finding_kinds.IS_OF_PROGRESS} AND NOT {finding_kinds.IS_EXPECTED}",
     "scanning_rows_written": finding_kinds.IS_SCANNING,
 }
-"""What is done, in this order, with the findings of which the condition holds; they have the
-columns of EVIDENCE."""
+"""The actions in their order, each with the condition of its findings, which have the columns of
+EVIDENCE."""
 IS_LEFT = f"({finding_kinds.IS_LEFT}) OR {ACTIONS['events_quarantined']}"
-"""The condition for findings that are still there when all has been done."""
+"""The condition of findings that remain after all actions."""
 
 
 def operation(scope: Scope) -> ReconcileOperation:
-    """Put right what check finds in a scope."""
+    """Repair the findings of check in a scope."""
 
     def plan(run: RunContext) -> Plan:
         require_known(run, scope)
@@ -72,7 +72,7 @@ def operation(scope: Scope) -> ReconcileOperation:
 
 
 def of_findings() -> ReconcileOperation:
-    """Put right the persistence ids of which validate or check has open findings."""
+    """Repair the persistence ids with open findings of validate or check."""
 
     def plan(run: RunContext) -> Plan:
         scope = _scope_of_findings(run)
@@ -96,8 +96,8 @@ def view_rows(findings_of_rows: DataFrame, messages: DataFrame) -> DataFrame:
         F.col("expected_tag_pid_sequence_nr").alias("tag_pid_sequence_nr"),
         F.col("expected_time_bucket").alias("time_bucket"),
     )
-    whole = messages.select(*messages_by_key.MESSAGE, *PAYLOAD_COLUMNS)
-    return transform.tag_view_rows(rows.join(whole, on=messages_by_key.MESSAGE, how="inner"))
+    complete = messages.select(*messages_by_key.MESSAGE, *PAYLOAD_COLUMNS)
+    return transform.tag_view_rows(rows.join(complete, on=messages_by_key.MESSAGE, how="inner"))
 
 
 @shaped(findings_of_progress={**FINDINGS, **EVIDENCE}, returns=PROGRESS_ROWS)
@@ -144,12 +144,12 @@ def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
 def _prepared(run: RunContext, scope: Scope, *, is_found: bool = False) -> Callable[[], Plan]:
     """Compare a scope without the lock of the journal; return the function that plans under it.
 
-    Under the lock, the persistence ids that have findings are compared once more, by key if they
-    are few: actors and other runs may have changed them meanwhile. A few named ones are compared
-    under the lock only, which takes no longer.
+    Under the lock, the persistence ids with findings are compared once more, by key if they are
+    few: actors and other runs may have changed them meanwhile. A few given persistence ids are
+    compared only under the lock, which takes no longer.
     """
-    named = scope.persistence_ids
-    if named is not None and len(named) <= COMPARED_BY_KEY:
+    scope_ids = scope.persistence_ids
+    if scope_ids is not None and len(scope_ids) <= COMPARED_BY_KEY:
         return lambda: _plan(run, scope, is_found=is_found)
     _require_rules(run)
     comparison = find(run, scope)
@@ -159,13 +159,13 @@ def _prepared(run: RunContext, scope: Scope, *, is_found: bool = False) -> Calla
     if not ids:
         return lambda: planned(run, scope, scope, comparison, is_found=is_found)
 
-    # A read by key looks where rows of the events can lie, and where findings say that rows do.
+    # Reads by key cover the places where rows of the events can be, and those in stored findings.
     findings.replace(run, scope, comparison.examination.found)
 
     def plan() -> Plan:
         _require_rules(run)
-        found = replace(scope, persistence_ids=ids)
-        return planned(run, scope, found, find(run, found), is_found=is_found)
+        compared = replace(scope, persistence_ids=ids)
+        return planned(run, scope, compared, find(run, compared), is_found=is_found)
 
     return plan
 
@@ -179,35 +179,31 @@ def planned(
 ) -> Plan:
     """Return the plan that a comparison requires.
 
-    Args:
-        run: the context of the run.
-        scope: whose stored findings are replaced.
-        compared: the part of it that was compared: at least all of which there are findings.
-        comparison: of that part.
-        is_found: whether findings are replaced even if nothing else is to change.
+    `compared` is the compared part of `scope`; it includes all persistence ids with findings. The
+    stored findings of the scope are replaced, with `is_found` even if nothing else is to change.
     """
-    [of_actions] = comparison.examination.findings.agg(
+    [row] = comparison.examination.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
-    counts = of_actions.asDict()
-    left = comparison.examination.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
+    counts = row.asDict()
+    remaining = comparison.examination.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        _put_right(run, compared, comparison, counts, ensure_locked)
-        findings.replace(run, scope, left)
+        _repair(run, compared, comparison, counts, ensure_locked)
+        findings.replace(run, scope, remaining)
         return counts
 
-    # Findings of what is right by now are taken out of the table.
+    # Findings that no longer apply are deleted from the table.
     return Plan(counts, describe(comparison), apply if is_found or any(counts.values()) else None)
 
 
-def _some_ids(found: DataFrame, most: int) -> frozenset[str] | None:
+def _some_ids(rows: DataFrame, most: int) -> frozenset[str] | None:
     """Return the persistence ids of findings, or None if there are more than `most`."""
-    ids = found.select("persistence_id").distinct().limit(most + 1).collect()
+    ids = rows.select("persistence_id").distinct().limit(most + 1).collect()
     return None if len(ids) > most else frozenset(row["persistence_id"] for row in ids)
 
 
-def _put_right(
+def _repair(
     run: RunContext,
     scope: Scope,
     comparison: ComparisonResult,
@@ -215,7 +211,7 @@ def _put_right(
     ensure_locked: EnsureLocked,
 ) -> None:
     settings = run.settings
-    # Of named persistence ids only their own messages were counted.
+    # For given persistence ids only their own messages were counted.
     number = comparison.read["messages_checked"] if scope.persistence_ids is None else None
     tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
@@ -248,7 +244,7 @@ def _put_right(
 def _rows(
     run: RunContext, comparison: ComparisonResult, part: DataFrame, number: int | None
 ) -> DataFrame:
-    """Return the rows that findings require: of messages, or of the row that has the only copy."""
+    """Return the rows that findings require, from messages or from the row with the only copy."""
     readable = journal_keys.readable_events(comparison.examination.read.keys.index)
     of_messages = part.join(readable, on=messages_by_key.MESSAGE, how="left_semi").localCheckpoint()
     of_rows = part.join(readable, on=messages_by_key.MESSAGE, how="left_anti").localCheckpoint()
@@ -259,7 +255,5 @@ def _rows(
 
 
 def _messages(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
-    wanted = part.select(
-        *messages_by_key.MESSAGE, F.col("expected_time_bucket").alias("time_bucket")
-    )
-    return messages_by_key.messages_of(run, wanted, number)
+    keys = part.select(*messages_by_key.MESSAGE, F.col("expected_time_bucket").alias("time_bucket"))
+    return messages_by_key.messages_of(run, keys, number)

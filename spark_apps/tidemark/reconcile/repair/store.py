@@ -1,4 +1,4 @@
-"""The rows that repair reads and deletes; its writes are those of `tagging.store`."""
+"""The rows that repair reads and deletes; its writes are in `tag_write.store`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemark.tag_write import transform
 
 
 def delete_rows(findings: DataFrame, settings: Settings) -> None:
-    """Delete the stored row of each finding, by its whole primary key.
+    """Delete the stored row of each finding, by its complete primary key.
 
     Columns in: FINDINGS and EVIDENCE.
     """
@@ -20,15 +20,15 @@ def delete_rows(findings: DataFrame, settings: Settings) -> None:
 
 
 def renumbered_rows(findings: DataFrame, settings: Settings) -> DataFrame:
-    """Read the stored rows of findings, and give each the number that it should have.
+    """Read the stored rows of findings, and give each its expected number.
 
     Columns in: FINDINGS and EVIDENCE. Columns out: those of `transform.tag_view_rows`.
     """
-    right = F.col("expected_tag_pid_sequence_nr").alias("right_number")
-    wrong = _stored(findings).select(*TAG_ROW_KEYS, right).localCheckpoint()
-    rows = tag_view_rows.whole_tag_view_rows(wrong, settings)
+    number = F.col("expected_tag_pid_sequence_nr").alias("right_number")
+    stored = _stored(findings).select(*TAG_ROW_KEYS, number).localCheckpoint()
+    rows = tag_view_rows.whole_tag_view_rows(stored, settings)
     return transform.tag_view_rows(
-        rows.join(wrong, on=[*TAG_ROW_KEYS]).withColumn(
+        rows.join(stored, on=[*TAG_ROW_KEYS]).withColumn(
             "tag_pid_sequence_nr", F.col("right_number")
         )
     )

@@ -1,1 +1,1 @@
-"""What becomes of records in quarantine."""
+"""Releases, replays and mends records in quarantine."""

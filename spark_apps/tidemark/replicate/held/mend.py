@@ -1,7 +1,7 @@
-"""Held records with another content: what `replay` puts in the place of what cannot be read.
+"""Replaces the content of held records, so that `replay` can replicate what was unreadable.
 
-Kafka keeps what was written. The new content stays in quarantine, and whatever reads the topic
-takes it from there.
+Kafka keeps the original. The new content is stored in quarantine, and everything that reads the
+topic takes it from there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidemark.settings import Settings
 
 _NAMED = 20
 _LONGEST = 16 * 1024
-"""Characters of a record that is shown: a report is one value in Cassandra and in Airflow."""
+"""Most characters of a shown record: a report is one value in Cassandra and in Airflow."""
 _OF_PARTITION = "journal_keyspace = ? AND topic = ? AND partition = ? AND state = ?"
 
 
@@ -51,7 +51,7 @@ class _Header(_Value):
 
 
 class HeldRecord(_Value):
-    """A record as `held` shows it, one JSON object a line, and `mend` reads it."""
+    """A record as `held` prints it, one JSON object a line, and `mend` reads it."""
 
     topic: str
     partition: int
@@ -61,17 +61,17 @@ class HeldRecord(_Value):
     headers: list[_Header]
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """Return its topic partition."""
         return TopicPartition(self.topic, self.partition)
 
     def stored_headers(self) -> str:
-        """Return the headers as quarantine has them."""
+        """Return the headers as quarantine stores them."""
         return json.dumps(
             [
-                {"key": one.key}
-                | ({} if one.octets is None else {"value": base64.b64encode(one.octets).decode()})
-                for one in self.headers
+                {"key": h.key}
+                | ({} if h.octets is None else {"value": base64.b64encode(h.octets).decode()})
+                for h in self.headers
             ]
         )
 
@@ -79,20 +79,16 @@ class HeldRecord(_Value):
 def run_held(
     run: RunContext, topics: Sequence[str], ids: Sequence[str], save: Path | None
 ) -> Outcome:
-    """Show the held records that cannot be read, with the content that they have by now.
+    """Show the unreadable held records of topics and keys, with their present content.
 
-    Args:
-        run: the context of the run.
-        topics: only these; all with the prefix if there are none.
-        ids: only these keys; all of them if there are none.
-        save: all of them are also written here, one JSON object a line.
+    All topics with the prefix, and all keys, if empty. All of the records are also written to the
+    file `save`, one JSON object a line.
 
     Raises:
         InvalidInput: a topic does not exist, or the file cannot be written.
-        KafkaUnavailable: Kafka does not answer.
     """
     create_own_tables(run.control, run.settings)
-    records, lines = _held(run, Topics(run.settings).partitions(topics), ids), []
+    records, lines = _held_records(run, Topics(run.settings).partitions(topics), ids), []
     number = 0
     try:
         with save.open("x") if save else nullcontext() as file:
@@ -104,26 +100,26 @@ def run_held(
                 if file:
                     file.write(f"{text}\n")
     except OSError as error:
-        what = f"the records cannot be saved: {error.strerror}"
-        raise InvalidInput(what, where=str(save), do="name another file") from None
+        message = f"the records cannot be saved: {error.strerror}"
+        raise InvalidInput(message, where=str(save), do="name another file") from None
     if number > _NAMED:
         lines.append(f"and {number - _NAMED:,} more; name keys, or save all to a file")
     return Outcome(RunState.PLANNED, counts={"records_held": number}, lines=lines)
 
 
 def _too_long(record: HeldRecord, length: int) -> str:
-    at = f"{record.place} offset {record.offset} of {record.id}"
+    at = f"{record.topic_partition} offset {record.offset} of {record.id}"
     return f"{at}: {record.cause}; {length:,} characters, save it to a file to see and mend it"
 
 
-def _held(
+def _held_records(
     run: RunContext, partitions: Iterable[TopicPartition], ids: Sequence[str]
 ) -> Iterator[HeldRecord]:
     for partition in partitions:
         stored = run.control.stream(
             "SELECT id, offset, cause, value, headers, mended_value, mended_headers"
             f" FROM {table(run.settings.keyspace, TABLE)} WHERE {_OF_PARTITION}",
-            _place(run.settings, partition),
+            _partition_key(run.settings, partition),
         )
         for record in stored:
             if record["cause"] is not None and (not ids or record["id"] in ids):
@@ -135,13 +131,13 @@ def _shown(partition: TopicPartition, stored: dict[str, Any]) -> HeldRecord:
     value, headers = (
         stored[f"mended_{name}" if is_mended else name] for name in ("value", "headers")
     )
-    of_headers = [
-        {"key": one["key"], **_as_text(base64.b64decode(one["value"]) if "value" in one else None)}
-        for one in json.loads(headers)
+    texts = [
+        {"key": h["key"], **_as_text(base64.b64decode(h["value"]) if "value" in h else None)}
+        for h in json.loads(headers)
     ]
-    place = {"topic": partition.topic, "partition": partition.partition}
-    named = {name: stored[name] for name in ("offset", "id", "cause")}
-    return HeldRecord.model_validate({**place, **named, "headers": of_headers, **_as_text(value)})
+    position = {"topic": partition.topic, "partition": partition.partition}
+    fields = {name: stored[name] for name in ("offset", "id", "cause")}
+    return HeldRecord.model_validate({**position, **fields, "headers": texts, **_as_text(value)})
 
 
 def _as_text(octets: bytes | None) -> dict[str, str]:
@@ -157,7 +153,7 @@ def parse(file: Path) -> list[HeldRecord]:
     """Read records, one JSON object a line.
 
     Raises:
-        InvalidInput: the file cannot be read, or a line is no record.
+        InvalidInput: the file cannot be read, or a line is not a record.
     """
     try:
         lines = file.read_text().splitlines()
@@ -186,83 +182,83 @@ def parse(file: Path) -> list[HeldRecord]:
 
 @dataclass(frozen=True)
 class _Mended:
-    """A record with its new content; `says` is what it does."""
+    """A record with its new content, and a description of its action."""
 
     record: HeldRecord
-    says: str
+    action: str
 
 
 def run_mend(run: RunContext, records: Sequence[HeldRecord], *, do: bool) -> Outcome:
-    """Show which records would get another content, or give it to them.
+    """Show which records would get a new content, or write it.
 
     Raises:
-        InvalidInput: a record is not held, or its new content cannot be read either.
+        InvalidInput: a record is not held, or its new content is unreadable, too.
         LockHeld: another run works on a topic partition.
     """
     settings = run.settings
     create_own_tables(run.control, settings)
     resource = tables.lock_of(settings)
-    places = sorted({one.place for one in records})
+    partitions = sorted({record.topic_partition for record in records})
     return guarded_change(
         run,
         "mend",
         settings.kafka_journal_keyspace,
         lambda: _plan(run, records),
-        lock=lambda: Locks.of(run, [f"{resource}/{one}" for one in places]),
+        lock=lambda: Locks.of(run, [f"{resource}/{partition}" for partition in partitions]),
         apply=do,
     )
 
 
 def _plan(run: RunContext, records: Sequence[HeldRecord]) -> Plan:
-    mended = [one for record in records if (one := _mended(run, record))]
-    counts = {"records_mended": len(mended), "records_unchanged": len(records) - len(mended)}
+    changed = [m for record in records if (m := _with_new_content(run, record))]
+    counts = {"records_mended": len(changed), "records_unchanged": len(records) - len(changed)}
     lines = [
-        f"{one.record.place} offset {one.record.offset} of {one.record.id}: {one.says}"
-        for one in mended[:_NAMED]
+        f"{m.record.topic_partition} offset {m.record.offset} of {m.record.id}: {m.action}"
+        for m in changed[:_NAMED]
     ]
-    if len(mended) > _NAMED:
-        lines.append(f"and {len(mended) - _NAMED} more")
-    if not mended:
+    if len(changed) > _NAMED:
+        lines.append(f"and {len(changed) - _NAMED} more")
+    if not changed:
         return Plan(counts, ["no record has another content than before"], None)
 
     def apply(ensure_locked: EnsureLocked) -> dict[str, int]:
         ensure_locked()
-        _write(run, [one.record for one in mended])
+        _write(run, [m.record for m in changed])
         return counts
 
     return Plan(counts, lines, apply)
 
 
-def _mended(run: RunContext, record: HeldRecord) -> _Mended | None:
-    """Return a record that has another content than before; None if it has not."""
+def _with_new_content(run: RunContext, record: HeldRecord) -> _Mended | None:
+    """Return a record if its content is new; None if it is not."""
     settings = run.settings
-    where = f"{record.place} offset {record.offset} of {record.id}"
-    found = run.control.execute(
+    where = f"{record.topic_partition} offset {record.offset} of {record.id}"
+    rows = run.control.execute(
         "SELECT id, offset, cause, key, timestamp, value, headers, mended_value, mended_headers"
         f" FROM {table(settings.keyspace, TABLE)} WHERE {_OF_PARTITION} AND id = ? AND offset = ?",
-        (*_place(settings, record.place), record.id, record.offset),
+        (*_partition_key(settings, record.topic_partition), record.id, record.offset),
     )
-    if not found:
+    if not rows:
         raise InvalidInput("no such record is held", where=where, do="see replicate.py held")
-    [stored] = found
-    if _shown(record.place, stored).model_copy(update={"cause": record.cause}) == record:
+    [stored] = rows
+    if _shown(record.topic_partition, stored).model_copy(update={"cause": record.cause}) == record:
         return None
-    headers = [(one.key, one.octets) for one in record.headers]
-    told = row(Record(stored["key"], stored["timestamp"], headers, record.octets))
-    if "cause" in told:
+    headers = [(header.key, header.octets) for header in record.headers]
+    decoded = row(Record(stored["key"], stored["timestamp"], headers, record.octets))
+    if "cause" in decoded:
         raise InvalidInput(
-            f"the new content cannot be read: {told['cause']}", where=where, do="mend it"
+            f"the new content cannot be read: {decoded['cause']}", where=where, do="mend it"
         )
-    if not told:
+    if not decoded:
         raise InvalidInput(
             "kafka-journal passes over a record like this",
             where=where,
             do="replay with --skip, or give it a header journal.action",
         )
-    numbers = [event["seq_nr"] for event in told.get("events", ())]
+    numbers = [event["seq_nr"] for event in decoded.get("events", ())]
     of = f" of seq_nr {', '.join(map(str, numbers))}" if numbers else ""
-    to = f" to {told['to']}" if told.get("to") is not None else ""
-    return _Mended(record, f"{told['action']}{of}{to}")
+    to = f" to {decoded['to']}" if decoded.get("to") is not None else ""
+    return _Mended(record, f"{decoded['action']}{of}{to}")
 
 
 def _write(run: RunContext, records: Iterable[HeldRecord]) -> None:
@@ -272,17 +268,17 @@ def _write(run: RunContext, records: Iterable[HeldRecord]) -> None:
         f" WHERE {_OF_PARTITION} AND id = ? AND offset = ?",
         [
             (
-                one.octets,
-                one.stored_headers(),
-                *_place(settings, one.place),
-                one.id,
-                one.offset,
+                record.octets,
+                record.stored_headers(),
+                *_partition_key(settings, record.topic_partition),
+                record.id,
+                record.offset,
             )
-            for one in records
+            for record in records
         ],
     )
 
 
-def _place(settings: Settings, one: TopicPartition) -> tuple[object, ...]:
-    held_there = Quarantined.HELD.value
-    return settings.kafka_journal_keyspace, one.topic, one.partition, held_there
+def _partition_key(settings: Settings, partition: TopicPartition) -> tuple[object, ...]:
+    state = Quarantined.HELD.value
+    return settings.kafka_journal_keyspace, partition.topic, partition.partition, state

@@ -1,10 +1,9 @@
-"""Keys whose records lie in several partitions: which of them come next.
+"""The order of records of keys that are in several partitions.
 
-Partitions are added to a topic, and a key's records go to another one from then on. Offsets of two
+If partitions are added to a topic, a key's later records go to another partition. Offsets of two
 partitions do not compare, and clocks of producers disagree, so all new records of such a key wait
-in quarantine until all partitions have been read as far as they had come by then. That one is next
-which continues the seq nrs that are stored, wherever it lies; where none does, or a purge waits,
-the oldest one.
+in quarantine until all partitions have been read up to their present ends. The record that
+continues the stored seq nrs is next, in any partition; if none does, or a purge waits, the oldest.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _OF_KEY = [*JOURNAL_KEY, "partition"]
 
 
 def matters(decoded: DataFrame) -> DataFrame:
-    """Return the records that do something, or that cannot be read."""
-    does = F.col("action") != ActionType.MARK.value
-    return decoded.where(F.col("cause").isNotNull() | F.coalesce(does, F.lit(False)))
+    """Return the records with an action other than a mark, and unreadable ones."""
+    is_action = F.col("action") != ActionType.MARK.value
+    return decoded.where(F.col("cause").isNotNull() | F.coalesce(is_action, F.lit(False)))
 
 
 @shaped(decoded=DECODED, heads=HEADS, held=HELD_FROM, returns=JOURNAL_KEY)
 def in_several_places(decoded: DataFrame, heads: DataFrame, held: DataFrame | None) -> DataFrame:
-    """Return the keys of records of which others, the head or held ones are of other partitions."""
+    """Return the keys of these records with records or a head in several partitions."""
     new = matters(decoded).select(*_OF_KEY)
     places = new.unionByName(heads.select(*_JOURNAL, F.col("head")["partition"].alias("partition")))
     if held is not None:
@@ -42,25 +41,23 @@ def in_several_places(decoded: DataFrame, heads: DataFrame, held: DataFrame | No
 
 @shaped(waiting=DECODED, heads=HEADS, stored=PLACE, returns=FATES)
 def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
-    """Tell which waiting records are next; all others stay.
+    """Return the waiting records that leave, with their fate; all others stay.
 
-    `next` ones are of one partition for each key, and in its order; some of them are `done` already
-    and only leave. A record that is `held` cannot be read, or has events that are not stored below
-    the seq nr of the head; with it all later ones of its partition are.
+    `next` records are of one partition for each key, in its order; `done` records are replicated
+    already and only leave. A `held` record is unreadable, or has events that are not stored below
+    the seq nr of the head; with it all later records of its partition are held.
 
-    Args:
-        waiting: all waiting records, with `is_settled`: whether no older one of the key can come
-            any more.
-        heads: those of their keys.
-        stored: the places of records whose events journal has.
+    `waiting` are all waiting records, with `is_settled`: whether no older record of the key can
+    come any more; `heads` are those of their keys, and `stored` the places of records whose events
+    journal has.
     """
-    known = heads.select(
+    heads_of_keys = heads.select(
         *_JOURNAL,
         F.coalesce(F.col("head")["delete_to"], F.lit(0)).alias("deleted_to"),
         F.coalesce(F.col("head")["seq_nr"], F.lit(0)).alias("seq_nr"),
     )
     rows = (
-        waiting.join(known, _JOURNAL, "left")
+        waiting.join(heads_of_keys, _JOURNAL, "left")
         .join(stored.distinct().withColumn("is_stored", F.lit(True)), list(PLACE), "left")
         .withColumns(
             {
@@ -80,7 +77,7 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
     is_delete = F.col("action") == ActionType.DELETE.value
     reached = F.greatest("reached", F.max("last_nr").over(before))
     is_purge = F.col("action") == ActionType.PURGE.value
-    # After it seq nrs begin anew, and those before say nothing.
+    # After a purge seq nrs begin anew, so earlier ones do not matter.
     first_purge = F.min(F.when(is_purge, F.col("timestamp"))).over(Window.partitionBy(*_JOURNAL))
     purged_at = F.coalesce(first_purge, F.col("timestamp"))
     continues = is_append & (F.col("first_nr") == F.col("reached_before") + 1)
@@ -92,12 +89,12 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
     )
     rows = rows.withColumn("reached_before", reached).withColumns(
         {
-            "continues": _known(continues),
-            "is_old": _known(is_old),
-            "fits": _known(fits & (F.col("timestamp") <= purged_at)) & F.col("is_settled"),
+            "continues": _is_true(continues),
+            "is_old": _is_true(is_old),
+            "fits": _is_true(fits & (F.col("timestamp") <= purged_at)) & F.col("is_settled"),
         }
     )
-    is_done = (F.col("is_old") & F.col("is_stored")) | _known(
+    is_done = (F.col("is_old") & F.col("is_stored")) | _is_true(
         is_delete & (F.col("to") <= F.col("deleted_to"))
     )
     by_age = Window.partitionBy(*_JOURNAL).orderBy("timestamp", "partition", "offset")
@@ -108,7 +105,7 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
             "is_done": is_done,
         }
     )
-    turn = (
+    turns = (
         rows.where("leads")
         .groupBy(*_JOURNAL)
         .agg(
@@ -117,29 +114,31 @@ def fates(waiting: DataFrame, heads: DataFrame, stored: DataFrame) -> DataFrame:
             ).alias("turn")
         )
     )
-    rows = rows.join(turn, _JOURNAL, "left")
+    rows = rows.join(turns, _JOURNAL, "left")
     is_turn = F.col("leads") & (F.col("partition") == F.col("turn"))
     is_stuck = F.col("turn").isNull() & F.col("is_oldest")
-    cannot_be = F.col("cause").isNotNull() | F.col("is_old")
-    stops = F.max(F.when(is_stuck & cannot_be, F.col("offset"))).over(Window.partitionBy(*_OF_KEY))
+    is_bad = F.col("cause").isNotNull() | F.col("is_old")
+    stops = F.max(F.when(is_stuck & is_bad, F.col("offset"))).over(Window.partitionBy(*_OF_KEY))
     fate = (
         F.when(is_turn & F.col("is_done"), "done")
-        .when(is_turn | (is_stuck & ~cannot_be), "next")
+        .when(is_turn | (is_stuck & ~is_bad), "next")
         .when(F.col("offset") >= stops, "held")
     )
     text = _below(F.col("last_nr"), F.col("reached"))
-    told = rows.withColumn("fate", fate).where(F.col("fate").isNotNull())
+    leaving = rows.withColumn("fate", fate).where(F.col("fate").isNotNull())
     is_why = (F.col("fate") == "held") & F.col("is_old") & F.col("cause").isNull()
-    return told.withColumn("cause", F.when(is_why, text).otherwise(F.col("cause"))).select(*FATES)
+    return leaving.withColumn("cause", F.when(is_why, text).otherwise(F.col("cause"))).select(
+        *FATES
+    )
 
 
 @shaped(decoded=DECODED, heads=HEADS, returns=DECODED)
 def with_those_below(decoded: DataFrame, heads: DataFrame) -> DataFrame:
-    """Give a cause to records whose events lie below a head of another partition."""
+    """Give a cause to records whose events are below a head of another partition."""
     head, last_nr = F.col("head"), F.element_at("events", -1)["seq_nr"]
     reached = F.greatest(head["seq_nr"], head["delete_to"])
     is_below = (head["partition"] != F.col("partition")) & (last_nr <= reached)
-    cause = F.when(_known(is_below), _below(last_nr, reached))
+    cause = F.when(_is_true(is_below), _below(last_nr, reached))
     return (
         decoded.join(heads, _JOURNAL, "left")
         .withColumn("cause", F.coalesce("cause", cause))
@@ -156,5 +155,5 @@ def _below(last_nr: Column, reached: Column) -> Column:
     )
 
 
-def _known(condition: Column) -> Column:
+def _is_true(condition: Column) -> Column:
     return F.coalesce(condition, F.lit(False))

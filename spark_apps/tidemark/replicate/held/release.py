@@ -1,4 +1,4 @@
-"""The release of records that have waited, at the end of a run of replicate."""
+"""Releases records that have waited, at the end of a run of replicate."""
 
 from __future__ import annotations
 
@@ -35,23 +35,18 @@ def release_waiting(
     ended: Mapping[TopicPartition, bool],
     ensure_locked: EnsureLocked,
 ) -> int:
-    """Replicate the waiting records whose time has come; return how many left.
+    """Replicate the waiting records that are next; return how many left quarantine.
 
-    They leave quarantine last; until then a run that died is done again. What cannot be read is
-    held from then on.
+    They leave quarantine last, so a run that died is repeated. Unreadable ones are held afterwards.
 
-    Args:
-        run: the context of the run.
-        partitions: those that are locked: all of their topics.
-        ended: the partitions that are replicated to where they ended at the start of the run, each
-            with whether that is still its end.
-        ensure_locked: raises LockLost when the run must not write any more.
+    `partitions` are those that are locked: all of their topics. `ended` has the partitions that are
+    replicated up to their ends at the start of the run, each with whether that is still its end.
     """
     number = 0
-    while there := quarantine.with_any(run, partitions, Quarantined.WAITING):
+    while with_waiting := quarantine.with_any(run, partitions, Quarantined.WAITING):
         run.start_spark()
         prepare_python_workers(run.spark)
-        released = _turn(run, there, partitions, ended, ensure_locked)
+        released = _turn(run, with_waiting, partitions, ended, ensure_locked)
         if not released:
             break
         number += released
@@ -60,74 +55,76 @@ def release_waiting(
 
 def _turn(
     run: RunContext,
-    there: Sequence[TopicPartition],
+    with_waiting: Sequence[TopicPartition],
     partitions: Sequence[TopicPartition],
     ended: Mapping[TopicPartition, bool],
     ensure_locked: EnsureLocked,
 ) -> int:
-    """Release what is next of each key of which nothing is held."""
-    stored = quarantine.stored_records(run, there, Quarantined.WAITING)
+    """Release the next records of each key without a held record."""
+    stored = quarantine.stored_records(run, with_waiting, Quarantined.WAITING)
     stored = quarantine.without_held(run, stored, partitions)
-    with kept(stored) as records, kept(decoded(records)) as found:
-        waiting = found.join(records.select(*PLACE, "run_id"), list(PLACE)).withColumn(
+    with kept(stored) as records, kept(decoded(records)) as parsed:
+        waiting = parsed.join(records.select(*PLACE, "run_id"), list(PLACE)).withColumn(
             "is_settled", _is_settled(partitions, ended, run.run_id)
         )
-        heads = heads_of(found.select(*JOURNAL_KEY).distinct(), run.settings).localCheckpoint()
-        places = _stored(run, found, heads)
+        heads = heads_of(parsed.select(*JOURNAL_KEY).distinct(), run.settings).localCheckpoint()
+        places = _stored(run, parsed, heads)
         with kept(moved.fates(waiting, heads, places)) as leaving:
             number = leaving.count()
             if number:
-                _replicate(run, records.select(*RECORDS), leaving, there, ensure_locked)
+                _replicate(run, records.select(*RECORDS), leaving, with_waiting, ensure_locked)
     return number
 
 
 def _is_settled(
     partitions: Collection[TopicPartition], ended: Mapping[TopicPartition, bool], run_id: str
 ) -> Column:
-    """Tell whether no older record of the key of a waiting one can come any more.
+    """Return whether no older record of the key of a waiting record can come any more.
 
-    What the run has found itself may be newer than the ends that it knows.
+    Records that this run has found may be newer than the ends that it knows.
     """
-    topics = {one.topic for one in partitions}
-    whole = {topic for topic in topics if all(p in ended for p in partitions if p.topic == topic)}
-    quiet = {topic for topic in whole if all(ended[p] for p in partitions if p.topic == topic)}
+    topics = {p.topic for p in partitions}
+    read = {topic for topic in topics if all(p in ended for p in partitions if p.topic == topic)}
+    quiet = {topic for topic in read if all(ended[p] for p in partitions if p.topic == topic)}
     topic = F.col("topic")
-    is_older = topic.isin(*whole) & (F.col("run_id") != run_id) if whole else F.lit(False)
+    is_older = topic.isin(*read) & (F.col("run_id") != run_id) if read else F.lit(False)
     return (topic.isin(*quiet) if quiet else F.lit(False)) | is_older
 
 
-@shaped(found=DECODED, heads=HEADS, returns=PLACE)
-def _stored(run: RunContext, found: DataFrame, heads: DataFrame) -> DataFrame:
+@shaped(waiting=DECODED, heads=HEADS, returns=PLACE)
+def _stored(run: RunContext, waiting: DataFrame, heads: DataFrame) -> DataFrame:
     """Return the places of waiting records whose events journal has already."""
-    of_heads = heads.select(
+    head_numbers = heads.select(
         *JOURNAL_KEY,
         F.col("head")["seq_nr"].alias("reached"),
         segment_size.of_column(F.col("head")["segment_size"]).alias("size"),
     )
     last_nr = F.element_at("events", -1)["seq_nr"]
-    old = found.join(of_heads, list(JOURNAL_KEY)).where(last_nr <= F.col("reached"))
+    old = waiting.join(head_numbers, list(JOURNAL_KEY)).where(last_nr <= F.col("reached"))
     segments = old.select(
         "topic",
         F.col("id").alias("persistence_id"),
         columns.journal_segment(last_nr, F.col("size")).alias("segment"),
     )
     rows = written.event_rows_of(segments.distinct(), run.settings)
-    there = rows.select(*PLACE, F.col("persistence_id").alias("id"), "seq_nr")
-    asked = old.select(*PLACE, "id", last_nr.alias("seq_nr"))
-    return asked.join(there, [*PLACE, "id", "seq_nr"], "left_semi").select(*PLACE).localCheckpoint()
+    stored = rows.select(*PLACE, F.col("persistence_id").alias("id"), "seq_nr")
+    wanted = old.select(*PLACE, "id", last_nr.alias("seq_nr"))
+    return (
+        wanted.join(stored, [*PLACE, "id", "seq_nr"], "left_semi").select(*PLACE).localCheckpoint()
+    )
 
 
 def _replicate(
     run: RunContext,
     records: DataFrame,
     leaving: DataFrame,
-    there: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
     ensure_locked: EnsureLocked,
 ) -> None:
     fate = F.col("fate")
     good = leaving.where(fate == "next").select(*DECODED).repartition(*JOURNAL_KEY)
-    begin = later_than_all(run, there, leaving)
-    notes = Notes(run, there, Purpose.REPLAY)
+    begin = later_than_all(run, partitions, leaving)
+    notes = Notes(run, partitions, Purpose.REPLAY)
     apply(run, good, batch_now(run.settings), notes, begin, ensure_locked, accepts_moved=True)
     ensure_locked()
     held = leaving.where(fate == "held").withColumn("state", F.lit(Quarantined.HELD.value))

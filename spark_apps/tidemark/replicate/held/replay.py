@@ -1,7 +1,7 @@
-"""The replay of held records: back in their order, up to the next that cannot be read.
+"""Replays held records in their order, up to the next unreadable one.
 
-Nothing of a held key was replicated since, so its records come behind all that is stored of it.
-They leave quarantine last; until then a replay that died is done again.
+No record of a held key was replicated since, so its records come after all of its stored ones. They
+leave quarantine last, so a replay that died is repeated.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LEAVING = ("replayed", "skipped")
 
 @dataclass(frozen=True)
 class ReplaySelection:
-    """What is to be replayed.
+    """The records to replay.
 
     Attributes:
-        topics: only these; all with the prefix of the settings if none is named.
-        keys: only these; all held ones if none is named.
-        skip: offsets of records of these keys that are passed over for good.
+        topics: only these; all with the prefix of the settings if empty.
+        keys: only these; all held ones if empty.
+        skip: offsets of records of these keys that are ignored permanently.
     """
 
     topics: Collection[str] = ()
@@ -57,12 +57,12 @@ class ReplaySelection:
 
 
 def run_replay(run: RunContext, choice: ReplaySelection, *, do: bool) -> Outcome:
-    """Show what a replay would do, or do it.
+    """Show the effect of a replay, or execute it.
 
     Raises:
         InvalidInput: a topic or key is unknown, or an offset to skip is not held.
         LockHeld: another run works on a topic partition.
-        LockLost: a lock was lost on the way.
+        LockLost: a lock was lost during the run.
     """
     if choice.skip and len(choice.keys) != 1:
         raise InvalidInput("--skip names offsets of one key", where="--key", do="name the key")
@@ -70,14 +70,14 @@ def run_replay(run: RunContext, choice: ReplaySelection, *, do: bool) -> Outcome
     partitions = Topics(settings).partitions(choice.topics)
     prepare(run.control, settings, origin=run.owner, dry_run=not do)
     create_own_tables(run.control, settings)
-    holding = quarantine.with_any(run, partitions, Quarantined.HELD)
+    with_held = quarantine.with_any(run, partitions, Quarantined.HELD)
     resource, batch = tables.lock_of(settings), batch_now(settings)
     return guarded_change(
         run,
         "replay",
         settings.kafka_journal_keyspace,
-        lambda: _plan(run, holding, choice, batch),
-        lock=lambda: Locks.of(run, [f"{resource}/{one}" for one in holding]),
+        lambda: _plan(run, with_held, choice, batch),
+        lock=lambda: Locks.of(run, [f"{resource}/{tp}" for tp in with_held]),
         apply=do,
     )
 
@@ -91,57 +91,57 @@ def _plan(
     if not partitions:
         return Plan({}, ["nothing is held"], None)
     require_ended(run, partitions)
-    with _held(run, partitions, choice) as held:
-        told = _told(held)
-    _require_known(choice, told)
+    with _held_records(run, partitions, choice) as held:
+        keys = _keys_of(held)
+    _require_known(choice, keys)
     counts = {
-        "keys": len(told),
-        "records_replayed": sum(one["replayed"] for one in told),
-        "records_skipped": sum(one["skipped"] for one in told),
-        "records_still_held": sum(one["still"] for one in told),
+        "keys": len(keys),
+        "records_replayed": sum(row["replayed"] for row in keys),
+        "records_skipped": sum(row["skipped"] for row in keys),
+        "records_still_held": sum(row["still"] for row in keys),
     }
-    lines = [_line(one) for one in told[:_NAMED]]
-    if len(told) > _NAMED:
-        lines.append(f"and {len(told) - _NAMED} keys more")
+    lines = [_line(row) for row in keys[:_NAMED]]
+    if len(keys) > _NAMED:
+        lines.append(f"and {len(keys) - _NAMED} keys more")
     if not counts["records_replayed"] and not counts["records_skipped"]:
         return Plan(counts, lines, None)
     return Plan(counts, lines, lambda check: _apply(run, partitions, choice, batch, counts, check))
 
 
-def _line(told: Row) -> str:
-    text = f"{told['topic']}/{told['partition']} {told['id']}: {told['replayed']} records come back"
-    if told["skipped"]:
-        text += f", {told['skipped']} are skipped"
-    if told["still"]:
-        stop = told["stop"]
-        text += f", {told['still']} stay from offset {stop['offset']} on: {stop['cause']}"
+def _line(row: Row) -> str:
+    text = f"{row['topic']}/{row['partition']} {row['id']}: {row['replayed']} records come back"
+    if row["skipped"]:
+        text += f", {row['skipped']} are skipped"
+    if row["still"]:
+        stop = row["stop"]
+        text += f", {row['still']} stay from offset {stop['offset']} on: {stop['cause']}"
     return text
 
 
 @contextmanager
-def _held(
+def _held_records(
     run: RunContext, partitions: Collection[TopicPartition], choice: ReplaySelection
 ) -> Iterator[DataFrame]:
-    """Yield the chosen held records, decoded again; `becomes` says what a replay makes of each."""
+    """Yield the chosen held records, decoded again, with the effect of a replay as `becomes`."""
     prepare_python_workers(run.spark)
     stored = quarantine.stored_records(run, partitions)
     if choice.keys:
         stored = stored.where(F.col("id").isin(*choice.keys))
-    with kept(stored) as records, kept(decoded(records)) as read:
-        heads = heads_of(read.select(*JOURNAL_KEY).distinct(), run.settings)
-        found = moved.with_those_below(read, heads).localCheckpoint()
+    with kept(stored) as records, kept(decoded(records)) as parsed:
+        heads = heads_of(parsed.select(*JOURNAL_KEY).distinct(), run.settings)
+        checked = moved.with_those_below(parsed, heads).localCheckpoint()
         is_skipped = F.col("offset").isin(*choice.skip) if choice.skip else F.lit(False)
         is_poison = F.col("cause").isNotNull() & ~is_skipped
-        stops = found.where(is_poison).groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("stop"))
-        is_behind = F.coalesce(F.col("offset") >= F.col("stop"), F.lit(False))
-        becomes = F.when(is_behind, "still").when(is_skipped, "skipped").otherwise("replayed")
-        held = found.join(stops, list(JOURNAL_KEY), "left").withColumn("becomes", becomes)
+        stops = checked.where(is_poison).groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("stop"))
+        is_after_stop = F.coalesce(F.col("offset") >= F.col("stop"), F.lit(False))
+        becomes = F.when(is_after_stop, "still").when(is_skipped, "skipped").otherwise("replayed")
+        held = checked.join(stops, list(JOURNAL_KEY), "left").withColumn("becomes", becomes)
         yield held.drop("stop")
 
 
-def _told(held: DataFrame) -> list[Row]:
+def _keys_of(held: DataFrame) -> list[Row]:
     """Return a row for each held key."""
-    stays = F.col("becomes") == "still"
+    is_held = F.col("becomes") == "still"
     return (
         held.groupBy("topic", "partition", "id")
         .agg(
@@ -149,7 +149,7 @@ def _told(held: DataFrame) -> list[Row]:
                 F.count_if(F.col("becomes") == name).alias(name)
                 for name in ("replayed", "skipped", "still")
             ),
-            F.min_by(F.struct("offset", "cause"), F.when(stays, F.col("offset"))).alias("stop"),
+            F.min_by(F.struct("offset", "cause"), F.when(is_held, F.col("offset"))).alias("stop"),
             F.collect_set(F.when(F.col("becomes") == "skipped", F.col("offset"))).alias("passed"),
         )
         .orderBy("topic", "partition", "id")
@@ -157,15 +157,15 @@ def _told(held: DataFrame) -> list[Row]:
     )
 
 
-def _require_known(choice: ReplaySelection, told: list[Row]) -> None:
-    if absent := set(choice.keys) - {one["id"] for one in told}:
+def _require_known(choice: ReplaySelection, rows: list[Row]) -> None:
+    if absent := set(choice.keys) - {row["id"] for row in rows}:
         raise InvalidInput(
             f"nothing is held of {', '.join(sorted(absent))}",
             where="--key",
             do="look into the table quarantined_record",
         )
-    passed = {offset for one in told for offset in one["passed"]}
-    if absent_offsets := set(choice.skip) - passed:
+    skipped = {offset for row in rows for offset in row["passed"]}
+    if absent_offsets := set(choice.skip) - skipped:
         raise InvalidInput(
             f"no record is held at offset {min(absent_offsets)}, or one before it stops the replay",
             where="--skip",
@@ -181,10 +181,10 @@ def _apply(
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    with _held(run, partitions, choice) as held:
+    with _held_records(run, partitions, choice) as held:
         begin = later_than_all(run, list(partitions), held)
         notes = Notes(run, partitions, Purpose.REPLAY)
-        # One that has come from another partition has waited for all that is left of it there.
+        # A key that came from another partition has waited for its remaining records there.
         good = held.where(F.col("becomes") == "replayed").repartition(*JOURNAL_KEY)
         apply(run, good, batch, notes, begin, ensure_locked, accepts_moved=True)
         ensure_locked()

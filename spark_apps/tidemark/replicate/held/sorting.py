@@ -1,4 +1,4 @@
-"""Which records of a batch are replicated, and which go into quarantine."""
+"""Routes the records of a batch: which are replicated, and which go into quarantine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidemark.replicate.tables.heads import heads_of
 
 
 @dataclass(frozen=True)
-class SortedOut:
+class RoutedRecords:
     """The records of a batch.
 
     Attributes:
-        good: what is replicated.
-        quarantined: what goes into quarantine, of shape STOPPED; None if nothing does.
+        good: those to replicate.
+        quarantined: those to quarantine, of shape STOPPED; None if there are none.
         held: the keys that are kept back from now on, without those that begin to wait; None
-            without any.
+            if there are none.
     """
 
     good: DataFrame
@@ -36,91 +36,84 @@ class SortedOut:
     held: DataFrame | None
 
 
-def sorted_out(
+def route(
     run: RunContext,
     raw: DataFrame,
-    found: DataFrame,
+    parsed: DataFrame,
     partitions: Sequence[TopicPartition],
     *,
     has_poison: bool,
-) -> SortedOut:
-    """Return the records to replicate, and those that go into quarantine.
+) -> RoutedRecords:
+    """Route the records of a batch to replication or quarantine.
 
-    Args:
-        run: the context of the run.
-        raw: the records of a batch as they stand in Kafka.
-        found: the same, decoded, as far as they are read.
-        partitions: all of their topics.
-        has_poison: whether some of them cannot be read.
+    `raw` are the records as they are in Kafka, `parsed` the same, decoded, as far as they are read;
+    `partitions` are all partitions of their topics.
     """
-    known = None
+    held = None
     if quarantine.keeping_back(run, partitions):
         quarantine.release_others(run, raw, partitions)
-        known = quarantine.held_keys(run, partitions)
-    if known is None and not has_poison:
-        return SortedOut(found, None, None)
-    return _sorted(run, found, known)
+        held = quarantine.held_keys(run, partitions)
+    if held is None and not has_poison:
+        return RoutedRecords(parsed, None, None)
+    return _route(run, parsed, held)
 
 
-def _sorted(
-    run: RunContext, found: DataFrame, known: DataFrame | None, *waiting: DataFrame
-) -> SortedOut:
+def _route(
+    run: RunContext, parsed: DataFrame, known_held: DataFrame | None, *waiting: DataFrame
+) -> RoutedRecords:
     quarantined = [*waiting]
     if run.settings.kafka_journal_poison == "skip":
-        skipped = found.where(F.col("cause").isNotNull())
-        found = found.where(F.col("cause").isNull())
+        skipped = parsed.where(F.col("cause").isNotNull())
+        parsed = parsed.where(F.col("cause").isNull())
         quarantined.append(skipped.withColumn("state", F.lit(Quarantined.SKIPPED.value)))
-    held = quarantine.held_from(found, known)
-    quarantined.append(quarantine.stopped(found, held))
-    return SortedOut(
-        quarantine.passed(found, held), reduce(DataFrame.unionByName, quarantined), held
+    held = quarantine.held_from(parsed, known_held)
+    quarantined.append(quarantine.newly_held(parsed, held))
+    return RoutedRecords(
+        quarantine.replicable(parsed, held), reduce(DataFrame.unionByName, quarantined), held
     )
 
 
-def lowest_kept_back(them: SortedOut) -> Mapping[TopicPartition, int]:
-    """Return the lowest offset of each partition that is kept back after a batch, if any is."""
-    place = ("topic", "partition", "offset")
+def lowest_kept_back(routed: RoutedRecords) -> Mapping[TopicPartition, int]:
+    """Return the lowest offset of each partition that is kept back after a batch."""
+    columns = ("topic", "partition", "offset")
     parts = []
-    if them.held is not None:
-        parts.append(them.held.withColumnRenamed("held_from", "offset").select(*place))
-    if them.quarantined is not None:
-        keeps_back = F.col("state").isin([one.value for one in quarantine.KEEPS_BACK])
-        parts.append(them.quarantined.where(keeps_back).select(*place))
+    if routed.held is not None:
+        parts.append(routed.held.withColumnRenamed("held_from", "offset").select(*columns))
+    if routed.quarantined is not None:
+        keeps_back = F.col("state").isin([state.value for state in quarantine.KEEPS_BACK])
+        parts.append(routed.quarantined.where(keeps_back).select(*columns))
     if not parts:
         return {}
-    of_each = (
+    lowest = (
         reduce(DataFrame.unionByName, parts)
         .groupBy("topic", "partition")
         .agg(F.min("offset").alias("offset"))
     )
     return {
-        TopicPartition(row["topic"], row["partition"]): row["offset"] for row in of_each.collect()
+        TopicPartition(row["topic"], row["partition"]): row["offset"] for row in lowest.collect()
     }
 
 
-def returns(them: SortedOut) -> bool:
-    """Tell whether a key that is kept back in one partition has records in another."""
-    if them.held is None:
+def splits_held_keys(routed: RoutedRecords) -> bool:
+    """Return whether a key that is kept back in one partition has records in another."""
+    if routed.held is None:
         return False
-    there = them.held.select(*JOURNAL_KEY, F.col("partition").alias("held_in"))
-    both = them.good.join(there, list(JOURNAL_KEY))
-    return not both.where(F.col("partition") != F.col("held_in")).isEmpty()
+    held_keys = routed.held.select(*JOURNAL_KEY, F.col("partition").alias("held_in"))
+    records_of_held = routed.good.join(held_keys, list(JOURNAL_KEY))
+    return not records_of_held.where(F.col("partition") != F.col("held_in")).isEmpty()
 
 
-def without_waiting(
-    run: RunContext, found: DataFrame, partitions: Sequence[TopicPartition]
-) -> SortedOut:
-    """Return the same, where all records of keys wait that lie in several partitions.
+def route_with_waiting(
+    run: RunContext, parsed: DataFrame, partitions: Sequence[TopicPartition]
+) -> RoutedRecords:
+    """Route the records of a batch, with all records of keys in several partitions waiting.
 
-    Args:
-        run: the context of the run.
-        found: the decoded records of a batch.
-        partitions: all of their topics.
+    `partitions` are all partitions of their topics.
     """
-    known = quarantine.held_keys(run, partitions)
-    heads = heads_of(moved.matters(found).select(*JOURNAL_KEY).distinct(), run.settings)
-    keys = moved.in_several_places(found, heads, known).localCheckpoint()
-    waiting = moved.matters(found).join(keys, list(JOURNAL_KEY), "left_semi")
-    others = found.join(waiting.select(*PLACE), list(PLACE), "left_anti")
+    held = quarantine.held_keys(run, partitions)
+    heads = heads_of(moved.matters(parsed).select(*JOURNAL_KEY).distinct(), run.settings)
+    keys = moved.in_several_places(parsed, heads, held).localCheckpoint()
+    waiting = moved.matters(parsed).join(keys, list(JOURNAL_KEY), "left_semi")
+    replicable = parsed.join(waiting.select(*PLACE), list(PLACE), "left_anti")
     state = F.lit(Quarantined.WAITING.value)
-    return _sorted(run, others, known, waiting.withColumn("state", state).select(*STOPPED))
+    return _route(run, replicable, held, waiting.withColumn("state", state).select(*STOPPED))

@@ -1,4 +1,4 @@
-"""The write times of what leaves quarantine."""
+"""The write times of records that leave quarantine."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tidemark.replicate.ranges import newest
 def later_than_all(
     run: RunContext, partitions: Sequence[TopicPartition], leaving: DataFrame
 ) -> Callable[[WriteTimes], WriteTimes]:
-    """Return the function that `apply` asks for the bases of records that leave quarantine.
+    """Return the function from which `apply` gets the bases of records that leave quarantine.
 
-    Their write times are later than those of the last ranges and of all heads: of all partitions,
+    Their write times are later than those of the last ranges and of all heads, of all partitions,
     since a key may have come from another one.
     """
     entries = newest(run.control, run.settings, partitions).values()
     last = [entry.range.last_write_time for entry in entries]
     lowest = leaving.groupBy("topic", "partition").agg(F.min("offset").alias("first")).collect()
-    firsts = {TopicPartition(one["topic"], one["partition"]): one["first"] for one in lowest}
+    firsts = {TopicPartition(row["topic"], row["partition"]): row["first"] for row in lowest}
 
     def begin(of_heads: WriteTimes) -> WriteTimes:
         return {
-            one: write_time_base(first, *last, *of_heads.values()) for one, first in firsts.items()
+            tp: write_time_base(first, *last, *of_heads.values()) for tp, first in firsts.items()
         }
 
     return begin

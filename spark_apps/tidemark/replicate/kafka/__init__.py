@@ -1,1 +1,1 @@
-"""The reading side: topics, their offsets and their records."""
+"""Reads Kafka: topics, their offsets and their records."""

@@ -1,4 +1,4 @@
-"""What Kafka answers to Spark's tasks, as foreseen errors."""
+"""Converts Kafka's failures in Spark's tasks to errors for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemark.settings import Settings
 
 @contextmanager
 def kafka_in_one_line(settings: Settings, spans: Spans) -> Iterator[None]:
-    """Raise Kafka's failures of Spark jobs that read spans as errors of one line.
+    """Raise Kafka's failures in Spark jobs that read spans as errors of one line.
 
     Raises:
         KafkaUnavailable: Kafka has failed a job.
@@ -26,7 +26,7 @@ def kafka_in_one_line(settings: Settings, spans: Spans) -> Iterator[None]:
         if "data may have been lost" in str(error).lower():
             raise TopicMoved(
                 "Kafka has dropped records while they were read",
-                where=", ".join(f"{one} {first}-{end - 1}" for one, (first, end) in spans.items()),
+                where=", ".join(f"{tp} {first}-{end - 1}" for tp, (first, end) in spans.items()),
                 do="run again; the partition then says which offsets are lost",
             ) from None
         if "org.apache.kafka." in str(error):

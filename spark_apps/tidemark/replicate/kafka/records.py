@@ -1,4 +1,4 @@
-"""Records of topics as frames, by Spark's Kafka source."""
+"""Reads records of topics as frames, with Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 
 Spans = Mapping[TopicPartition, tuple[int, int]]
-"""Offsets by topic partition: the first one, and the one behind the last."""
+"""Offsets by topic partition: the first, and the one after the last."""
 
 _OFFSETS_OF_A_TASK = 20_000
-"""Fewer than these are not worth a task, with its Python process, for each topic partition."""
+"""Fewer offsets are not worth a task, with its Python process, for each topic partition."""
 
 
 @shaped(returns=RECORDS)
 def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
-    """Return the records of spans of offsets; each reading of the frame asks Kafka again.
+    """Return the records of spans of offsets; each evaluation of the frame reads Kafka again.
 
-    Raises (in the job): Kafka does not hold all of them any more.
+    Raises (in the job): Kafka no longer has all of them.
     """
     options = {
         **_connection(settings),
-        "assign": json.dumps(_by_topic((one, one.partition) for one in spans)),
-        "startingOffsets": _offsets((one, first) for one, (first, _) in spans.items()),
-        "endingOffsets": _offsets((one, end) for one, (_, end) in spans.items()),
+        "assign": json.dumps(_by_topic((tp, tp.partition) for tp in spans)),
+        "startingOffsets": _offsets((tp, first) for tp, (first, _) in spans.items()),
+        "endingOffsets": _offsets((tp, end) for tp, (_, end) in spans.items()),
         "includeHeaders": "true",
-        # Those of aborted transactions were never written, as for kafka-journal's consumers.
+        # Without records of aborted transactions, as for kafka-journal's consumers.
         "kafka.isolation.level": "read_committed",
-        # All that is read is there. By default Kafka would let each consumer wait half a second,
-        # since it looks at the end of its partition before it reads.
+        # All records to read exist. By default Kafka would let each consumer wait half a second,
+        # since the consumer reads the end of its partition first.
         "kafka.fetch.max.wait.ms": "10",
         "failOnDataLoss": "true",
     }
-    found = spark.read.format("kafka").options(**options).load().select(*RECORDS)
-    return found.coalesce(tasks_of(spark, spans))
+    frame = spark.read.format("kafka").options(**options).load().select(*RECORDS)
+    return frame.coalesce(tasks_of(spark, spans))
 
 
 def tasks_of(spark: SparkSession, spans: Spans) -> int:
-    """Return into how many tasks the work on spans of offsets is cut."""
+    """Return into how many tasks the work on spans of offsets is split."""
     offsets = sum(end - first for first, end in spans.values())
     return max(spark.sparkContext.defaultParallelism, offsets // _OFFSETS_OF_A_TASK)
 
 
 def _by_topic(values: Iterable[tuple[TopicPartition, int]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for one, value in values:
-        found.setdefault(one.topic, []).append(value)
-    return found
+    by_topic: dict[str, list[int]] = {}
+    for tp, value in values:
+        by_topic.setdefault(tp.topic, []).append(value)
+    return by_topic
 
 
 def _offsets(values: Iterable[tuple[TopicPartition, int]]) -> str:
-    found: dict[str, dict[str, int]] = {}
-    for one, offset in values:
-        found.setdefault(one.topic, {})[str(one.partition)] = offset
-    return json.dumps(found)
+    by_topic: dict[str, dict[str, int]] = {}
+    for tp, offset in values:
+        by_topic.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    return json.dumps(by_topic)
 
 
 def _connection(settings: Settings) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The topics of journals, and where each of their partitions begins and ends."""
+"""The topics of journals, and the first and last offsets of their partitions."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class TopicPartition:
 
 
 def placed(text: str) -> tuple[TopicPartition, str] | None:
-    """Return the topic partition and the rest of `topic/partition:rest`; None of another text."""
-    found = _PLACED.fullmatch(text)
-    return found and (TopicPartition(found["topic"], int(found["partition"])), found["rest"])
+    """Return the topic partition and the rest of `topic/partition:rest`, else None."""
+    match = _PLACED.fullmatch(text)
+    return match and (TopicPartition(match["topic"], int(match["partition"])), match["rest"])
 
 
 @dataclass(frozen=True)
 class Offsets:
-    """The offsets that a topic partition holds.
+    """The offsets of a topic partition in Kafka.
 
     Attributes:
         first: the first one.
@@ -58,10 +58,10 @@ class Offsets:
 
 
 class Topics:
-    """What Kafka says of its topics."""
+    """A client that reads topics; it raises KafkaUnavailable if Kafka does not answer."""
 
     def __init__(self, settings: Settings) -> None:
-        """Prepare a client; nothing is asked yet."""
+        """Prepare a client; it sends no request yet."""
         self._settings = settings
         self._servers = settings.kafka_bootstrap_servers
         self._prefix = settings.kafka_topic_prefix
@@ -73,13 +73,12 @@ class Topics:
 
         Raises:
             InvalidInput: a named topic does not exist, or has another prefix.
-            KafkaUnavailable: Kafka does not answer.
         """
         with self._in_one_line():
-            known = self._client.list_topics(timeout=self._timeout).topics
-        own = {name: topic for name, topic in known.items() if name.startswith(self._prefix)}
-        wanted = sorted(set(only)) or sorted(own)
-        if absent := [name for name in wanted if name not in own]:
+            all_topics = self._client.list_topics(timeout=self._timeout).topics
+        own = {name: topic for name, topic in all_topics.items() if name.startswith(self._prefix)}
+        names = sorted(set(only)) or sorted(own)
+        if absent := [name for name in names if name not in own]:
             raise InvalidInput(
                 f"{self._servers} has no topic {', '.join(absent)} with the prefix {self._prefix}",
                 where="--topic, TIDEMARK_KAFKA_TOPIC_PREFIX",
@@ -87,7 +86,7 @@ class Topics:
             )
         return [
             TopicPartition(name, number)
-            for name in wanted
+            for name in names
             for number in sorted(own[name].partitions)
         ]
 
@@ -96,126 +95,108 @@ class Topics:
 
         Raises:
             InvalidInput: the topic does not exist.
-            KafkaUnavailable: Kafka does not answer.
         """
         with self._in_one_line():
-            # Asked for by its name, a topic that is not there might be made.
-            known = self._client.list_topics(timeout=self._timeout).topics
-        if topic not in known:
-            near = difflib.get_close_matches(topic, known, 1)
+            # A request for a missing topic by its name might create it.
+            all_topics = self._client.list_topics(timeout=self._timeout).topics
+        if topic not in all_topics:
+            near = difflib.get_close_matches(topic, all_topics, 1)
             do = f"write {near[0]}" if near else "create it, or correct the name"
             raise InvalidInput(f"{self._servers} has no topic {topic}", where="--topic", do=do)
-        return [TopicPartition(topic, number) for number in sorted(known[topic].partitions)]
+        return [TopicPartition(topic, number) for number in sorted(all_topics[topic].partitions)]
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Make a topic.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer, or refuses it.
-        """
+        """Create a topic."""
         new = NewTopic(topic, partitions, config=dict(config))
         with self._in_one_line():
             self._client.create_topics([new])[topic].result(self._timeout)
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Offsets]:
-        """Return the offsets that partitions hold now.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer.
-        """
-        of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
+        """Return the present offsets of partitions."""
+        of_client = {tp: ClientPartition(tp.topic, tp.partition) for tp in partitions}
         # The library's stubs leave these two untyped.
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        # In this order: what is appended in between is not taken for an open transaction.
+        # In this order, records appended in between do not look like an open transaction.
         written = self._ask(of_client, latest, IsolationLevel.READ_UNCOMMITTED)
         ends = self._ask(of_client, latest)
         firsts = self._ask(of_client, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        return {one: Offsets(firsts[one], ends[one], written[one]) for one in of_client}
+        return {tp: Offsets(firsts[tp], ends[tp], written[tp]) for tp in of_client}
 
     def offsets_at(
         self, partitions: Iterable[TopicPartition], at: datetime
     ) -> Mapping[TopicPartition, int]:
         """Return the first offset of each partition whose record is of this time or later.
 
-        Where there is none yet, it is the one at which the partition ends.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer.
+        Without such a record it is the offset at which the partition ends.
         """
-        of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
+        of_client = {tp: ClientPartition(tp.topic, tp.partition) for tp in partitions}
         spec = OffsetSpec.for_timestamp(round(at.timestamp() * 1000))
-        found = self._ask(of_client, spec)
-        # Kafka says -1 where there is none.
-        ends = self.offsets(one for one, offset in found.items() if offset < 0)
-        return {one: ends[one].end if one in ends else offset for one, offset in found.items()}
+        offsets = self._ask(of_client, spec)
+        # Kafka answers -1 if there is none.
+        ends = self.offsets(tp for tp, offset in offsets.items() if offset < 0)
+        return {tp: ends[tp].end if tp in ends else offset for tp, offset in offsets.items()}
 
     def begins(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, datetime]:
-        """Return the time of the first record of each partition that has one.
-
-        Raises:
-            KafkaUnavailable: Kafka does not answer.
-        """
-        of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
-        found = self._answers(of_client, OffsetSpec.for_timestamp(0))
+        """Return the time of the first record of each partition that has one."""
+        of_client = {tp: ClientPartition(tp.topic, tp.partition) for tp in partitions}
+        answers = self._answers(of_client, OffsetSpec.for_timestamp(0))
         return {
-            # A producer may have meant microseconds.
-            one: datetime.fromtimestamp(min(answer.timestamp / 1000, _LAST_SECOND), UTC)
-            for one, answer in found.items()
+            # A producer may have written microseconds.
+            tp: datetime.fromtimestamp(min(answer.timestamp / 1000, _LAST_SECOND), UTC)
+            for tp, answer in answers.items()
             if answer.offset >= 0
         }
 
     def _ask(
         self,
         of_client: Mapping[TopicPartition, ClientPartition],
-        which: OffsetSpec,
+        spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Mapping[TopicPartition, int]:
-        answers = self._answers(of_client, which, isolation)
-        return {one: answer.offset for one, answer in answers.items()}
+        answers = self._answers(of_client, spec, isolation)
+        return {tp: answer.offset for tp, answer in answers.items()}
 
     def _answers(
         self,
         of_client: Mapping[TopicPartition, ClientPartition],
-        which: OffsetSpec,
+        spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Mapping[TopicPartition, Any]:
         if not of_client:
             return {}
         with self._in_one_line():
-            asked: Mapping[ClientPartition, Future[Any]] = self._client.list_offsets(
-                dict.fromkeys(of_client.values(), which),
+            futures: Mapping[ClientPartition, Future[Any]] = self._client.list_offsets(
+                dict.fromkeys(of_client.values(), spec),
                 isolation_level=isolation,
                 request_timeout=self._timeout,
             )
-            answers = {(one.topic, one.partition): asked[one] for one in asked}
-            return {
-                one: answers[one.topic, one.partition].result(self._timeout) for one in of_client
-            }
+            answers = {(tp.topic, tp.partition): futures[tp] for tp in futures}
+            return {tp: answers[tp.topic, tp.partition].result(self._timeout) for tp in of_client}
 
     @contextmanager
     def _in_one_line(self) -> Iterator[None]:
         try:
             yield
         except (KafkaException, TimeoutError) as error:
-            said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise unavailable(self._settings, said) from None
+            reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            raise unavailable(self._settings, reason) from None
 
 
-def unavailable(settings: Settings, said: str) -> KafkaUnavailable:
-    """Return the error of a Kafka that does not answer, with what its client says."""
+def unavailable(settings: Settings, reason: str) -> KafkaUnavailable:
+    """Return the error for a Kafka that does not answer, with the reason from its client."""
     return KafkaUnavailable(
-        f"Kafka does not answer: {said}",
+        f"Kafka does not answer: {reason}",
         where=settings.kafka_bootstrap_servers,
         do="check that it is up and TIDEMARK_KAFKA_BOOTSTRAP_SERVERS names it",
     )
 
 
 def client_settings(settings: Settings) -> dict[str, Any]:
-    """Return the configuration of a client of Kafka's."""
+    """Return the configuration of a Kafka client."""
     client: dict[str, Any] = {
         "bootstrap.servers": settings.kafka_bootstrap_servers,
         "security.protocol": settings.kafka_security_protocol,
-        # What it says beside its errors is said by them.
+        # Its log only repeats its errors.
         "log_level": 0,
     }
     if settings.kafka_ssl_ca:

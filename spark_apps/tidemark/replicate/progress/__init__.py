@@ -1,1 +1,1 @@
-"""How far the replication is, for those who wait for it."""
+"""How far topics are replicated, for readers that wait for it."""

@@ -1,4 +1,4 @@
-"""What is in quarantine and keeps back later records: how much, from where on, since when."""
+"""The records in quarantine that keep back later ones: their number, first offset and age."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class KeptBack:
-    """What of a topic partition is in quarantine, and keeps back what follows it.
+    """The records of a topic partition in quarantine that keep back later ones.
 
     Attributes:
-        keys: how many.
-        held: how many records wait for somebody.
-        waiting: how many wait since their keys have moved.
+        keys: the number of their keys.
+        held: the number of records that wait for an operator.
+        waiting: the number that wait since their keys have moved.
         first: the lowest offset.
-        since: when the oldest one was found.
+        since: when the oldest was found.
     """
 
     keys: int
@@ -34,7 +34,7 @@ class KeptBack:
     since: datetime
 
     def plus(self, other: KeptBack) -> KeptBack:
-        """Return both together."""
+        """Return the sum of both."""
         return KeptBack(
             self.keys + other.keys,
             self.held + other.held,
@@ -47,21 +47,21 @@ class KeptBack:
 def kept_back(
     run: RunContext, partitions: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, KeptBack]:
-    """Return what of each partition keeps back later records, without partitions of no such one."""
-    found: dict[TopicPartition, KeptBack] = {}
-    of_key = "journal_keyspace, topic, partition, state, id"
+    """Return the records that keep back later ones, for each partition that has any."""
+    by_tp: dict[TopicPartition, KeptBack] = {}
+    key_columns = "journal_keyspace, topic, partition, state, id"
     keeping = quarantine.keeping_back(run, partitions).items()
-    for one, state in ((one, state) for state, there in keeping for one in there):
+    for tp, state in ((tp, state) for state, in_state in keeping for tp in in_state):
         keys = run.control.stream(
             "SELECT count(*) AS records, min(offset) AS first, min(found_at) AS since"
             f" FROM {table(run.settings.keyspace, quarantine.TABLE)} WHERE journal_keyspace = ?"
-            f" AND topic = ? AND partition = ? AND state = ? GROUP BY {of_key}",
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state),
+            f" AND topic = ? AND partition = ? AND state = ? GROUP BY {key_columns}",
+            (run.settings.kafka_journal_keyspace, tp.topic, tp.partition, state),
             page=_PAGE,
         )
         for key in keys:
             since, records = key["since"].replace(tzinfo=UTC), key["records"]
             held = records if state is Quarantined.HELD else 0
-            of_one = KeptBack(1, held, records - held, key["first"], since)
-            found[one] = found[one].plus(of_one) if one in found else of_one
-    return found
+            single = KeptBack(1, held, records - held, key["first"], since)
+            by_tp[tp] = by_tp[tp].plus(single) if tp in by_tp else single
+    return by_tp

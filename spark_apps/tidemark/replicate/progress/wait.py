@@ -1,7 +1,7 @@
-"""The wait until everything up to here is replicated.
+"""Waits until everything up to the present ends of topics is replicated.
 
-kafka-journal's reader writes a mark and goes on when it meets it. Here the offsets at which the
-topics end stand for it, and nothing is written.
+kafka-journal's reader writes a mark and waits until it meets it. Here the offsets at which the
+topics end take its place, and nothing is written.
 """
 
 from __future__ import annotations
@@ -18,61 +18,56 @@ from tidemark.settings import Settings
 _POLL_S = 2.0
 
 Targets = Mapping[TopicPartition, int]
-"""The offset that the pointer of each topic partition has to reach."""
+"""The offset that the pointer of each topic partition must reach."""
 
 
 def parse(texts: Iterable[str]) -> Targets:
     """Parse `topic/partition:offset`.
 
     Raises:
-        InvalidInput: one is none.
+        InvalidInput: a text is something else.
     """
     targets = {}
     for text in texts:
-        found = placed(text)
-        if found is None or not found[1].isdecimal():
+        parsed = placed(text)
+        if parsed is None or not parsed[1].isdecimal():
             raise InvalidInput(
                 f"{text} is no offset",
                 where="--offset",
                 do="write topic/partition:offset, such as journal-orders/0:4711",
             )
-        partition, offset = found
+        partition, offset = parsed
         targets[partition] = int(offset)
     return targets
 
 
 def written(targets: Targets) -> list[str]:
-    """Return targets as `parse` takes them."""
-    return [f"{one}:{offset}" for one, offset in sorted(targets.items())]
+    """Return targets as texts that `parse` takes."""
+    return [f"{tp}:{offset}" for tp, offset in sorted(targets.items())]
 
 
 def ends(settings: Settings, topics: Sequence[str]) -> Targets:
-    """Return the last offsets that topics hold now; a partition without records has none.
-
-    Raises:
-        InvalidInput: a topic is unknown.
-        KafkaUnavailable: Kafka does not answer.
-    """
+    """Return the last offsets of topics now; a partition without records has none."""
     kafka = Topics(settings)
     held = kafka.offsets(kafka.partitions(topics))
-    return {one: offsets.end - 1 for one, offsets in held.items() if offsets.end > offsets.first}
+    return {tp: offsets.end - 1 for tp, offsets in held.items() if offsets.end > offsets.first}
 
 
 def missing(control: Control, settings: Settings, targets: Targets) -> Targets:
-    """Return those that are not replicated, or in quarantine, up to their offset."""
+    """Return the targets that are not yet replicated, or quarantined, up to their offset."""
     table = settings.kafka_journal_keyspace, settings.kafka_pointer_table
-    # Before the first replication there is no table.
+    # Before the first replication the table does not exist.
     if control.table_columns(*table) is None:
         return targets
-    known = reached(control, settings, list(targets))
-    return {one: offset for one, offset in targets.items() if known[one].end <= offset}
+    positions = reached(control, settings, list(targets))
+    return {tp: offset for tp, offset in targets.items() if positions[tp].end <= offset}
 
 
 def wait(control: Control, settings: Settings, targets: Targets, seconds: float) -> Targets:
-    """Wait until the pointers have reached the targets, `seconds` at most; return what has not."""
+    """Wait at most `seconds` until the pointers have reached the targets; return the others."""
     until = time.monotonic() + seconds
-    while left := missing(control, settings, targets):
+    while remaining := missing(control, settings, targets):
         if time.monotonic() + _POLL_S > until:
-            return left
+            return remaining
         time.sleep(_POLL_S)
     return {}

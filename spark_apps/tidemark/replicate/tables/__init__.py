@@ -1,1 +1,1 @@
-"""The writing side: kafka-journal's tables, one module for each kind of write."""
+"""Writes kafka-journal's tables, one module for each kind of write."""

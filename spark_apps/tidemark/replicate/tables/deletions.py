@@ -1,6 +1,6 @@
-"""What deletes and purges take out of the tables: noted first, done in its turn, then dropped.
+"""The deletions of deletes and purges: noted first, executed, then the notes are deleted.
 
-After its head is written, an action counts as done; only the note still knows which events go.
+Once its head is written, an action counts as done; only the note still has the events to delete.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tidemark.spark.shapes import shaped
 
 TABLE = "kafka_journal_deletion"
 _AT_ONCE = 500
-"""Notes between two looks at the locks."""
+"""Notes between two checks of the locks."""
 _PAGE = 2000
 
 
 class Purpose(StrEnum):
-    """What notes belong to: a range of offsets, or a replay of what was held of them."""
+    """What notes belong to: a range of offsets, or a replay of its held records."""
 
     RANGE = "range"
     REPLAY = "replay"
@@ -45,38 +45,30 @@ class Notes:
         self._control, self._settings = run.control, run.settings
         self._purpose = purpose
         keyspace = run.settings.kafka_journal_keyspace
-        self._keys = [(keyspace, one.topic, one.partition, purpose.value) for one in partitions]
+        self._keys = [(keyspace, tp.topic, tp.partition, purpose.value) for tp in partitions]
         self._table = table(run.settings.keyspace, TABLE)
 
     def note(self, deletions: DataFrame) -> None:
-        """Note what is about to go, of the shape DELETIONS."""
+        """Write notes of deletions, of the shape DELETIONS."""
         _note(deletions, self._settings, self._purpose)
 
     def purge(self, ensure_locked: EnsureLocked) -> None:
-        """Do the noted purges: heads say that all is deleted, the events go, then the heads.
-
-        Raises:
-            LockLost: another run may work on the partitions.
-        """
+        """Execute the noted purges: mark heads as deleted, delete the events, then the heads."""
         for notes in _parts(self._noted(is_purge=True)):
-            with_head = [one for one in notes if one["head_segment"] is not None]
+            with_head = [note for note in notes if note["head_segment"] is not None]
             ensure_locked()
             mark_heads(self._control, self._settings, with_head)
             delete_events(self._control, self._settings, notes)
             _delete_heads(self._control, self._settings, with_head)
 
     def delete(self, ensure_locked: EnsureLocked) -> None:
-        """Do the noted deletes of events, whose heads are written.
-
-        Raises:
-            LockLost: another run may work on the partitions.
-        """
+        """Execute the noted deletes of events, whose heads are written."""
         for notes in _parts(self._noted(is_purge=False)):
             ensure_locked()
             delete_events(self._control, self._settings, notes)
 
     def forget(self) -> None:
-        """Drop all notes."""
+        """Delete all notes."""
         self._control.execute_many(f"DELETE FROM {self._table} WHERE {_NOTES}", self._keys)
 
     def _noted(self, *, is_purge: bool) -> Iterator[Row]:
@@ -116,41 +108,41 @@ def mark_heads(control: Control, settings: Settings, notes: Sequence[Row]) -> No
     control.execute_many(
         f"UPDATE {_metajournal(settings)} USING TIMESTAMP ? SET delete_to = ?, seq_nr = ?"
         f" WHERE {_HEAD}",
-        [(one["write_time"], one["deleted_to"], one["deleted_to"], *_head(one)) for one in notes],
+        [(n["write_time"], n["deleted_to"], n["deleted_to"], *_head(n)) for n in notes],
     )
 
 
 def _delete_heads(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
     control.execute_many(
         f"DELETE FROM {_metajournal(settings)} USING TIMESTAMP ? WHERE {_HEAD}",
-        [(one["write_time"], *_head(one)) for one in notes],
+        [(note["write_time"], *_head(note)) for note in notes],
     )
 
 
 def delete_events(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
-    """Delete the events of notes: whole partitions, and the begins of others."""
+    """Delete the events of notes: whole partitions, and the first events of others."""
     journal = table(settings.kafka_journal_keyspace, settings.kafka_journal_table)
     where = f"DELETE FROM {journal} USING TIMESTAMP ? WHERE id = ? AND topic = ? AND segment = ?"
     control.execute_many(
         where,
         (
-            (one["write_time"], one["id"], one["topic"], segment)
-            for one in notes
-            for segment in range(one["first_segment"], one["last_segment"] + _whole(one))
+            (note["write_time"], note["id"], note["topic"], segment)
+            for note in notes
+            for segment in range(note["first_segment"], note["last_segment"] + _is_whole(note))
         ),
     )
     control.execute_many(
         f"{where} AND seq_nr <= ?",
         [
-            (one["write_time"], one["id"], one["topic"], one["last_segment"], one["up_to"])
-            for one in notes
-            if one["up_to"] is not None
+            (note["write_time"], note["id"], note["topic"], note["last_segment"], note["up_to"])
+            for note in notes
+            if note["up_to"] is not None
         ],
     )
 
 
-def _whole(note: Row) -> int:
-    """Return 1 if the last segment goes as a whole, else 0."""
+def _is_whole(note: Row) -> int:
+    """Return 1 if the whole last segment is deleted, else 0."""
     return int(note["up_to"] is None)
 
 

@@ -1,4 +1,4 @@
-"""The heads that metajournal holds."""
+"""The heads in metajournal."""
 
 from __future__ import annotations
 
@@ -21,26 +21,19 @@ _STORED = (
 
 @shaped(journals=JOURNAL_KEY, returns=HEADS)
 def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
-    """Read the heads of some journals by direct join; a journal without one has no row.
+    """Read the heads of unique journals by direct join; a journal without one has no row.
 
-    A further column `write_time` tells when a head was last written, in microseconds.
+    A further column `write_time` is when a head was last written, in microseconds.
 
-    A head of an older release stays where that release has put it. If there are two, the one in
-    the present segment counts, as for kafka-journal's reader.
-
-    Args:
-        journals: unique.
-        settings: where the journal is.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
+    A head of an older release is in the segment of that release. If there are two, the one in the
+    present segment counts, as for kafka-journal's reader.
     """
     present = columns.head_segment(F.col("id"), SEGMENTS)
     old = columns.head_segment(F.col("id"), OLD_SEGMENTS)
     keys = journals.select(
         "topic", F.explode(F.array_distinct(F.array(present, old))).alias("segment"), "id"
     )
-    # Keys are so small that one task would ask for all of them.
+    # Keys are so small that a single task would read all of them.
     keys = keys.repartition(journals.sparkSession.sparkContext.defaultParallelism)
     stored = connector.read_partitions(
         keys,

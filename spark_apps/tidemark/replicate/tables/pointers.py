@@ -1,4 +1,4 @@
-"""How far each topic partition is replicated: `pointer2`.
+"""The pointer of each topic partition, up to which it is replicated: `pointer2`.
 
 Source: com.evolution.kafka.journal.eventual.cassandra.Pointer2Statements (11.0.0).
 """
@@ -18,28 +18,28 @@ Pointers = Mapping[TopicPartition, int]
 
 
 def read(control: Control, settings: Settings, partitions: Iterable[TopicPartition]) -> Pointers:
-    """Read the pointers of partitions; one of which nothing is replicated has none."""
-    wanted = list(partitions)
-    found = control.execute_many(
+    """Read the pointers of partitions; partitions without replicated records have none."""
+    tps = list(partitions)
+    rows_by_tp = control.execute_many(
         f"SELECT offset FROM {_table(settings)} WHERE topic = ? AND partition = ?",
-        [(one.topic, one.partition) for one in wanted],
+        [(tp.topic, tp.partition) for tp in tps],
     )
-    return {one: rows[0]["offset"] for one, rows in zip(wanted, found, strict=True) if rows}
+    return {tp: rows[0]["offset"] for tp, rows in zip(tps, rows_by_tp, strict=True) if rows}
 
 
 def write(
-    control: Control, settings: Settings, pointers: Pointers, at: datetime, known: Pointers
+    control: Control, settings: Settings, pointers: Pointers, at: datetime, former: Pointers
 ) -> None:
     """Write pointers, which must be higher than the known ones; `at` is the time of the run."""
-    new = [one for one in pointers if one not in known]
+    new = [tp for tp in pointers if tp not in former]
     control.execute_many(
         f"INSERT INTO {_table(settings)} (topic, partition, offset, created, updated)"
         " VALUES (?, ?, ?, ?, ?)",
-        [(one.topic, one.partition, pointers[one], at, at) for one in new],
+        [(tp.topic, tp.partition, pointers[tp], at, at) for tp in new],
     )
     control.execute_many(
         f"UPDATE {_table(settings)} SET offset = ?, updated = ? WHERE topic = ? AND partition = ?",
-        [(pointers[one], at, one.topic, one.partition) for one in pointers if one in known],
+        [(pointers[tp], at, tp.topic, tp.partition) for tp in pointers if tp in former],
     )
 
 

@@ -24,7 +24,7 @@ from tidemark.spark.read_once import kept
 from tidemark.spark.shapes import Shape, shaped
 
 WAVES = 8
-"""More cost more jobs than the journals with so many rows are worth."""
+"""More waves would cost more jobs than journals with so many rows are worth."""
 _EVENTS = (*JOURNAL_ROWS, WRITE_TIME)
 _IN_ORDER = ("topic", "id", "segment", "seq_nr")
 
@@ -33,33 +33,26 @@ _IN_ORDER = ("topic", "id", "segment", "seq_nr")
 def write_events(rows: DataFrame, settings: Settings) -> None:
     """Write rows of journal; a column that the record leaves out stays unset.
 
-    A reader that meets the first of the new events of a journal and the third, but not the second,
-    goes on behind the third. So those of a segment are written as one batch, which readers see as
-    a whole. If they are too many for one, they are written in waves (`write_in_waves`).
-
-    Args:
-        rows: partitioned so that all rows of a journal are in one partition of the frame.
-        settings: where the journal is.
+    A reader that meets the first and third new event of a journal, but not the second, continues
+    after the third. So the events of a segment are written as one batch, which readers see
+    atomically. If they are too many for one batch, they are written in waves (`write_in_waves`).
+    All rows of a journal must be in one partition of the frame.
     """
     _write_events(rows.select(*_EVENTS).sortWithinPartitions(*_IN_ORDER), settings)
 
 
 @shaped(rows=WRITTEN_ROWS)
 def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLocked) -> None:
-    """Write rows of journal of which some journals have more than a batch takes.
+    """Write rows of journals of which some have more rows than fit into a batch.
 
     A batch of a journal must be written before the next one is sent. Each wave writes the next
-    batch of every journal, and begins when the wave before it has ended. What is left of a journal
-    after the last wave is written batch by batch, as every wave costs a job.
-
-    Args:
-        rows: partitioned so that all rows of a journal are in one partition of the frame.
-        settings: where the journal is, and how large a batch may be.
-        ensure_locked: called before each wave.
+    batch of every journal, and begins when the wave before it has ended. The rows of a journal
+    after the last wave are written batch by batch, as every wave costs a job. All rows of a journal
+    must be in one partition of the frame.
     """
     with kept(waves(rows, settings.cassandra_batch_size)) as numbered:
-        [there] = numbered.agg(F.sort_array(F.collect_set("wave")).alias("waves")).collect()
-        for wave in there["waves"]:
+        [row] = numbered.agg(F.sort_array(F.collect_set("wave")).alias("waves")).collect()
+        for wave in row["waves"]:
             ensure_locked()
             of_wave = numbered.where(F.col("wave") == wave).drop("wave")
             _write_events(of_wave, settings, in_order=wave == WAVES)
@@ -67,21 +60,17 @@ def write_in_waves(rows: DataFrame, settings: Settings, ensure_locked: EnsureLoc
 
 @shaped(rows=WRITTEN_ROWS, returns={**WRITTEN_ROWS, "wave": "int"})
 def waves(rows: DataFrame, batch_size: int) -> DataFrame:
-    """Return rows with the wave that each is written in, WAVES for all further ones.
+    """Return rows with the wave in which each is written, WAVES for all further ones.
 
-    What a wave has of a journal is in one segment, and no more than a batch takes, or one row.
-    Rows are sorted by wave, journal and seq nr in each partition of the frame.
-
-    Args:
-        rows: of any journals.
-        batch_size: in bytes.
+    The rows of a journal in a wave are of one segment, and fit into a batch of `batch_size` bytes,
+    or are one row. Rows are sorted by wave, journal and seq nr in each partition of the frame.
     """
     of_journal = Window.partitionBy(*JOURNAL_KEY)
     in_order = of_journal.orderBy("segment", "seq_nr")
     row = F.struct("tags", "payload_txt", "payload_bin")
     sized = rows.select(*_EVENTS).withColumn("bytes", row_bytes(row))
-    # The rows between two multiples of `room` are fewer bytes than that; with the one that lies on
-    # the first of them they are no more than a batch.
+    # The rows between two multiples of `room` have fewer bytes than `room`; with the row at the
+    # first multiple they are no more than a batch.
     room = F.greatest(batch_size - F.max("bytes").over(of_journal), F.lit(1))
     begins_segment = F.lag("segment").over(in_order) != F.col("segment")
     measured = sized.withColumns({"room": room, "begins_segment": begins_segment})
@@ -107,7 +96,7 @@ def _write_events(rows: DataFrame, settings: Settings, *, in_order: bool = False
 
 @shaped(rows=WRITTEN_ROWS)
 def overwrite_events(rows: DataFrame, settings: Settings) -> None:
-    """Write rows of journal over others; what a record leaves out is deleted."""
+    """Overwrite rows of journal; columns that a record leaves out are deleted."""
     connector.write(
         rows.select(*JOURNAL_ROWS, WRITE_TIME),
         settings.kafka_journal_keyspace,
@@ -119,7 +108,7 @@ def overwrite_events(rows: DataFrame, settings: Settings) -> None:
 
 @shaped(heads=CHANGED_HEADS)
 def write_heads(heads: DataFrame, settings: Settings, at: datetime) -> None:
-    """Write heads as they are after their actions; `at` is when that is."""
+    """Write heads as they are after their actions; `at` is the time of the run."""
     now = F.lit(at)
     stored = [name for name in HEAD_FIELDS if name not in ("is_new", "expire_after")]
     is_new = F.col("head")["is_new"]
@@ -136,7 +125,7 @@ def write_heads(heads: DataFrame, settings: Settings, at: datetime) -> None:
 
 
 def loses_expiry() -> Column:
-    """Tell whether the head `before` has an expiry, and the head after it has none."""
+    """Return whether the head `before` has an expiry, and the head after it has none."""
     head, before = F.col("head"), F.col("before")
     had = before["expire_after"].isNotNull() | before["expire_on"].isNotNull()
     return F.coalesce(~head["is_new"] & head["expire_after"].isNull() & had, F.lit(False))
@@ -145,13 +134,13 @@ def loses_expiry() -> Column:
 @shaped(heads=CHANGED_HEADS)
 def remove_expiry(heads: DataFrame, settings: Settings) -> None:
     """Delete the expiry of heads whose last append has none."""
-    nothing = {"expire_after": "string", "expire_on": "date"}
-    _remove(heads.where(loses_expiry()), settings, nothing)
+    columns = {"expire_after": "string", "expire_on": "date"}
+    _remove(heads.where(loses_expiry()), settings, columns)
 
 
 @shaped(heads=CHANGED_HEADS)
 def remove_delete_to(heads: DataFrame, settings: Settings) -> None:
-    """Delete the `delete_to` of heads that have one, and should have none."""
+    """Delete the `delete_to` of heads that have one and should not."""
     loses = F.col("before")["delete_to"].isNotNull() & F.col("head")["delete_to"].isNull()
     _remove(heads.where(loses), settings, {"delete_to": "bigint"})
 

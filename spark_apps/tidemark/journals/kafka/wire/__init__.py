@@ -1,1 +1,1 @@
-"""Records of kafka-journal: what its actions, events and metadata look like in bytes."""
+"""The wire format of kafka-journal's records: actions, events and metadata as bytes."""

@@ -1,4 +1,4 @@
-"""The header `journal.action`, which says what a record does to a journal."""
+"""The header `journal.action`: the action of a record on a journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADER = "journal.action"
 
 
 class ActionType(StrEnum):
-    """What a record does."""
+    """The kind of a record's action."""
 
     APPEND = "append"
     MARK = "mark"
@@ -24,7 +24,7 @@ class ActionType(StrEnum):
 
 
 class PayloadType(StrEnum):
-    """How the value of an append is written."""
+    """The format of the value of an append."""
 
     BINARY = "binary"
     JSON = "json"
@@ -35,11 +35,11 @@ class Action:
     """An action.
 
     Attributes:
-        type: what it does.
-        first: the lowest seq nr of an append, as its writer says; its events tell theirs.
+        type: the kind of the action.
+        first: the lowest seq nr of an append, as its writer states it; events have their own.
         to: the highest seq nr of an append, or up to which a delete deletes.
-        payload_type: how the value of an append is written.
-        metadata: the header's part of the metadata: an object with `data` or without anything.
+        payload_type: the format of the value of an append.
+        metadata: the header's part of the metadata: an object with `data` or an empty one.
         origin: who wrote it.
         version: the library that wrote it.
         mark_id: of a mark.
@@ -56,10 +56,10 @@ class Action:
 
 
 def parse(header: bytes) -> Action | None:
-    """Parse the header's value; None if it names no action that is known.
+    """Parse the header's value; None if it has no known action.
 
     Raises:
-        Malformed: it is not JSON, or its action is not whole.
+        Malformed: it is not JSON, or its action is incomplete.
     """
     try:
         value = json_text.parse(header.decode("utf-8"))
@@ -77,11 +77,8 @@ def parse(header: bytes) -> Action | None:
 def purge_header(origin: str | None = None, version: str | None = None) -> bytes:
     """Return the header's value of a record that purges the journal of its key.
 
-    Such a record has no other header, and no value.
-
-    Args:
-        origin: the writer.
-        version: that of the kafka-journal library, if it is the writer.
+    Such a record has no other header, and no value. `version` is that of the kafka-journal library,
+    if it is the writer.
     """
     fields = {"origin": origin, "version": version}
     present: Json = {name: value for name, value in fields.items() if value is not None}
@@ -100,14 +97,14 @@ def _action(name: ActionType, fields: dict[str, Json]) -> Action:
             first, to = (integer(bounds, end, f"{where}.range") for end in ("from", "to"))
             if first > to:
                 raise Malformed(f"{where}.range goes from {first} down to {to}")
-            written = fields.get("payloadType")
-            if written not in list(PayloadType):
-                raise Malformed(f"{where} has the payloadType {json_text.shown(written)}")
+            payload_type = fields.get("payloadType")
+            if payload_type not in list(PayloadType):
+                raise Malformed(f"{where} has the payloadType {json_text.shown(payload_type)}")
             return Action(
                 name,
                 first,
                 to,
-                PayloadType(cast(str, written)),
+                PayloadType(cast(str, payload_type)),
                 _metadata(fields.get("metadata")),
                 origin,
                 version,
@@ -125,6 +122,6 @@ def _action(name: ActionType, fields: dict[str, Json]) -> Action:
 
 
 def _metadata(value: Json) -> Mapping[str, Json]:
-    """Return the part of it that is kept; older writers wrote none."""
+    """Return the part of the metadata that is kept; older writers wrote none."""
     data = value.get("data") if isinstance(value, dict) else None
     return {} if data is None else {"data": data}

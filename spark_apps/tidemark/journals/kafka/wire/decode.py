@@ -1,6 +1,6 @@
 """Decodes the records of a frame: most by Spark (`spark_decoder.py`), all others in Python.
 
-`record.decode` has the last word on what is malformed, and why.
+`record.decode` decides what is malformed, and why.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ _READ = ("timestamp", "key", "value", "headers")
 @shaped(records=RECORDS, returns=DECODED)
 def decoded(records: DataFrame) -> DataFrame:
     """Decode records."""
-    told = spark_decoder.told(records, _CONTENT)
+    decoded_by_spark = spark_decoder.with_usual(records, _CONTENT)
     unusual = (F.when(F.col("usual").isNull(), F.col(name)) for name in _READ)
     content = F.coalesce("usual", _by_python()(*unusual))
-    return told.select(*_OUTSIDE, content.alias("content")).select(
+    return decoded_by_spark.select(*_OUTSIDE, content.alias("content")).select(
         *_OUTSIDE, *(F.col("content")[name].alias(name) for name in _CONTENT)
     )
 
 
-def row(read: record.Record) -> dict[str, Any]:
-    """Return what a record does, without the columns that are null."""
+def row(kafka_record: record.Record) -> dict[str, Any]:
+    """Return the columns of a decoded record, without those that are null."""
     try:
-        told = record.decode(read)
+        result = record.decode(kafka_record)
     except Malformed as error:
-        # A key of other bytes than UTF-8 is no journal's, but it has to be told by something.
-        key = (read.key or b"").decode("utf-8", "backslashreplace")
+        # A key that is not UTF-8 is no journal's, but its record needs an id.
+        key = (kafka_record.key or b"").decode("utf-8", "backslashreplace")
         return {"id": key, "cause": str(error)}
-    if told is None:
+    if result is None:
         return {}
     content = {
-        "id": told.id,
-        "action": told.action.type.value,
-        "origin": told.action.origin,
-        "version": told.action.version,
+        "id": result.id,
+        "action": result.action.type.value,
+        "origin": result.action.origin,
+        "version": result.action.version,
     }
-    payload = told.payload
+    payload = result.payload
     if payload is None:
-        return {**content, "to": told.action.to}
+        return {**content, "to": result.action.to}
     expiry = payload.expire_after
     return content | {
-        "metadata": told.metadata,
+        "metadata": result.metadata,
         "expire_after": None if expiry is None else expiry.nanoseconds,
-        "headers": dict(told.headers or {}),
+        "headers": dict(result.headers or {}),
         "events": [
             {
                 "seq_nr": event.seq_nr,
@@ -77,24 +77,24 @@ def _by_python() -> Callable[..., Column]:
     def rows(
         timestamps: pd.Series, keys: pd.Series, values: pd.Series, headers: pd.Series
     ) -> pd.DataFrame:
-        # Of the usual ones, which are most, all is null here, and so is what comes of them.
+        # The columns of usual records, which are most, are null here, and so are their results.
         is_unusual = timestamps.notna() | keys.notna() | values.notna() | headers.notna()
         if not is_unusual.any():
-            nothing = [None] * len(is_unusual)
-            return pd.DataFrame(dict.fromkeys(_CONTENT, nothing), dtype="object")
+            nulls = [None] * len(is_unusual)
+            return pd.DataFrame(dict.fromkeys(_CONTENT, nulls), dtype="object")
         records = zip(is_unusual, timestamps, keys, values, headers, strict=True)
-        found = [
+        contents = [
             _NOTHING | row(_record(*fields)) if unusual else _NOTHING
             for unusual, *fields in records
         ]
-        return pd.DataFrame(found, columns=list(_CONTENT), dtype="object")
+        return pd.DataFrame(contents, columns=list(_CONTENT), dtype="object")
 
-    # The stubs want the kind of the function, which pyspark takes from its type hints.
+    # The stubs require the kind of the function, which pyspark takes from its type hints.
     udf: Callable[..., Column] = pandas_udf(rows, _STRUCT)  # type: ignore[call-overload]
     return udf
 
 
 def _record(timestamp: Any, key: bytes | None, value: bytes | None, headers: Any) -> record.Record:
-    """Return a record of the columns of a frame."""
-    named = [(one["key"], one["value"]) for one in ([] if headers is None else headers)]
-    return record.Record(key, None if pd.isna(timestamp) else timestamp, named, value)
+    """Return a record from the columns of a frame."""
+    pairs = [(header["key"], header["value"]) for header in ([] if headers is None else headers)]
+    return record.Record(key, None if pd.isna(timestamp) else timestamp, pairs, value)

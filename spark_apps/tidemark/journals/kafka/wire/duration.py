@@ -41,12 +41,12 @@ _PARTS = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([^\W\d_]+)")
 _EXACT = 2**53
 _MAX_NANOS = 2**63 - 1
 _MOST_CHARACTERS = 1_000
-"""Digits without a unit would take the square of their number."""
+"""The limit, since matching digits without a unit takes quadratic time."""
 
 
 @dataclass(frozen=True)
 class Duration:
-    """A length in a unit, of which Scala keeps both."""
+    """A length in a unit; Scala keeps both."""
 
     length: int
     unit: str
@@ -67,7 +67,7 @@ class Duration:
 
 
 def parse(text: str) -> Duration:
-    """Parse a text; the unit is then the coarsest that has no fraction.
+    """Parse a text; the unit of the result is the coarsest in which the length is whole.
 
     Raises:
         ValueError: it is no finite duration.
@@ -87,14 +87,14 @@ def parse(text: str) -> Duration:
 
 
 def of_milliseconds(number: int) -> Duration:
-    """Return a duration that was given as a number."""
+    """Return the duration of a number of milliseconds."""
     return _checked(Duration(number, "millisecond"), str(number))
 
 
 def _rounded(number: float) -> int:
-    """Round half up, as Java does: `number + 0.5` would be rounded itself."""
-    whole = math.floor(number)
-    return whole + 1 if number - whole >= 0.5 else whole
+    """Round half up, as Java does: `number + 0.5` would itself be rounded."""
+    floor = math.floor(number)
+    return floor + 1 if number - floor >= 0.5 else floor
 
 
 def _checked(duration: Duration, text: str) -> Duration:

@@ -1,4 +1,4 @@
-"""Single fields of JSON objects, checked."""
+"""Reads and checks single fields of JSON objects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAX_SEQ_NR = 2**63 - 1
 
 
 class Malformed(ValueError):
-    """A record that kafka-journal's replicator cannot read either, and stops at."""
+    """A record that kafka-journal's replicator cannot read either: it stops there."""
 
 
 def integer(fields: Mapping[str, Json], name: str, where: str) -> int:
     """Return a seq nr from 1 to MAX_SEQ_NR.
 
     Raises:
-        Malformed: it is missing, or something else.
+        Malformed: the field is missing, or something else.
     """
     value = fields.get(name)
     if isinstance(value, Decimal) and value == value.to_integral_value():
@@ -29,10 +29,10 @@ def integer(fields: Mapping[str, Json], name: str, where: str) -> int:
 
 
 def optional_text(fields: Mapping[str, Json], name: str, where: str) -> str | None:
-    """Return a text, or None where it is missing or null.
+    """Return a text, or None if it is missing or null.
 
     Raises:
-        Malformed: it is something else.
+        Malformed: the field is something else.
     """
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
@@ -44,7 +44,7 @@ def utf8(value: bytes, where: str) -> str:
     """Return the text of bytes.
 
     Raises:
-        Malformed: they are none.
+        Malformed: they are not UTF-8.
     """
     try:
         return value.decode("utf-8")

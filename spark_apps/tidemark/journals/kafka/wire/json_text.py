@@ -1,6 +1,6 @@
 """JSON as kafka-journal keeps it: parsed, and written again without white space.
 
-Key order stays; of a key that stands twice the first place and the last value count. Numbers are
+Key order is kept; of a repeated key the first position and the last value count. Numbers are
 decimals of at most 34 significant digits without trailing zeros. Source: play-json's values, which
 kafka-journal reads and writes (docs/real-systems.md, "Wire format").
 """
@@ -16,15 +16,15 @@ Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | N
 _DIGITS = 34
 _MAX_DIGITS = 310
 _MAX_SCALE = 6178
-"""What play-json refuses to read."""
+"""The limits of play-json."""
 _MOST_DEPTH = 200
-"""Of values in each other: what is read can be written again."""
+"""The deepest nesting of values, so that all parsed values can be written again."""
 _PLAIN_ABOVE, _PLAIN_BELOW = Decimal("1e-10"), Decimal("1e20")
 _DECIMAL128 = Context(prec=_DIGITS, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999)
 
 
 def parse(text: str) -> Json:
-    """Parse JSON by the letter of its standard.
+    """Parse JSON, strictly by its standard.
 
     Raises:
         ValueError: it is not JSON, or has a number that kafka-journal does not read.
@@ -62,7 +62,7 @@ def render(value: Json) -> str:
 
 
 def normal(text: str) -> str:
-    """Return one text for all texts of equal values; what is no JSON stays as it is.
+    """Return the same text for all texts of equal values; a text that is no JSON is unchanged.
 
     The order of keys and the form of numbers do not count.
     """
@@ -96,7 +96,7 @@ def _too_deep() -> ValueError:
 
 
 def _integer(digits: str) -> int | Decimal:
-    """Integers that stay as they are, which nearly all do, are spared the decimals."""
+    """Parse an integer; short ones, which are most, need no decimal."""
     return int(digits) if len(digits) <= 20 else _number(digits)
 
 
@@ -126,7 +126,7 @@ def _decimal(number: Decimal) -> str:
     if not _PLAIN_ABOVE < abs(stripped) < _PLAIN_BELOW:
         return str(stripped)
     plain = f"{stripped:f}"
-    # With a fraction, the exponent comes back below 1E-6.
+    # With a fraction, Decimal writes an exponent again below 1E-6.
     return str(Decimal(plain)) if "." in plain else plain
 
 

@@ -11,8 +11,8 @@ Binary, all integers big-endian::
            u8 payload type: 0 none, 1 binary, 2 json, 3 text
            i32 size of the payload, payload
 
-Version 1 whose metadata cannot be read, and every other version, are read as version 0: without
-metadata, and whatever follows the events is ignored.
+Version 1 with unreadable metadata, and every other version, are read as version 0: without
+metadata, ignoring everything after the events.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class JournalEvent:
         seq_nr: of its journal.
         tags: without duplicates.
         payload_type: `binary`, `json` or `text`; None without a payload.
-        text: the payload of the last two, as it is stored.
-        binary: the payload of the first.
+        text: the payload of a `json` or `text` event, as it is stored.
+        binary: the payload of a `binary` event.
     """
 
     seq_nr: int
@@ -51,7 +51,7 @@ class JournalEvent:
 
 @dataclass(frozen=True)
 class Payload:
-    """What an append appends.
+    """The content of an append.
 
     Attributes:
         events: at least one.
@@ -64,13 +64,13 @@ class Payload:
     data: Json = None
 
 
-def parse(value: bytes, written_as: PayloadType) -> Payload:
+def parse(value: bytes, payload_type: PayloadType) -> Payload:
     """Parse the value of an append.
 
     Raises:
-        Malformed: says what cannot be read.
+        Malformed: the value is unreadable; the message says where.
     """
-    if written_as is PayloadType.JSON:
+    if payload_type is PayloadType.JSON:
         return _from_json(value)
     return _from_binary(value)
 
@@ -80,7 +80,7 @@ def _from_json(value: bytes) -> Payload:
     events = fields.get("events")
     if not isinstance(events, list) or not events:
         raise Malformed("the value has no events")
-    parsed = tuple(_json_event(event, f"events[{place}]") for place, event in enumerate(events))
+    parsed = tuple(_json_event(event, f"events[{index}]") for index, event in enumerate(events))
     return Payload(parsed, *_metadata(fields.get("metadata")))
 
 
@@ -93,12 +93,12 @@ def _json_event(value: Json, where: str) -> JournalEvent:
     texts = [tag for tag in tags if isinstance(tag, str)]
     if len(texts) < len(tags):
         raise Malformed(f"{where} has a tag that is no text")
-    written, payload = fields.get("payloadType"), fields.get("payload")
-    if written not in (None, "json", "text"):
-        raise Malformed(f"{where} has the payloadType {json_text.shown(written)}")
+    payload_type, payload = fields.get("payloadType"), fields.get("payload")
+    if payload_type not in (None, "json", "text"):
+        raise Malformed(f"{where} has the payloadType {json_text.shown(payload_type)}")
     if payload is None:
         return JournalEvent(seq_nr, frozenset(texts))
-    if written != "text":
+    if payload_type != "text":
         return JournalEvent(seq_nr, frozenset(texts), "json", json_text.render(payload))
     if not isinstance(payload, str):
         raise Malformed(f"{where} has a payload that is no text")
@@ -128,19 +128,19 @@ def _from_binary(value: bytes) -> Payload:
             events, rest = _events(value)
             return Payload(events, *_metadata(_object(_json(rest, "metadata"), "metadata")))
         except Malformed:
-            # Read as version 0 below, which fails for the same reason if it was the events.
+            # Read as version 0 below, which fails for the same reason if the events are malformed.
             pass
     return Payload(_events(value)[0])
 
 
 def _events(value: bytes) -> tuple[tuple[JournalEvent, ...], bytes]:
-    """Return the events and what follows them."""
+    """Return the events and the bytes after them."""
     reader = _BytesReader(value[1:])
     count = reader.integer()
     if count < 1:
         raise Malformed("the value has no events")
-    # One after the other: a count that is far too large ends with the bytes.
-    events = tuple(_binary_event(reader.sized(), f"events[{place}]") for place in range(count))
+    # One after the other, so that a count that is far too large ends with the bytes.
+    events = tuple(_binary_event(reader.sized(), f"events[{index}]") for index in range(count))
     return events, reader.rest()
 
 
@@ -167,20 +167,20 @@ def _binary_event(value: bytes, where: str) -> JournalEvent:
 
 def _all_sized(value: bytes) -> Iterator[bytes]:
     reader = _BytesReader(value)
-    while reader.left:
+    while reader.remaining:
         yield reader.sized()
 
 
 class _BytesReader:
-    """Bytes, read from the front."""
+    """Bytes that are read from the front."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
-        self._at = 0
+        self._position = 0
 
     @property
-    def left(self) -> int:
-        return len(self._value) - self._at
+    def remaining(self) -> int:
+        return len(self._value) - self._position
 
     def byte(self) -> int:
         return self._take(1)[0]
@@ -195,14 +195,14 @@ class _BytesReader:
         return self._take(self.integer())
 
     def rest(self) -> bytes:
-        return self._take(self.left)
+        return self._take(self.remaining)
 
     def _take(self, size: int) -> bytes:
-        if not 0 <= size <= self.left:
-            raise Malformed(f"the value ends early: {size} bytes wanted, {self.left} left")
-        taken = self._value[self._at : self._at + size]
-        self._at += size
-        return taken
+        if not 0 <= size <= self.remaining:
+            raise Malformed(f"the value ends early: {size} bytes wanted, {self.remaining} left")
+        chunk = self._value[self._position : self._position + size]
+        self._position += size
+        return chunk
 
 
 def _json(value: bytes, where: str) -> Json:

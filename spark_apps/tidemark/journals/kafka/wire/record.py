@@ -1,4 +1,4 @@
-"""A whole record of a journal topic: what kafka-journal's replicator makes of it."""
+"""Decodes a complete record of a journal topic as kafka-journal's replicator does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.journals.kafka.wire.payload import Payload
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it stands in Kafka; a header's value may be missing."""
+    """A record as it is in Kafka; a header's value may be missing."""
 
     key: bytes | None
     timestamp: datetime | None
@@ -25,13 +25,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a record does to the journal of its key.
+    """The action of a record on the journal of its key.
 
     Attributes:
         id: the record's key.
         action: of the header.
         payload: of an append.
-        headers: the user's, of an append; of one that stands twice the last counts.
+        headers: the user's, of an append; the last of repeated headers counts.
     """
 
     id: str
@@ -41,22 +41,22 @@ class Decoded:
 
     @property
     def metadata(self) -> str:
-        """Return the metadata of the events of an append as their column keeps it."""
+        """Return the metadata of an append's events as their column stores it."""
         if self.payload is None or self.action.metadata is None:
             raise ValueError(f"{self.action.type} has no metadata")
-        of_payload: dict[str, Json] = {}
+        payload_part: dict[str, Json] = {}
         if self.payload.expire_after is not None:
-            of_payload["expireAfter"] = str(self.payload.expire_after)
+            payload_part["expireAfter"] = str(self.payload.expire_after)
         if self.payload.data is not None:
-            of_payload["data"] = self.payload.data
-        return json_text.render({"header": dict(self.action.metadata), "payload": of_payload})
+            payload_part["data"] = self.payload.data
+        return json_text.render({"header": dict(self.action.metadata), "payload": payload_part})
 
 
 def decode(record: Record) -> Decoded | None:
-    """Decode a record; None if the replicator passes over it.
+    """Decode a record; None if the replicator ignores it.
 
-    It does so without a key, a timestamp, a header that names a known action, or the value of an
-    append.
+    The replicator ignores records without a key, a timestamp, a header with a known action, or the
+    value of an append.
 
     Raises:
         Malformed: the replicator stops at it.
@@ -64,17 +64,17 @@ def decode(record: Record) -> Decoded | None:
     values = [value for name, value in record.headers if name == action.HEADER]
     if record.key is None or record.timestamp is None or not values or values[0] is None:
         return None
-    found = action.parse(values[0])
-    if found is None:
+    parsed = action.parse(values[0])
+    if parsed is None:
         return None
     key = utf8(record.key, "the key")
-    if found.type is not ActionType.APPEND:
-        return Decoded(key, found)
-    if record.value is None or found.payload_type is None:
+    if parsed.type is not ActionType.APPEND:
+        return Decoded(key, parsed)
+    if record.value is None or parsed.payload_type is None:
         return None
-    own = {
+    user_headers = {
         name: utf8(value or b"", f"the header {name}")
         for name, value in record.headers
         if name != action.HEADER
     }
-    return Decoded(key, found, payload.parse(record.value, found.payload_type), own)
+    return Decoded(key, parsed, payload.parse(record.value, parsed.payload_type), user_headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemark.spark.shapes import Shape
 
 PLACE: Shape = {"topic": "string", "partition": "int", "offset": "bigint"}
-"""Where a record stands."""
+"""The position of a record in Kafka."""
 RECORDS: Shape = {
     **PLACE,
     "timestamp": "timestamp",
@@ -34,6 +34,6 @@ DECODED: Shape = {
 }
 """Decoded records; of an append all columns but `to` may be set, of a delete `to` is.
 
-`expire_after` is in nanoseconds. `action` is null in a record that kafka-journal passes over, and
-in one that it stops at, which has a `cause` and the `id` of its key.
+`expire_after` is in nanoseconds. `action` is null in a record that kafka-journal ignores, and in a
+record at which it stops, which has a `cause` and the `id` of its key.
 """

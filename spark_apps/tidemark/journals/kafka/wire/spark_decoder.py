@@ -1,4 +1,4 @@
-"""What is most of a journal topic, decoded by Spark: its payloads do not leave the JVM.
+"""Decodes the usual records of a journal topic in Spark: their payloads do not leave the JVM.
 
 Usual are appends of one event whose payload is binary, a text or none, with at most two tags,
 without metadata and headers, and all other actions. Only plain functions are used, which Spark
@@ -26,21 +26,21 @@ _ACTIONS = (
     rf'(purge)":\{{{_FIRST_WRITER}',
 )
 _HEADER = rf'^\{{"(?:{"|".join(_ACTIONS)})\}}\}}\z'
-# A header can have no such character, so that one pass over it finds all of its parts.
+# A header cannot have this character, so that one pass over it finds all of its parts.
 _BETWEEN = "\x01"
 _PARTS = _BETWEEN.join(("$1$6$10$14", "$2", "$3$7", "$4$8$12$15", "$5$9$13$16"))
 _NO_METADATA = '{"header":{},"payload":{}}'
 
 _VERSION_AND_COUNT = b"\x01\x00\x00\x00\x01"
 _TAGS_AT = 21
-"""Where the tags begin, from 0: behind version, count, size, seq nr and the size of all tags."""
+"""Where the tags begin, from 0: after version, count, size, seq nr and the size of all tags."""
 
 
-def told(records: DataFrame, shape: dict[str, str]) -> DataFrame:
-    """Return records with `usual`, a struct of `shape`, which is null in all that are not."""
+def with_usual(records: DataFrame, shape: dict[str, str]) -> DataFrame:
+    """Return records with `usual`, a struct of `shape`; it is null in all other records."""
     action = F.col("action")
     is_append = action == ActionType.APPEND.value
-    # Step by step: in one expression each part is computed again wherever it is used.
+    # Step by step, since in one expression each part would be computed again wherever it is used.
     steps = _with_event(_with_sizes(_with_action(records)))
     content = {
         "id": F.decode("key", "UTF-8"),
@@ -60,16 +60,16 @@ def told(records: DataFrame, shape: dict[str, str]) -> DataFrame:
 
 
 def _with_action(records: DataFrame) -> DataFrame:
-    """Add what the header says; `action` is null of one that is not usual."""
+    """Add the parts of the header; `action` is null if the record is not usual."""
     first = F.col("headers")[0]
-    is_whole = (
+    is_complete = (
         F.col("timestamp").isNotNull()
         & (F.size("headers") > 0)
         & (first["key"] == HEADER)
         & _is_utf8(first["value"])
         & _is_utf8(F.col("key"))
     )
-    header = F.when(is_whole, F.decode(first["value"], "UTF-8"))
+    header = F.when(is_complete, F.decode(first["value"], "UTF-8"))
     parts = records.withColumn(
         "parts", F.split(F.regexp_replace(header, _HEADER, _PARTS), _BETWEEN)
     )
@@ -90,7 +90,7 @@ def _with_action(records: DataFrame) -> DataFrame:
 def _with_sizes(records: DataFrame) -> DataFrame:
     """Add the sizes of the parts of an event's bytes, and the parts that are small."""
     value = F.col("value")
-    is_one = (
+    has_one_event = (
         (F.col("action") == ActionType.APPEND.value)
         & (F.col("first") == F.col("to"))
         & (F.size("headers") == 1)
@@ -98,7 +98,7 @@ def _with_sizes(records: DataFrame) -> DataFrame:
     )
     tags_size, tag_size = F.col("tags_size"), F.col("tag_size")
     return (
-        records.withColumn("tags_size", F.when(is_one, _integer(value, 17)))
+        records.withColumn("tags_size", F.when(has_one_event, _integer(value, 17)))
         .withColumns(
             {
                 "size": F.octet_length(value),
@@ -119,7 +119,7 @@ def _with_sizes(records: DataFrame) -> DataFrame:
 
 
 def _with_event(records: DataFrame) -> DataFrame:
-    """Add the only event of a value of version 1 with the metadata `{}`; null of any other."""
+    """Add the only event of a value of version 1 with the metadata `{}`; null for any other."""
     value, size = F.col("value"), F.col("size")
     payload, kind = F.col("payload"), F.col("kind")
     is_read = (
@@ -145,14 +145,14 @@ def _with_event(records: DataFrame) -> DataFrame:
         F.when(is_text, F.decode(payload, "UTF-8")).alias("payload_txt"),
         F.when(is_binary, payload).alias("payload_bin"),
     )
-    is_whole = F.col("is_read") & F.col("tags").isNotNull() & F.col("kind_name").isNotNull()
+    is_complete = F.col("is_read") & F.col("tags").isNotNull() & F.col("kind_name").isNotNull()
     return records.withColumns(
         {"is_read": is_read, "tags": _tags(), "kind_name": payload_type}
-    ).withColumn("event", F.when(is_whole, event.cast(EVENT)))
+    ).withColumn("event", F.when(is_complete, event.cast(EVENT)))
 
 
 def _tags() -> Column:
-    """Return none, one or two tags; null of more and of what is no UTF-8."""
+    """Return none, one or two tags; null if there are more, or for bytes that are not UTF-8."""
     size, first, second = F.col("tags_size"), F.col("tag"), F.col("second_tag")
     second_size = F.col("second_size")
     written_size = _bytes(F.col("value"), _TAGS_AT + 4 + F.col("tag_size"), 4)
@@ -186,5 +186,5 @@ def _bytes(value: Column, at: Column, size: int | Column) -> Column:
 
 
 def _is_utf8(value: Column) -> Column:
-    """Tell whether bytes are UTF-8: what is not comes back as other bytes."""
+    """Return whether bytes are UTF-8: other bytes are changed by decoding and encoding."""
     return F.encode(F.decode(value, "UTF-8"), "UTF-8") == value

@@ -1,1 +1,1 @@
-"""Reads of messages: which rows count, by key, and those that are new."""
+"""Reads of messages: by key, by range, and only new ones."""

@@ -1,8 +1,8 @@
 """Reads of new messages only: those after a known sequence nr of each persistence id.
 
-`after` requests the messages with sequence_nr > n, and not the key n + 1: messages that were lost
-or that expired do not hide the messages after them. Such a read also finds late events, including
-the last event of a quiet persistence id.
+`after` requests the messages with sequence_nr > n, and not the key n + 1: lost or expired messages
+do not hide later ones. Such a read also finds late events, including the last event of a quiet
+persistence id.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MAX_WIDTH = 4096
 """The most keys of one persistence id in one round."""
 _NO_LIMIT = (1 << 63) - 1
 _FEW = 16
-"""Up to so many messages are read rather than searched: a request costs as much as about ten."""
+"""The most messages that are read instead of searched: a request costs as much as about ten."""
 _SPARE = 4
-"""The part of a persistence id's messages before the end that may be read in vain after it."""
+"""A read may get 1/_SPARE as many messages after the end, in vain, as there are before it."""
 _MOST_PARTITIONS = 10_000
 """The most partitions of one persistence id that are read at first because of a `named_nr`."""
 _ESTIMATES = 8
-"""Steps of a search that estimate where the end is; the later ones halve."""
+"""Steps of a search that estimate the position of the end; later steps halve the interval."""
 
 
 @shaped(known_ids=shapes.KNOWN_IDS, returns=shapes.KNOWN_STARTS)
@@ -60,35 +60,31 @@ def starts(known_ids: DataFrame, deleted: DataFrame) -> DataFrame:
 def after(
     beginning: DataFrame, settings: Settings, *payload: str, end: int | None = None
 ) -> DataFrame:
-    """Read the messages from `first_nr` on, by ranges within partitions.
+    """Read the messages from `first_nr` on, with columns `payload`, by ranges within partitions.
 
     A quiet persistence id costs two requests. Nothing is read beyond the messages that existed
-    when the read began.
+    when the read began. The rows are in memory.
 
-    Args:
-        beginning: where to start; unique in persistence_id. In a further column `named_nr` may be
-            a sequence nr (bigint) that another table records: its partition is read even if the
-            partitions before it are empty, and `end` does not stop the read before it.
-        settings: where the journal is.
-        payload: further columns to read.
-        end: stop before a message of this time or later (epoch ms). Where clocks disagree, earlier
-            messages may follow it; messages after it may be among the rows.
+    `beginning` is unique in persistence_id. In a further column `named_nr` it may have a sequence
+    nr (bigint) that another table records: its partition is read even if the partitions before it
+    are empty, and `end` does not stop the read before it.
 
-    The rows are in memory.
+    The read stops before a message of the time `end` (epoch ms) or later. If clocks disagree,
+    earlier messages may follow it; messages after it may be among the rows.
     """
     if "named_nr" not in beginning.columns:
         beginning = beginning.withColumn("named_nr", F.lit(None).cast("bigint"))
     highest = _highest(beginning, settings)
-    wanted = highest.withColumnRenamed("high_nr", "last_nr")
+    read_ranges = highest.withColumnRenamed("high_nr", "last_nr")
     if end is not None:
 
-        def ask(asked: DataFrame) -> DataFrame:
-            return _timed(ranges.read(asked, settings, "timestamp", only="first"))
+        def first_events(searched: DataFrame) -> DataFrame:
+            return _timed(ranges.read(searched, settings, "timestamp", only="first"))
 
-        wanted = before_end(highest, end, ask)
-    messages = ranges.messages(wanted, settings, *payload).localCheckpoint()
-    # A union, since Spark without adaptive execution refuses to join frames that are made of a
-    # single checkpoint if columns were renamed between, as tag rules do.
+        read_ranges = before_end(highest, end, first_events)
+    messages = ranges.messages(read_ranges, settings, *payload).localCheckpoint()
+    # A union, since Spark without adaptive execution cannot join frames that come from a single
+    # checkpoint if columns were renamed in between, as tag rules do.
     return messages.unionByName(messages.limit(0).localCheckpoint())
 
 
@@ -96,30 +92,30 @@ def after(
 def _highest(beginning: DataFrame, settings: Settings) -> DataFrame:
     """Find the last message of each partition; a partition without new messages has no row.
 
-    A message lies in the partition of its sequence nr or in the next one (docs/real-systems.md,
+    A message is in the partition of its sequence nr or in the next one (docs/real-systems.md,
     "Partitions"). So the search ends when both partitions of the next sequence nr are read.
     """
     size = settings.target_partition_size
     first = columns.partition_nr(F.col("first_nr"), size)
-    named = columns.partition_nr(F.greatest("first_nr", "named_nr"), size)
-    # A wrong progress must not name more partitions than a run can ask for.
-    last_asked = F.least(named, first + _MOST_PARTITIONS) + 1
+    named_partition = columns.partition_nr(F.greatest("first_nr", "named_nr"), size)
+    # A wrong progress must not name more partitions than a run can read.
+    last_read = F.least(named_partition, first + _MOST_PARTITIONS) + 1
     # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
     starts = beginning.select("persistence_id", "first_nr", "named_nr").localCheckpoint()
     frontier = starts.select(
-        "persistence_id", "first_nr", first.alias("from_partition"), last_asked.alias("partition")
+        "persistence_id", "first_nr", first.alias("from_partition"), last_read.alias("partition")
     ).localCheckpoint()
     rounds: list[DataFrame] = []
     width = 1
     while True:
-        numbers_of = F.explode(F.sequence("from_partition", "partition"))
-        asked = frontier.select(
+        partition_nrs = F.explode(F.sequence("from_partition", "partition"))
+        requests = frontier.select(
             "persistence_id",
-            numbers_of.alias("partition_nr"),
+            partition_nrs.alias("partition_nr"),
             "first_nr",
             F.lit(_NO_LIMIT).alias("last_nr"),
         )
-        last = ranges.read(asked, settings, "timestamp", only="last").localCheckpoint()
+        last = ranges.read(requests, settings, "timestamp", only="last").localCheckpoint()
         rounds.append(last)
         reached = last.groupBy("persistence_id").agg(F.max("sequence_nr").alias("reached_nr"))
         following = columns.partition_nr(F.col("reached_nr") + 1, size) + 1
@@ -150,12 +146,10 @@ def _highest(beginning: DataFrame, settings: Settings) -> DataFrame:
 
 @shaped(highest=shapes.HIGHEST, returns=shapes.RANGES)
 def before_end(highest: DataFrame, end: int, ask: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Return the ranges of messages before the first one of `end` or later.
+    """Return the ranges of messages before the first message of `end` (epoch ms) or later.
 
-    Args:
-        highest: the last message of each partition.
-        end: epoch ms.
-        ask: the function that reads the first event of each range, with its `epoch_ms`.
+    `highest` has the last message of each partition; `ask` reads the first event of each range,
+    with its `epoch_ms`.
     """
     is_end = F.when(F.col("high_ms") >= end, F.col("partition_nr"))
     of_id = Window.partitionBy("persistence_id")
@@ -170,10 +164,10 @@ def before_end(highest: DataFrame, end: int, ask: Callable[[DataFrame], DataFram
         "high_ms",
     )
     ends = _search(with_end, end, ask)
-    is_whole = F.coalesce(F.col("partition_nr") < F.col("end_partition"), F.lit(True))
+    is_before_end = F.coalesce(F.col("partition_nr") < F.col("end_partition"), F.lit(True))
     # `greatest` and `least` skip nulls.
     last_nr = F.greatest(
-        F.when(is_whole, F.col("high_nr")),
+        F.when(is_before_end, F.col("high_nr")),
         F.col("end_nr") - 1,
         F.when(F.col("named_nr").isNotNull(), F.least("named_nr", "high_nr")),
     )
@@ -187,9 +181,9 @@ def before_end(highest: DataFrame, end: int, ask: Callable[[DataFrame], DataFram
 def _search(intervals: DataFrame, end: int, ask: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Return a sequence nr `end_nr` near the first event of `end` or later in each partition.
 
-    That event is at `end_nr` or before it, and events up to a quarter of the earlier ones may lie
-    between. The event at `low_nr` is before the end, and the first one from `high_nr` on is not.
-    Between them the time is taken to pass evenly, and if that does not help soon, they are halved.
+    That event is at `end_nr` or before it, with at most a quarter of the earlier events between
+    them. The event at `low_nr` is before the end, the first from `high_nr` on is not. The search
+    assumes that time passes evenly between them; if that does not soon help, it halves.
     """
     before_low = F.col("low_nr") - F.col("first_nr") + 1
     unknown = F.col("high_nr") - F.col("low_nr") - 1
@@ -198,17 +192,17 @@ def _search(intervals: DataFrame, end: int, ask: Callable[[DataFrame], DataFrame
     results: list[DataFrame] = []
     for step in count():
         results.append(intervals.where(is_close).select(*key, F.col("high_nr").alias("end_nr")))
-        open_ones = intervals.where(~is_close).withColumn("asked_nr", _guess(step, end))
-        if open_ones.isEmpty():
+        searching = intervals.where(~is_close).withColumn("asked_nr", _guess(step, end))
+        if searching.isEmpty():
             break
-        asked = open_ones.select(
+        requests = searching.select(
             *key, F.col("asked_nr").alias("first_nr"), F.lit(_NO_LIMIT).alias("last_nr")
         )
-        answers = ask(asked).select(*key, "sequence_nr", "epoch_ms")
-        # An event that was deleted meanwhile gives no answer.
+        answers = ask(requests).select(*key, "sequence_nr", "epoch_ms")
+        # An event that was deleted meanwhile has no row.
         is_before = F.coalesce(F.col("epoch_ms") < end, F.lit(False))
         intervals = (
-            open_ones.join(answers, on=key, how="left")
+            searching.join(answers, on=key, how="left")
             .select(
                 *key,
                 "first_nr",
@@ -225,10 +219,10 @@ def _search(intervals: DataFrame, end: int, ask: Callable[[DataFrame], DataFrame
 
 
 def _guess(step: int, end: int) -> Column:
-    """Return the next sequence nr to ask for, between low_nr and high_nr.
+    """Return the next sequence nr to read, between low_nr and high_nr.
 
-    Estimates lie in turn a little above and a little below the expected place, to close in on it
-    from both sides.
+    Estimates are alternately a little above and below the expected position, to approach it from
+    both sides.
     """
     low, high, first = F.col("low_nr"), F.col("high_nr"), F.col("first_nr")
     if step == 0:
@@ -238,8 +232,8 @@ def _guess(step: int, end: int) -> Column:
     if step <= _ESTIMATES:
         share = (end - F.col("low_ms")) / (F.col("high_ms") - F.col("low_ms"))
         margin = (low + (high - low) * share - first) / 16 + 1
-    place = low + (high - low) * share + (margin if step % 2 else -margin)
-    return F.greatest(low + 1, F.least(high - 1, place.cast("bigint")))
+    position = low + (high - low) * share + (margin if step % 2 else -margin)
+    return F.greatest(low + 1, F.least(high - 1, position.cast("bigint")))
 
 
 def _timed(events: DataFrame) -> DataFrame:
@@ -256,14 +250,11 @@ def in_rounds(
     """Read the events of each persistence id from `first_nr` on, in rounds of exact sequence nrs.
 
     The number of sequence nrs doubles with each round. If the last one of a round is missing, the
-    read of that persistence id ends: the caller must find the events after it in another way.
+    read of that persistence id ends: the caller must find the events after it in another way. It
+    also stops after an event of the time bucket `end_bucket` (epoch ms) or a later one; later
+    events may or may not be among the rows.
 
-    Args:
-        beginning: where to start; unique in persistence_id.
-        ask: the function that reads the events of `numbers(frontier, width)`.
-        end_bucket: stop after an event of this time bucket or a later one (epoch ms); later events
-            may or may not be among the rows.
-
+    `beginning` is unique in persistence_id; `ask` reads the events of `numbers(frontier, width)`.
     The rows have the columns of `ask` and are in memory.
     """
     rounds: list[DataFrame] = []
@@ -304,7 +295,7 @@ def numbers(frontier: DataFrame, width: int) -> DataFrame:
 def keys_of(events: DataFrame, settings: Settings) -> DataFrame:
     """Return the keys of events in the form that `frames.messages_of` takes.
 
-    There are two rows for each event, because the event may lie in either of two partitions.
+    There are two rows for each event, because the event may be in either of two partitions.
     """
-    either = columns.message_partitions(F.col("sequence_nr"), settings.target_partition_size)
-    return events.select("persistence_id", F.explode(either).alias("partition_nr"), "sequence_nr")
+    both = columns.message_partitions(F.col("sequence_nr"), settings.target_partition_size)
+    return events.select("persistence_id", F.explode(both).alias("partition_nr"), "sequence_nr")

@@ -1,4 +1,4 @@
-"""The table all_persistence_ids, by which new persistence ids are found without a scan."""
+"""Finds new persistence ids by the table all_persistence_ids, without a scan."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tidemark.spark.shapes import shaped
 def names_all(spark: SparkSession, control: Control, settings: Settings, known: DataFrame) -> bool:
     """Return whether all_persistence_ids names every known id that still has messages.
 
-    The table no longer names an id that was cleaned up for good. The ids are compared, not their
-    number: an unlisted old id could hide behind a new one that is not known yet.
+    The table no longer has ids that were permanently cleaned up. The ids are compared, not their
+    number: an unlisted old id could be offset by a new one that is not known yet.
     """
     name = settings.all_persistence_ids_table
     if not control.table_columns(settings.journal_keyspace, name):
@@ -29,8 +29,8 @@ def names_all(spark: SparkSession, control: Control, settings: Settings, known: 
         return True
     deleted_to = F.coalesce("deleted_to", F.lit(0))
     candidates = F.array(F.greatest("known_to", F.lit(1)), F.col("known_to") + 1, deleted_to + 1)
-    events_asked = unlisted.join(
+    candidate_events = unlisted.join(
         frames.deleted(spark, settings), on="persistence_id", how="left"
     ).select("persistence_id", F.explode(F.array_distinct(candidates)).alias("sequence_nr"))
-    keys = increments.keys_of(events_asked, settings).localCheckpoint()
+    keys = increments.keys_of(candidate_events, settings).localCheckpoint()
     return frames.messages_of(keys, settings).isEmpty()

@@ -1,4 +1,4 @@
-"""Reads of the messages of given events, with their payloads."""
+"""Reads the messages of given events, with their payloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.spark.shapes import shaped
 
 MESSAGE = ["persistence_id", "sequence_nr", "timestamp"]
 _SCAN_FROM = 10
-"""Messages that a scan reads in about the time of one read by key."""
+"""The number of messages that a scan reads in about the time of one read by key."""
 
 
 @shaped(events=shapes.PLACED_MESSAGE_KEYS, returns=shapes.WHOLE_MESSAGES)
@@ -22,11 +22,7 @@ def messages_of(
 ) -> DataFrame:
     """Read the messages of events: by key when the events are few, else by a scan.
 
-    Args:
-        run: the context of the run.
-        events: in memory.
-        number_of_messages: number of messages in the journal; by default the events are taken for
-            few.
+    `events` are in memory; without `number_of_messages`, that of the journal, they count as few.
     """
     event_keys = events.select(*MESSAGE).distinct()
     event_count = event_keys.count()

@@ -1,7 +1,7 @@
-"""Reads of ranges of messages within partitions, one request for each range, inside the JVM.
+"""Reads ranges of messages within partitions, one request for each range, inside the JVM.
 
-The connector's joins compare columns with equality only. Its RDD binds by name what a row writer
-writes: here the partition key and, for the conditions, the bounds of a range.
+The connector's joins only compare columns for equality. Its RDD binds by name the values that a row
+writer writes: here the partition key and, for the conditions, the bounds of a range.
 """
 
 from __future__ import annotations
@@ -25,33 +25,29 @@ _ROW = "org.apache.spark.sql.Row"
 _UNSAFE_ROW = "org.apache.spark.sql.catalyst.expressions.UnsafeRow"
 
 
-@shaped(wanted=shapes.RANGES, returns=shapes.MESSAGES)
-def messages(wanted: DataFrame, settings: Settings, *payload: str) -> DataFrame:
+@shaped(ranges=shapes.RANGES, returns=shapes.MESSAGES)
+def messages(ranges: DataFrame, settings: Settings, *payload: str) -> DataFrame:
     """Read the messages of unique ranges, with further columns `payload`."""
     older = message_rows.older_columns(payload, with_has_payload=False)
-    stored = read(wanted, settings, "timestamp", "tags", *payload, optional=older)
+    stored = read(ranges, settings, "timestamp", "tags", *payload, optional=older)
     events = message_rows.as_newer(stored.drop("partition_nr"), with_has_payload=False)
     return frames.with_time(events, settings)
 
 
-@shaped(wanted=shapes.RANGES, returns=shapes.PARTITIONED_EVENTS)
+@shaped(ranges=shapes.RANGES, returns=shapes.PARTITIONED_EVENTS)
 def read(
-    wanted: DataFrame,
+    ranges: DataFrame,
     settings: Settings,
     *columns: str,
     optional: Sequence[str] = (),
     only: Literal["first", "last"] | None = None,
 ) -> DataFrame:
-    """Read columns of the messages in ranges; a range without messages gives no row.
+    """Read columns of the messages in unique ranges; a range without messages gives no row.
 
-    Args:
-        wanted: unique.
-        settings: where the journal is.
-        columns: columns to read, beside the key up to the sequence nr.
-        optional: columns to read if the table has them.
-        only: read only the message with the lowest or the highest sequence nr of each range.
+    The key up to the sequence nr is always read, `optional` columns if the table has them. `only`
+    reads only the message with the lowest or the highest sequence nr of each range.
     """
-    spark, keyspace, table = wanted.sparkSession, settings.journal_keyspace, settings.journal_table
+    spark, keyspace, table = ranges.sparkSession, settings.journal_keyspace, settings.journal_table
     columns = tuple(dict.fromkeys([*_KEY, _COLUMN, *columns]))
     conf = connector.session_conf(spark)
     for name, value in connector.join_options(spark, keyspace, table).items():
@@ -59,21 +55,21 @@ def read(
     connection = gateway.named(spark, f"{_CONNECTOR}.cql.CassandraConnector$").apply(conf)
     schema = connector.read(spark, keyspace, table, *columns, optional=optional).schema
     rdds = gateway.named(spark, f"{_CONNECTOR}.rdd")
-    some = gateway.named(spark, "scala").Option.apply
+    option = gateway.named(spark, "scala").Option.apply
     row, unsafe_row = gateway.class_tag(spark, _ROW), gateway.class_tag(spark, _UNSAFE_ROW)
     descending = gateway.named(spark, f"{_CONNECTOR}.rdd.ClusteringOrder$Descending$")
     conditions = [f"{_COLUMN} >= :{_BOUNDS[0]}", f"{_COLUMN} <= :{_BOUNDS[1]}"]
     pairs = rdds.CassandraJoinRDD(
-        gateway.dataset(wanted.select(*_KEY, *_BOUNDS)).rdd(),
+        gateway.dataset(ranges.select(*_KEY, *_BOUNDS)).rdd(),
         *(keyspace, table, connection),
         connector.some_columns(spark, schema.names),
         connector.some_columns(spark, _KEY),
         rdds.CqlWhereClause(gateway.sequence(spark, conditions), gateway.sequence(spark, [])),
-        some(rdds.SparkPartitionLimit(1) if only else None),
-        some(descending if only == "last" else None),
+        option(rdds.SparkPartitionLimit(1) if only else None),
+        option(descending if only == "last" else None),
         gateway.named(spark, f"{_CONNECTOR}.rdd.ReadConf$").fromSparkConf(conf),
-        some(None),
-        some(_writer(spark, keyspace, table, connection)),
+        option(None),
+        option(_writer(spark, keyspace, table, connection)),
         *(row, unsafe_row),
         gateway.named(spark, f"{_CONNECTOR}.writer.SqlRowWriter$Factory$"),
         gateway.named(spark, f"{_CONNECTOR}.datasource").UnsafeRowReaderFactory(
@@ -85,9 +81,9 @@ def read(
 
 
 def _writer(spark: SparkSession, keyspace: str, table: str, connection: Any) -> Any:
-    """Return what binds the key and the bounds of a range.
+    """Return the writer that binds the key and the bounds of a range.
 
-    It takes the types of what it binds from the definition of a table: here of one that has the
+    It takes the types of these values from the definition of a table: here a definition with the
     bounds as columns.
     """
     stored = gateway.named(spark, f"{_CONNECTOR}.util.package$").tableFromCassandra(
@@ -95,8 +91,8 @@ def _writer(spark: SparkSession, keyspace: str, table: str, connection: Any) -> 
     )
     definitions = gateway.named(spark, f"{_CONNECTOR}.cql")
     role = gateway.named(spark, f"{_CONNECTOR}.cql.RegularColumn$")
-    kind = stored.columnByName().apply(_COLUMN).columnType()
-    bounds = [definitions.ColumnDef(name, role, kind) for name in _BOUNDS]
+    column_type = stored.columnByName().apply(_COLUMN).columnType()
+    bounds = [definitions.ColumnDef(name, role, column_type) for name in _BOUNDS]
     with_bounds = definitions.TableDef(
         *(keyspace, table, stored.partitionKey(), stored.clusteringColumns()),
         gateway.sequence(spark, bounds),

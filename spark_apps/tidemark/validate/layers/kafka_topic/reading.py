@@ -58,7 +58,7 @@ def records_of(
     found = decoded(quarantine.corrected(run, wanted, list(bounds)))
     held = quarantine.held_keys(run, list(bounds))
     if held is not None:
-        found = quarantine.passed(found, held)
+        found = quarantine.replicable(found, held)
     return found
 
 
