@@ -246,7 +246,8 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
     if purged := purged_buckets(run, definition, time_buckets):
         raise HistoryPurged(
             f"projection {definition.name} would process {counted(len(purged), 'time bucket')}"
-            f" whose tag views purge has deleted, the first is {from_millis(min(purged)):%Y-%m-%d %H:%M}",
+            " whose tag views purge has deleted, the first is"
+            f" {from_millis(min(purged)):%Y-%m-%d %H:%M}",
             where=str(definition.file),
             do="leave them out of the window, or write them again with tag_write.py --force",
         )

@@ -45,11 +45,11 @@ class PersistenceIdsSource(EventSource):
         return event_numbers(self.only_ours(self._messages()))
 
     def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
-        """Read everything of the persistence ids."""
+        """Read the keys of all events of the persistence ids."""
         return self.only_ours(self._messages())
 
     def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
-        """Read everything of the persistence ids, with the payload."""
+        """Read all events of the persistence ids, with the payload."""
         events = read.numbered(self.only_ours(self._messages(*read.PAYLOAD)))
         return events.select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint(eager=False)
 
