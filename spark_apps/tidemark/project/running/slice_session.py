@@ -158,7 +158,7 @@ class SliceSession:
             if bucket in self._plan.held
         ]
         rollups = [
-            slice_records.standing(piece, parts.get(bucket, ()))
+            slice_records.rolled_up_state(piece, parts.get(bucket, ()))
             for bucket, piece in self._pieces.items()
             if bucket not in self._plan.held
         ]

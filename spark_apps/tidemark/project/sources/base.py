@@ -131,7 +131,7 @@ class EventSource(ABC):
 
     @shaped(returns={"event": "binary"})
     def sample(self, time_buckets: Sequence[int]) -> DataFrame:
-        """Read rows with payloads about as large as in some time buckets, to take a few as a sample."""
+        """Read rows with payloads as large as those of some time buckets, to take a few samples."""
         return self.rows(time_buckets)
 
     def events_by_slice(self, time_buckets: Sequence[int]) -> dict[int, int]:

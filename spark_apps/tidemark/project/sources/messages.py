@@ -100,7 +100,7 @@ class MessagesSource(EventSource):
         return increments.starts(positions, self.deleted())
 
     def _reads_all_ids(self, batch: Batch) -> bool:
-        """Return whether to read every persistence id, not only those with new events for tag-write.
+        """Return whether to read every persistence id, not only those that tag-write saw change.
 
         tag-write's scanning progress only helps if tag-write has processed the time buckets. Once
         for each day of the journal all ids are read, to find events that tag-write has not seen,
