@@ -1,9 +1,9 @@
 """The columns and types of the frames of a projection, in the order of its steps.
 
 A series is a persistence id (tag is '', numbers are sequence nrs), or a persistence id and tag
-(numbers are tag pid sequence nrs). Of an event's time, `event_timeuuid` is the text of its timeuuid,
-`ticks` its 100 ns since 1582, `time_bucket` epoch milliseconds, and `timestamp` the Spark TIMESTAMP
-that definitions read.
+(numbers are tag pid sequence nrs). The time of an event is its timeuuid as text (`event_timeuuid`),
+100 ns since 1582 (`ticks`), epoch milliseconds (`time_bucket`), or the Spark TIMESTAMP that
+definitions read (`timestamp`).
 """
 
 from __future__ import annotations

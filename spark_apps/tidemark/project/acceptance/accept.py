@@ -81,7 +81,7 @@ class AcceptedEvents:
         missing: MISSING, the numbers that events held back wait for; bounded.
         is_single: no event is in two rows.
         beyond: number of late events after a gap, in time buckets that are not processed.
-        kept: time buckets whose result stays unchanged; `rows` has none of their events.
+        unchanged: time buckets whose result stays; `rows` has none of their events.
     """
 
     rows: DataFrame
@@ -94,12 +94,12 @@ class AcceptedEvents:
     is_single: bool = False
     beyond: int = 0
     warnings: Sequence[str] = ()
-    kept: frozenset[int] = frozenset()
+    unchanged: frozenset[int] = frozenset()
 
     @property
-    def made_again(self) -> list[int]:
-        """The processed time buckets, without those whose result stays unchanged."""
-        return [bucket for bucket in self.time_buckets if bucket not in self.kept]
+    def result_buckets(self) -> list[int]:
+        """The time buckets whose results the batch makes."""
+        return [bucket for bucket in self.time_buckets if bucket not in self.unchanged]
 
 
 @dataclass(frozen=True)
@@ -147,20 +147,20 @@ class Acceptance:
         self, batch: Batch, claimed: Claim, in_memory: ExitStack
     ) -> AcceptedEvents | None:
         """Return what `accept` returns; None if a late event was deleted meanwhile."""
-        stored = self._stored(batch)
-        batch_rows = BatchRows.read(self.source, batch, stored, in_memory)
+        offsets = self._offsets(batch)
+        batch_rows = BatchRows.read(self.source, batch, offsets, in_memory)
         rows = batch_rows.planned
-        starts, consumed = None, stored
+        starts, consumed = None, offsets
         if self._definition.starts_from_snapshots:
-            starts = snapshots.find_starts(self.source, batch, rows, stored)
-            consumed = snapshots.with_starts(stored, starts)
+            starts = snapshots.find_starts(self.source, batch, rows, offsets)
+            consumed = snapshots.with_starts(offsets, starts)
         candidates = find_candidates(
             self.source,
             batch,
             batch_rows.planned_keys,
             consumed,
             batch_rows.unread_keys,
-            has_offsets=not stored.isEmpty(),
+            has_offsets=not offsets.isEmpty(),
         )
         encountered = encounters.count_encounters(candidates)
         warnings = encountered.warnings
@@ -189,14 +189,14 @@ class Acceptance:
         held_back = HeldBack()
         if has_rejected:
             held_back = gaps.find_held_back(validated, candidates.rows, candidates.reached)
-        kept = self._kept_buckets(batch, validated, time_buckets, counts)
+        unchanged = self._unchanged_buckets(batch, validated, time_buckets, counts)
         rows = held_back.without(rows)
-        if kept:
-            rows = rows.where(~F.col("time_bucket").isin(*kept))
+        if unchanged:
+            rows = rows.where(~F.col("time_bucket").isin(*unchanged))
         rows = skips.without(rows, skips.stored(self.store))
         reached = candidates.reached
         if starts is not None:
-            rows = snapshots.take_in(self._run, rows, candidates, starts, stored)
+            rows = snapshots.take_in(self._run, rows, candidates, starts, offsets)
             reached = snapshots.marked(reached, starts).localCheckpoint()
             totals["snapshots"] = starts.count()
         if self.policy.strict:
@@ -218,27 +218,27 @@ class Acceptance:
             is_single=is_row_per_event and not is_repeated,
             beyond=sum(events for bucket, events in beyond.items() if bucket not in counted_before),
             warnings=warnings,
-            kept=kept,
+            unchanged=unchanged,
         )
 
-    def _stored(self, batch: Batch) -> DataFrame:
-        stored = consumption.stored_offsets(self.store, self._run.spark, batch.slices)
+    def _offsets(self, batch: Batch) -> DataFrame:
+        offsets = consumption.stored_offsets(self.store, self._run.spark, batch.slices)
         is_ours = F.col("tag").isin(*self._definition.source.series_tags)
-        return self.source.only_entity_types(stored.where(is_ours))
+        return self.source.only_entity_types(offsets.where(is_ours))
 
-    def _kept_buckets(
+    def _unchanged_buckets(
         self,
         batch: Batch,
         validated: DataFrame,
         time_buckets: Sequence[int],
         counts: Mapping[int, Mapping[str, int]],
     ) -> frozenset[int]:
-        """Return the time buckets whose result stays, see `whole_buckets.require_whole`."""
+        """Return the time buckets whose result stays, see `whole_buckets.require_complete`."""
         if self.policy.accept_purged or not self._definition.mode.replaces_buckets:
             return frozenset()
         to_change = {piece.time_bucket for piece in batch.pieces if piece.reason in _REMAKE_REASONS}
         to_change |= {bucket for bucket, of_bucket in counts.items() if of_bucket.get("accepted")}
-        return whole_buckets.require_whole(self.store, validated, time_buckets, to_change)
+        return whole_buckets.require_complete(self.store, validated, time_buckets, to_change)
 
     def _require_unpurged(self, late_buckets: Sequence[int]) -> None:
         if self.policy.accept_purged:
@@ -247,7 +247,7 @@ class Acceptance:
             raise BucketsLost(purged, self._definition.name)
 
     def _without_purged(
-        self, batch: Batch, candidates: Candidates, stored: DataFrame
+        self, batch: Batch, candidates: Candidates, offsets: DataFrame
     ) -> tuple[Candidates, list[str]]:
         """Give up events that were deleted before they were consumed, where that is accepted.
 
@@ -270,7 +270,7 @@ class Acceptance:
         last_purged = purged_ranges.where(is_accepted).select(*SERIES, "last_number")
         if last_purged.isEmpty():
             return candidates, warnings
-        given_up = resets.with_restarts(stored, candidates.restarted).join(
+        given_up = resets.with_restarts(offsets, candidates.restarted).join(
             last_purged, on=[*SERIES], how="left"
         )
         given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))

@@ -32,13 +32,13 @@ class BatchRows:
 
     @classmethod
     def read(
-        cls, source: EventSource, batch: Batch, stored: DataFrame, in_memory: ExitStack
+        cls, source: EventSource, batch: Batch, offsets: DataFrame, in_memory: ExitStack
     ) -> Self:
-        """Read a batch; `stored` has STORED of all series."""
+        """Read a batch; `offsets` has STORED of all series."""
         if not source.reads_by_id(batch):
             rows = _cached(source.planned_rows(batch.time_buckets), in_memory)
             return cls(source, in_memory, rows, None)
-        unread = source.unread_events(batch, stored)
+        unread = source.unread_events(batch, offsets)
         again = batch.processed_again
         rows = read.in_buckets(unread, sorted(batch.planned.difference(again)))
         if again:

@@ -47,31 +47,31 @@ class Candidates:
     has_met_all: bool = False
 
 
-@shaped(planned=shapes.KEYS, stored=shapes.STORED, unread=shapes.KEYS)
+@shaped(planned=shapes.KEYS, offsets=shapes.STORED, unread=shapes.KEYS)
 def find_candidates(
     source: EventSource,
     batch: Batch,
     planned: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     unread: DataFrame | None = None,
     *,
     has_offsets: bool,
 ) -> Candidates:
     """Find the candidates of each series in all time buckets.
 
-    `planned` are the rows of the buckets to process; `stored` includes series that begin with a
-    snapshot now; `unread` are the events after the stored ones, read from the source if None;
+    `planned` are the rows of the buckets to process; `offsets` includes series that begin with a
+    snapshot now; `unread` are the events after the offsets, read from the source if None;
     `has_offsets` says whether earlier runs have stored an offset.
     """
     if isinstance(source, TagsSource):
-        return _by_tag_pid_sequence_nr(source, batch, planned, stored)
+        return _by_tag_pid_sequence_nr(source, batch, planned, offsets)
     if unread is None:
-        unread = read.numbered(source.unread(batch, planned, stored)).select(*KEYS)
+        unread = read.numbered(source.unread(batch, planned, offsets)).select(*KEYS)
     return by_sequence_nr(
         source.run,
         batch,
         planned,
-        stored,
+        offsets,
         unread,
         source.deleted(),
         source.written(),
@@ -81,7 +81,7 @@ def find_candidates(
 
 @shaped(
     planned=shapes.KEYS,
-    stored=shapes.STORED,
+    offsets=shapes.STORED,
     unread=shapes.KEYS,
     deleted=shapes.DELETED,
     written=shapes.WRITTEN,
@@ -90,7 +90,7 @@ def by_sequence_nr(
     run: RunContext,
     batch: Batch,
     planned: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     unread: DataFrame,
     deleted: DataFrame,
     written: DataFrame | None = None,
@@ -106,13 +106,13 @@ def by_sequence_nr(
     rows = _joined(run, batch, planned, unread, takes_older=has_met_all and batch.takes_older)
     reset_after, restarted = batch.definition.reset_after, None
     if reset_after is not None:
-        restarted = restarts.restarted_ids(rows, stored, deleted, reset_after).localCheckpoint()
+        restarted = restarts.restarted_ids(rows, offsets, deleted, reset_after).localCheckpoint()
         rows = resets.of_present_life(rows, restarted).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
     reached = rule.advance_frontiers(
         rows,
-        resets.with_restarts(stored, restarted),
+        resets.with_restarts(offsets, restarted),
         deleted,
         truncated_from=batch.plan.truncated_from,
     )
@@ -121,10 +121,10 @@ def by_sequence_nr(
 
 
 def _by_tag_pid_sequence_nr(
-    source: TagsSource, batch: Batch, planned: DataFrame, stored: DataFrame
+    source: TagsSource, batch: Batch, planned: DataFrame, offsets: DataFrame
 ) -> Candidates:
     """Collect the planned rows and those of the look-back, then search for missing numbers."""
-    search = _Search(source, batch, stored)
+    search = _Search(source, batch, offsets)
     search.start(planned, batch.look_back(source.run.settings))
     search.find_missing()
     if len(source.definition.source.series_tags) == 1:
@@ -135,8 +135,8 @@ def _by_tag_pid_sequence_nr(
 class _Search:
     """Searches time buckets of tag views until no number is missing or all buckets are searched."""
 
-    def __init__(self, source: TagsSource, batch: Batch, stored: DataFrame) -> None:
-        self._source, self._run, self._batch, self._stored = source, source.run, batch, stored
+    def __init__(self, source: TagsSource, batch: Batch, offsets: DataFrame) -> None:
+        self._source, self._run, self._batch, self._offsets = source, source.run, batch, offsets
         # Not eager: the first job that needs the frame caches it, without a job of its own.
         self._deleted = source.deleted().localCheckpoint(eager=False)
         progress = source.progress().withColumnRenamed("progress_bucket", "time_bucket")
@@ -205,7 +205,7 @@ class _Search:
 
     def _advance(self) -> None:
         reached = rule.advance_frontiers(
-            self.rows, self._stored, self._deleted, truncated_from=self._batch.plan.truncated_from
+            self.rows, self._offsets, self._deleted, truncated_from=self._batch.plan.truncated_from
         )
         self.reached = reached.localCheckpoint()
 

@@ -25,17 +25,17 @@ def of_present_life(sightings: DataFrame, restarted: DataFrame) -> DataFrame:
     return marked.where(~F.coalesce(is_former, F.lit(False))).drop("former_ticks")
 
 
-@shaped(stored=shapes.STORED, restarted=shapes.RESTARTED, returns=shapes.STORED)
-def with_restarts(stored: DataFrame, restarted: DataFrame | None) -> DataFrame:
+@shaped(offsets=shapes.STORED, restarted=shapes.RESTARTED, returns=shapes.STORED)
+def with_restarts(offsets: DataFrame, restarted: DataFrame | None) -> DataFrame:
     """Set the stored numbers of series that began again to 0."""
     if restarted is None:
-        return stored
+        return offsets
     is_restarted = F.col("former_ticks").isNotNull()
     numbers = {
         name: F.when(is_restarted, F.lit(0)).otherwise(F.col(name)).cast("bigint")
         for name in ("stored_number", "stored_sequence_nr")
     }
-    marked = stored.join(restarted, on=[*SERIES], how="left").withColumns(numbers)
+    marked = offsets.join(restarted, on=[*SERIES], how="left").withColumns(numbers)
     return marked.drop("former_ticks")
 
 

@@ -36,13 +36,13 @@ REJECTIONS = (Validation.REJECTED, Validation.REJECTED_BACKTRACKING)
 
 @shaped(
     sightings=shapes.SIGHTINGS,
-    stored=shapes.STORED,
+    offsets=shapes.STORED,
     deleted=shapes.DELETED,
     returns=shapes.FRONTIERS,
 )
 def advance_frontiers(
     sightings: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     deleted: DataFrame,
     *,
     truncated_from: int | None = None,
@@ -56,12 +56,12 @@ def advance_frontiers(
 
     Args:
         sightings: rows may repeat. With the column of `jumping`, numbers need not be contiguous.
-        stored: one row for each series.
+        offsets: one row for each series.
         deleted: one row for each persistence id.
         truncated_from: a series whose first event is in this time bucket (epoch ms) or a later one
             may have lost all earlier events to purge or a TTL; None if no series can have.
     """
-    numbered = _numbered(sightings, stored, deleted, truncated_from)
+    numbered = _numbered(sightings, offsets, deleted, truncated_from)
     number, base = F.col("event.number"), F.col("base")
     is_new = number > base
     # The last event of a series if this event leaves a hole after it.
@@ -120,7 +120,7 @@ def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
 
 
 def _numbered(
-    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, truncated_from: int | None
+    sightings: DataFrame, offsets: DataFrame, deleted: DataFrame, truncated_from: int | None
 ) -> DataFrame:
     """Add to each consumable event its predecessor (former) and the base of its series.
 
@@ -130,11 +130,11 @@ def _numbered(
     follows = [FOLLOWS] if FOLLOWS in sightings.columns else []
     event = F.struct("number", "event_timeuuid", "sequence_nr", *follows).alias("event")
     consumable = sightings.where("is_there").select(*SERIES, event, "is_before", "time_bucket")
-    stored_rows = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
+    stored_numbers = offsets.select(*SERIES, "stored_number", "stored_sequence_nr")
     waiting = sightings.where(~F.col("is_there") & F.lit(truncated_from is not None))
     waiting = waiting.select(*SERIES, F.col("number").alias("waiting"), "time_bucket")
     rows = (
-        consumable.unionByName(stored_rows, allowMissingColumns=True)
+        consumable.unionByName(stored_numbers, allowMissingColumns=True)
         .unionByName(waiting, allowMissingColumns=True)
         .repartition("persistence_id")
     )

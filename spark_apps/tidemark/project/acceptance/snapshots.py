@@ -29,26 +29,26 @@ from tidemark.spark.shapes import shaped
 BASE = tuple(shapes.SNAPSHOT_BASES)
 
 
-@shaped(planned=shapes.ID, stored=shapes.OFFSETS, returns=shapes.STARTS)
+@shaped(planned=shapes.ID, offsets=shapes.OFFSETS, returns=shapes.STARTS)
 def find_starts(
-    source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
+    source: EventSource, batch: Batch, planned: DataFrame, offsets: DataFrame
 ) -> DataFrame:
     """Find the persistence ids without an offset, and the snapshots they begin with; in memory.
 
     `planned` are the rows of the buckets to process.
     """
-    index = source.only_ours(_index(source, planned, stored))
-    of_new_ids = index.join(stored.select("persistence_id"), on="persistence_id", how="left_anti")
+    index = source.only_ours(_index(source, planned, offsets))
+    of_new_ids = index.join(offsets.select("persistence_id"), on="persistence_id", how="left_anti")
     return newest(of_new_ids, batch.plan.end).localCheckpoint()
 
 
-def _index(source: EventSource, planned: DataFrame, stored: DataFrame) -> DataFrame:
+def _index(source: EventSource, planned: DataFrame, offsets: DataFrame) -> DataFrame:
     """Read the snapshots of ids that may be new; by key if the source can list its ids."""
-    ids = source.listed_ids(planned, stored)
+    ids = source.listed_ids(planned, offsets)
     if ids is None:
         return snapshots.index(source.run.spark, source.run.settings)
     new_ids = source.only_ours(ids).join(
-        stored.select("persistence_id"), on="persistence_id", how="left_anti"
+        offsets.select("persistence_id"), on="persistence_id", how="left_anti"
     )
     return snapshots.index(source.run.spark, source.run.settings, new_ids.localCheckpoint())
 
@@ -76,18 +76,18 @@ def newest(index: DataFrame, end: int) -> DataFrame:
     )
 
 
-@shaped(stored=shapes.OFFSETS, starts=shapes.STARTS, returns=shapes.OFFSETS)
-def with_starts(stored: DataFrame, starts: DataFrame) -> DataFrame:
-    """Add the snapshots of persistence ids without an offset to the offsets."""
+@shaped(offsets=shapes.OFFSETS, starts=shapes.STARTS, returns=shapes.OFFSETS)
+def with_starts(offsets: DataFrame, starts: DataFrame) -> DataFrame:
+    """Add the snapshots of persistence ids without an offset as offsets."""
     number = F.col("snapshot_nr")
-    as_stored = starts.select(
+    as_offsets = starts.select(
         *SERIES,
         number.alias("stored_number"),
         number.alias("stored_sequence_nr"),
         F.col("snapshot_timeuuid").alias("stored_timeuuid"),
         number,
     )
-    return stored.unionByName(as_stored)
+    return offsets.unionByName(as_offsets)
 
 
 @shaped(reached=shapes.FRONTIERS, starts=shapes.STARTS, returns=shapes.FRONTIERS)
@@ -106,10 +106,10 @@ def marked(reached: DataFrame, starts: DataFrame) -> DataFrame:
     )
 
 
-@shaped(stored=shapes.OFFSETS, starts=shapes.STARTS, returns=shapes.SNAPSHOT_BASES)
-def bases(stored: DataFrame, starts: DataFrame) -> DataFrame:
+@shaped(offsets=shapes.OFFSETS, starts=shapes.STARTS, returns=shapes.SNAPSHOT_BASES)
+def bases(offsets: DataFrame, starts: DataFrame) -> DataFrame:
     """Return the snapshots that persistence ids begin with now or began with earlier."""
-    former = stored.where("snapshot_nr <= stored_number")
+    former = offsets.where("snapshot_nr <= stored_number")
     return former.select(*BASE).unionByName(starts.select(*BASE))
 
 
@@ -150,9 +150,9 @@ def rows_of(bases: DataFrame, settings: Settings) -> DataFrame:
     )
 
 
-@shaped(rows=shapes.EVENTS, starts=shapes.STARTS, stored=shapes.OFFSETS, returns=shapes.EVENTS)
+@shaped(rows=shapes.EVENTS, starts=shapes.STARTS, offsets=shapes.OFFSETS, returns=shapes.EVENTS)
 def take_in(
-    run: RunContext, rows: DataFrame, candidates: Candidates, starts: DataFrame, stored: DataFrame
+    run: RunContext, rows: DataFrame, candidates: Candidates, starts: DataFrame, offsets: DataFrame
 ) -> DataFrame:
     """Add the snapshots to the rows to process, and leave out the rows that a snapshot replaces.
 
@@ -162,7 +162,7 @@ def take_in(
 
     Columns: EVENTS, and is_snapshot.
     """
-    later = from_bases(as_events(rows), bases(stored, starts))
+    later = from_bases(as_events(rows), bases(offsets, starts))
     if starts.isEmpty():
         return later
     between = as_events(_between(run, candidates, starts))

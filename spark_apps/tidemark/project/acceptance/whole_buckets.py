@@ -31,7 +31,7 @@ class BucketsLost(HistoryPurged):
         super().__init__(what, where=where, do=error.do)
 
 
-def require_whole(
+def require_complete(
     store: OffsetStore,
     validated: DataFrame,
     time_buckets: Sequence[int],

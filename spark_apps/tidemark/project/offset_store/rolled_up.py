@@ -40,9 +40,9 @@ def read(store: OffsetStore) -> RolledUp | None:
     return RolledUp(row["rolled_up_table"], row["rolled_up_to"], row["rolled_up_by"])
 
 
-def note(store: OffsetStore, made: RolledUp) -> None:
+def note(store: OffsetStore, state: RolledUp) -> None:
     """Write what a rollup was made from, after its rows."""
-    _write(store, made.table, made.write_time, made.version)
+    _write(store, state.table, state.write_time, state.version)
 
 
 def forget(store: OffsetStore) -> None:

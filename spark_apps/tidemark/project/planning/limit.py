@@ -18,10 +18,10 @@ def limit_pieces(plan: ProjectionPlan, most: int) -> ProjectionPlan:
     if len(ready) <= most:
         return plan
     chosen = {piece.time_bucket for piece in sorted(ready, key=_turn)[:most]}
-    kept = chosen | plan.held
+    kept_buckets = chosen | plan.held
     return replace(
         plan,
-        pieces=[piece for piece in plan.pieces if piece.time_bucket in kept],
+        pieces=[piece for piece in plan.pieces if piece.time_bucket in kept_buckets],
         postponed=[
             *plan.postponed,
             *(piece for piece in ready if piece.time_bucket not in chosen),

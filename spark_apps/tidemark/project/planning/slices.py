@@ -43,7 +43,7 @@ def restricted(
     """
     if slicing is None and (force or not plan.definition.mode.is_by_persistence_id):
         return plan
-    _, parts = known(run, plan.definition)
+    _, parts = open_pieces(run, plan.definition)
     done = slice_records.done(parts)
     if slicing is None:
         if not any(done.get(piece.time_bucket) for piece in plan.pieces):
@@ -61,7 +61,7 @@ def restricted(
     return replace(plan, pieces=pending, slicing=slicing)
 
 
-def known(
+def open_pieces(
     run: RunContext, definition: Definition
 ) -> tuple[dict[int, PieceRow], dict[int, list[SlicePart]]]:
     """Read the pieces that are not done, and the slice parts that count, by time bucket."""

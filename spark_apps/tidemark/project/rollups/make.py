@@ -84,10 +84,10 @@ def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> MadeRollup 
         require_target(run.control, checked)
         store = OffsetStore.of(run, definition)
         request = WriteRequest(run, locks, store, ())
-        stored = modes.write(request, result(run, checked, source.table), lambda: None)
+        write_counts = modes.write(request, result(run, checked, source.table), lambda: None)
         locks.check()
         rolled_up.note(store, source)
-    return MadeRollup(source.table, stored)
+    return MadeRollup(source.table, write_counts)
 
 
 def _rows(run: RunContext, table: str) -> DataFrame:

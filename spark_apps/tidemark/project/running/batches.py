@@ -69,10 +69,10 @@ class BatchBounds:
 class Batches:
     """The batches of one projection, in order."""
 
-    def __init__(self, source: EventSource, whole: Batch, *, is_single: bool = False) -> None:
+    def __init__(self, source: EventSource, full: Batch, *, is_single: bool = False) -> None:
         """Estimate the batches; with `is_single`, or for a single time bucket, read nothing."""
-        self._source, self._whole = source, whole
-        self._bounds = None if is_single or len(whole.pieces) == 1 else _bounds(source, whole)
+        self._source, self._full = source, full
+        self._bounds = None if is_single or len(full.pieces) == 1 else _bounds(source, full)
 
     def measured(self, size: BatchSize) -> None:
         """Record the size of the last batch."""
@@ -82,7 +82,7 @@ class Batches:
     def each(self, unsettled: Collection[int]) -> Iterator[Batch]:
         """Yield batches; `unsettled`, buckets so far with events held back, is read for each."""
         size = self._source.run.settings.bucket_size.milliseconds
-        remaining, number = list(self._whole.time_buckets), 0
+        remaining, number = list(self._full.time_buckets), 0
         with self._keys():
             while remaining:
                 buckets = remaining if self._bounds is None else self._bounds.first(remaining)
@@ -90,11 +90,11 @@ class Batches:
                 if remaining or number > 1:
                     self._say(number, buckets, len(remaining))
                 end = buckets[-1] + size if remaining else None
-                yield self._whole.part(buckets, remaining, unsettled, end)
+                yield self._full.part(buckets, remaining, unsettled, end)
 
     def _keys(self) -> AbstractContextManager[None]:
-        buckets = self._whole.time_buckets
-        is_by_id = self._source.reads_by_id(self._whole)
+        buckets = self._full.time_buckets
+        is_by_id = self._source.reads_by_id(self._full)
         if is_by_id or self._bounds is None or self._bounds.batches(buckets) <= _FEW_SCANS:
             return nullcontext()
         return self._source.keep_keys(buckets)
@@ -103,17 +103,17 @@ class Batches:
         expected = self._bounds.expected if self._bounds else {}
         rows = sum(expected.get(bucket, 0) for bucket in buckets)
         self._source.run.say(
-            f"{self._whole.definition.name}: batch {number}, {counted(len(buckets), 'bucket')} from"
+            f"{self._full.definition.name}: batch {number}, {counted(len(buckets), 'bucket')} from"
             f" {from_millis(buckets[0]):%Y-%m-%d %H:%M}, about {counted(rows, 'row')};"
             f" {counted(remaining, 'bucket')} left"
         )
 
 
-def _bounds(source: EventSource, whole: Batch) -> BatchBounds:
+def _bounds(source: EventSource, batch: Batch) -> BatchBounds:
     settings = source.run.settings
-    expected = _expected(source, whole)
+    expected = _expected(source, batch)
     bounds = BatchBounds(settings.project_max_rows, settings.project_max_bytes, expected)
-    sample = _payload_sizes(source.sample(whole.time_buckets)).take(_SAMPLE)
+    sample = _payload_sizes(source.sample(batch.time_buckets)).take(_SAMPLE)
     bounds.measured(len(sample), sum(row.size for row in sample))
     return bounds
 
@@ -123,14 +123,14 @@ def _payload_sizes(rows: DataFrame) -> DataFrame:
     return rows.select(F.coalesce(F.length("event"), F.lit(0)).alias("size"))
 
 
-def _expected(source: EventSource, whole: Batch) -> dict[int, int]:
+def _expected(source: EventSource, batch: Batch) -> dict[int, int]:
     """Return rows by time bucket from the ledger, or counted here where the ledger has none."""
     expected: dict[int, int] = {}
     spec = source.definition.source
     if spec.reads_journal:
-        estimates = Estimates.read(source.run, whole.time_buckets)
+        estimates = Estimates.read(source.run, batch.time_buckets)
         expected = dict(estimates.by_bucket(is_by_tag=spec.reads_tag_views))
-    uncounted = [bucket for bucket in whole.time_buckets if bucket not in expected]
+    uncounted = [bucket for bucket in batch.time_buckets if bucket not in expected]
     if uncounted:
         by_bucket = source.rows(uncounted).groupBy("time_bucket")
         rows = by_bucket.agg(F.count(F.lit(1)).alias("rows")).collect()

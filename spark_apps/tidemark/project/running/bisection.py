@@ -146,15 +146,13 @@ class Bisection:
     def _halves(self, batch: Batch, units: Sequence[int]) -> Iterator[Batch]:
         """Yield the older half and then, when it is processed, the newer half."""
         pieces = {piece.time_bucket: piece for piece in batch.pieces}
-        whole = replace(
-            batch, pieces=[pieces.get(unit, Piece(unit, Reason.LATE)) for unit in units]
-        )
+        full = replace(batch, pieces=[pieces.get(unit, Piece(unit, Reason.LATE)) for unit in units])
         middle = len(units) // 2
         older, newer = units[:middle], units[middle:]
         failed, gaps = self.outcome.failed, self.outcome.gaps
         end = older[-1] + self.run.settings.bucket_size.milliseconds
-        yield whole.part(older, {*newer, *failed}, gaps, end)
-        yield whole.part(newer, failed.keys(), gaps, batch.end)
+        yield full.part(older, {*newer, *failed}, gaps, end)
+        yield full.part(newer, failed.keys(), gaps, batch.end)
 
     def _record_failure(self, units: Sequence[int], error: Exception) -> str:
         """Report a failure and return it in a line; record it if it is of a single time bucket."""

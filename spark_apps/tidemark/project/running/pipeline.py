@@ -102,13 +102,13 @@ class Pipeline:
                 self._quarantine(transform.unreadable(decoded), counts)
             result = self._transform(decoded, accepted, counts, in_memory)
             guard.require_undisturbed()
-            result, stored = self._store_result(result, decoded, accepted, counts)
+            result, write_counts = self._store_result(result, decoded, accepted, counts)
             self._release(decoded, result, accepted)
             self._write_offsets(decoded, accepted)
             self._note_origins(accepted, counts, is_sure=True)
             self._write_missing(batch, accepted)
         self._finish(accepted, counts)
-        return _outcome(accepted, counts, stored)
+        return _outcome(accepted, counts, write_counts)
 
     @property
     def _definition(self) -> Definition:
@@ -182,13 +182,17 @@ class Pipeline:
     def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
         """Store the result, and count rows_written by time bucket if known."""
         self._say(f"writing {self._definition.target}")
-        request = WriteRequest(self.run, self.claimed, self._store, accepted.made_again)
-        stored = modes.write(request, result.rows, partial(self._note_origins, accepted, counts))
-        if stored.by_bucket is not None:
-            rows = {bucket: stored.by_bucket.get(bucket, 0) for bucket in accepted.made_again}
-            written = {bucket: {"rows_written": count} for bucket, count in rows.items()}
-            counts.add(accepted.made_again, written)
-        return stored
+        request = WriteRequest(self.run, self.claimed, self._store, accepted.result_buckets)
+        write_counts = modes.write(
+            request, result.rows, partial(self._note_origins, accepted, counts)
+        )
+        if write_counts.by_bucket is not None:
+            rows = {
+                bucket: write_counts.by_bucket.get(bucket, 0) for bucket in accepted.result_buckets
+            }
+            rows_written = {bucket: {"rows_written": count} for bucket, count in rows.items()}
+            counts.add(accepted.result_buckets, rows_written)
+        return write_counts
 
     def _note_origins(
         self, accepted: AcceptedEvents, counts: _Counts, *, is_sure: bool = False
@@ -198,7 +202,7 @@ class Pipeline:
             return
         self.claimed.check()
         origins = {}
-        for bucket in accepted.made_again:
+        for bucket in accepted.result_buckets:
             read = counts.by_bucket.get(bucket, {}).get("events_read", 0)
             new = accepted.counts.get(bucket, {}).get("accepted", 0)
             origins[bucket] = (
@@ -230,7 +234,7 @@ class Pipeline:
         definition = self._definition
         # Another version may have quarantined events that are new to a blue/green version.
         new = set() if definition.is_blue_green else self._first_attempted()
-        if result.processed is None and new.issuperset(accepted.made_again):
+        if result.processed is None and new.issuperset(accepted.result_buckets):
             return
         processed = transform.processed(decoded) if result.processed is None else result.processed
         if new:
@@ -255,13 +259,13 @@ class Pipeline:
         self.run.say(f"{self._definition.name}: {text}")
 
 
-def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> BatchOutcome:
+def _outcome(accepted: AcceptedEvents, counts: _Counts, write_counts: Counted) -> BatchOutcome:
     totals = {
         "events_read": counts.size.rows,
         "quarantined": counts.quarantined,
         **accepted.totals,
-        "rows_written": stored.rows,
-        "rows_deleted": stored.deleted,
+        "rows_written": write_counts.rows,
+        "rows_deleted": write_counts.deleted,
     }
     return BatchOutcome(
         counts.by_bucket,
@@ -269,7 +273,7 @@ def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> Batc
         accepted.gaps,
         accepted.beyond,
         accepted.warnings,
-        stored.warnings,
+        write_counts.warnings,
         counts.size,
         counts.fields,
     )

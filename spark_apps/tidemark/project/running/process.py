@@ -65,7 +65,7 @@ def process(
 def process_claimed(
     run: RunContext,
     claimed: Claim,
-    whole: Batch,
+    batch: Batch,
     analyzed: AnalyzedDefinition,
     policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
@@ -74,13 +74,13 @@ def process_claimed(
 
     Pieces that fail because of their events are in `outcome.failed`; the caller reports them.
     """
-    source = event_source(run, whole.definition, whole.slices)
-    acceptance = Acceptance(OffsetStore.of(run, whole.definition), source, policy)
+    source = event_source(run, batch.definition, batch.slices)
+    acceptance = Acceptance(OffsetStore.of(run, batch.definition), source, policy)
     pipeline = Pipeline(run, claimed, analyzed, acceptance)
-    bisection = Bisection(run, claimed, whole.definition, policy, outcome, pipeline.run_batch)
-    batches = Batches(source, whole, is_single=policy.strict)
-    for batch in batches.each(unsettled=outcome.gaps):
-        batches.measured(bisection.process(batch))
+    bisection = Bisection(run, claimed, batch.definition, policy, outcome, pipeline.run_batch)
+    batches = Batches(source, batch, is_single=policy.strict)
+    for part in batches.each(unsettled=outcome.gaps):
+        batches.measured(bisection.process(part))
 
 
 def _without_purged(

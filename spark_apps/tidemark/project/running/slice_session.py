@@ -22,7 +22,7 @@ from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.offset_store.slice_records import SlicePart
 from tidemark.project.planning.batch import Batch
 from tidemark.project.planning.plan import APPLICATION, ProjectionPlan, ledger
-from tidemark.project.planning.slices import known
+from tidemark.project.planning.slices import open_pieces
 from tidemark.project.running.outcome import ProjectionOutcome
 from tidemark.project.running.process import process_claimed
 
@@ -82,7 +82,7 @@ class SliceSession:
 
     def _open(self) -> None:
         """Record in the ledger that this version of the definition works on parts of the pieces."""
-        entries, _ = known(self._run, self._plan.definition)
+        entries, _ = open_pieces(self._run, self._plan.definition)
         closed = [
             piece
             for piece in self._plan.pieces
@@ -92,7 +92,7 @@ class SliceSession:
         # If a run on other slices was first, this run shares its attempt.
         with suppress(LockLost):
             self._ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
-        self._entries, self._parts = known(self._run, self._plan.definition)
+        self._entries, self._parts = open_pieces(self._run, self._plan.definition)
         self._pieces = {
             piece.time_bucket: replace(piece, attempt=entry.attempt)
             for piece in self._plan.pieces
@@ -113,7 +113,7 @@ class SliceSession:
         ]
         self._locks.check()
         slice_records.forget(self._store, overlapping)
-        _, self._parts = known(self._run, self._plan.definition)
+        _, self._parts = open_pieces(self._run, self._plan.definition)
 
     def process(
         self, analyzed: AnalyzedDefinition, policy: MissingEventPolicy, total: ProjectionOutcome
@@ -136,18 +136,18 @@ class SliceSession:
             bucket for bucket, ranges in done.items() if not slice_ranges.missing(slices, ranges)
         }
         pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
-        whole = Batch(self._plan, slices, pieces, self._plan.done | done_before)
+        batch = Batch(self._plan, slices, pieces, self._plan.done | done_before)
         recorder = _SliceRecorder(self._run, self._store, self._version, slices)
         claimed = Claim(pieces, self._locks, recorder)
         outcome = ProjectionOutcome()
         with claimed.failed_on_error():
-            process_claimed(self._run, claimed, whole, analyzed, policy, outcome)
+            process_claimed(self._run, claimed, batch, analyzed, policy, outcome)
         return outcome
 
     def roll_up(self) -> None:
         """Write the states of the pieces to the ledger, from the parts of all runs."""
         self._locks.check()
-        _, parts = known(self._run, self._plan.definition)
+        _, parts = open_pieces(self._run, self._plan.definition)
         waiting = [
             PieceRollup(bucket, piece.attempt, State.HELD, error=self._plan.waits_for)
             for bucket, piece in self._pieces.items()

@@ -79,8 +79,8 @@ class EventSource(ABC):
     def numbers(self) -> DataFrame:
         """Read all numbers of every series; rows may repeat."""
 
-    @shaped(planned=shapes.EVENT, stored=shapes.STORED, returns=shapes.UNREAD)
-    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    @shaped(planned=shapes.EVENT, offsets=shapes.STORED, returns=shapes.UNREAD)
+    def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
         """Read the keys after the stored number of each persistence id, or all keys.
 
         `planned` are the rows of the buckets to process. A source whose series have tags does not
@@ -103,8 +103,8 @@ class EventSource(ABC):
             and batch.plan.truncated_from is None
         )
 
-    @shaped(stored=shapes.STORED, returns=shapes.EVENTS)
-    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
+    @shaped(offsets=shapes.STORED, returns=shapes.EVENTS)
+    def unread_events(self, batch: Batch, offsets: DataFrame) -> DataFrame:
         """Read the events of `unread` with their payload; only sources with `finds_by_id` can.
 
         The rows are in memory. They may include consumed events and some after the batch's end.
@@ -121,8 +121,8 @@ class EventSource(ABC):
         """Read how far each persistence id is deleted, by default in Pekko's journal."""
         return frames.deleted(self.run.spark, self.run.settings)
 
-    @shaped(planned=shapes.ID, stored=shapes.ID, returns=shapes.ID)
-    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
+    @shaped(planned=shapes.ID, offsets=shapes.ID, returns=shapes.ID)
+    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Read the possible persistence ids; None if this would need a scan.
 
         `planned` are the rows of the buckets to process.

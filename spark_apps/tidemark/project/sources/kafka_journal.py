@@ -40,9 +40,9 @@ class KafkaJournalSource(EventSource):
         """Read the numbers of the topic's events, by a scan."""
         return event_numbers(self.only_ours(self._events()))
 
-    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
         """Read the events after the stored numbers, or all events."""
-        return self.only_ours(self._events_after(batch, stored))
+        return self.only_ours(self._events_after(batch, offsets))
 
     def written(self) -> DataFrame | None:
         """Read how far each series was written, from the topic's heads."""
@@ -58,15 +58,15 @@ class KafkaJournalSource(EventSource):
     def _events(self) -> DataFrame:
         return frames.events(self._heads, self.run.settings, self._topic)
 
-    def _events_after(self, batch: Batch, stored: DataFrame) -> DataFrame:
+    def _events_after(self, batch: Batch, offsets: DataFrame) -> DataFrame:
         """Read the events after the stored number of each persistence id; at first, all events.
 
         Every persistence id has a head, so none is missed.
         """
-        if stored.isEmpty():
+        if offsets.isEmpty():
             return self._events()
         known_to = F.coalesce(F.col("stored_number"), F.lit(0))
-        starts = self._heads.join(stored, on="persistence_id", how="left").select(
+        starts = self._heads.join(offsets, on="persistence_id", how="left").select(
             "persistence_id", (F.greatest(known_to, F.col("deleted_to")) + 1).alias("first_nr")
         )
 
@@ -76,7 +76,9 @@ class KafkaJournalSource(EventSource):
 
         reset_after = self.definition.reset_after
         if reset_after is not None:
-            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), reset_after, fetch)
+            starts = restarts.rewound_to_restart(
+                starts, offsets, self.deleted(), reset_after, fetch
+            )
         end = batch.plan.end
         contiguous = increments.in_rounds(starts, fetch, end_bucket=end).localCheckpoint()
         return contiguous.unionByName(self._after_jumps(end, starts, contiguous))

@@ -38,10 +38,10 @@ class MessagesSource(EventSource):
         index = frames.message_index(self.run.spark, self.run.settings)
         return event_numbers(self.only_ours(index))
 
-    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
         """Read the events after the stored numbers, by key."""
         lowest = planned.groupBy("persistence_id").agg(F.min("sequence_nr").alias("named_nr"))
-        starts = self._starts(batch, stored, lowest.select("persistence_id"))
+        starts = self._starts(batch, offsets, lowest.select("persistence_id"))
         if batch.plan.truncated_from is not None:
             # Existing events before a planned event, in any time bucket, must not count as expired.
             starts = starts.join(lowest, on="persistence_id", how="left")
@@ -51,18 +51,20 @@ class MessagesSource(EventSource):
             def fetch(frontier: DataFrame, width: int) -> DataFrame:
                 return increments.messages_in(frontier, width, self.run.settings)
 
-            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), reset_after, fetch)
+            starts = restarts.rewound_to_restart(
+                starts, offsets, self.deleted(), reset_after, fetch
+            )
         return increments.after(starts, self.run.settings, end=_end_of(batch))
 
-    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
+    def unread_events(self, batch: Batch, offsets: DataFrame) -> DataFrame:
         """Read the events after the stored numbers with their payload, by key."""
-        starts = self._starts(batch, stored)
+        starts = self._starts(batch, offsets)
         events = increments.after(starts, self.run.settings, *read.PAYLOAD, end=_end_of(batch))
         return read.numbered(events).select(*read.COLUMNS, *read.PAYLOAD)
 
-    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
+    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Return all persistence ids and those of the rows, if all_persistence_ids is complete."""
-        ids = self._ids(stored)
+        ids = self._ids(offsets)
         if not self._is_listed:
             return None
         # The ids are read once in a run, before the rows of its later batches.
@@ -87,11 +89,11 @@ class MessagesSource(EventSource):
         return read.message_rows_of(self.run, keys, time_buckets)
 
     def _starts(
-        self, batch: Batch, stored: DataFrame, planned_ids: DataFrame | None = None
+        self, batch: Batch, offsets: DataFrame, planned_ids: DataFrame | None = None
     ) -> DataFrame:
         """Return where to begin to read each persistence id that may have new events."""
-        positions = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-        ids = self._ids(stored)
+        positions = offsets.select("persistence_id", F.col("stored_number").alias("known_to"))
+        ids = self._ids(offsets)
         if planned_ids is not None:
             ids = ids.unionByName(planned_ids).distinct()
         positions = ids.join(positions, on="persistence_id", how="left")
@@ -132,15 +134,15 @@ class MessagesSource(EventSource):
         with_unread = positions.join(scanned, on="persistence_id", how="left").where(has_unread)
         return with_unread.select("persistence_id", "known_to")
 
-    def _ids(self, stored: DataFrame) -> DataFrame:
+    def _ids(self, offsets: DataFrame) -> DataFrame:
         """Return all persistence ids that existed at the run's first call; in memory.
 
         They are read by a scan of the journal unless all_persistence_ids is known to be complete.
         """
         if self._all_ids is None:
             spark, settings = self.run.spark, self.run.settings
-            positions = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-            self._is_listed = not stored.isEmpty() and listing.names_all(
+            positions = offsets.select("persistence_id", F.col("stored_number").alias("known_to"))
+            self._is_listed = not offsets.isEmpty() and listing.names_all(
                 spark, self.run.control, settings, positions
             )
             if self._is_listed:

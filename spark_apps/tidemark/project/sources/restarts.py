@@ -18,19 +18,19 @@ _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS
 
 @shaped(
     events={**shapes.IN_SERIES, "event_timeuuid": "string"},
-    stored={**shapes.SERIES, "stored_number": "bigint", "stored_timeuuid": "string"},
+    offsets={**shapes.SERIES, "stored_number": "bigint", "stored_timeuuid": "string"},
     deleted=shapes.DELETED,
     returns=shapes.RESTARTED,
 )
 def restarted_ids(
-    events: DataFrame, stored: DataFrame, deleted: DataFrame, after: int
+    events: DataFrame, offsets: DataFrame, deleted: DataFrame, after: int
 ) -> DataFrame:
     """Find the series that began again; usually none.
 
     `events` are the existing events; a stored timeuuid may be null; `after` is in seconds.
     """
     former = columns.timeuuid_ticks(F.col("stored_timeuuid")) + after * _TICKS_PER_SECOND
-    limits = stored.join(deleted, on="persistence_id", how="left").select(
+    limits = offsets.join(deleted, on="persistence_id", how="left").select(
         *SERIES,
         "stored_number",
         former.alias("former_ticks"),
@@ -45,7 +45,7 @@ def restarted_ids(
 
 def rewound_to_restart(
     beginnings: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     deleted: DataFrame,
     after: int,
     fetch: Callable[[DataFrame, int], DataFrame],
@@ -60,7 +60,7 @@ def rewound_to_restart(
         "persistence_id", (F.coalesce("deleted_to", F.lit(0)) + 1).alias("first_nr")
     ).localCheckpoint()
     first_events = read.numbered(fetch(lowest, 1))
-    restarted = restarted_ids(first_events, stored, deleted, after).select("persistence_id")
+    restarted = restarted_ids(first_events, offsets, deleted, after).select("persistence_id")
     firsts = lowest.join(restarted, on="persistence_id", how="left_semi").withColumnRenamed(
         "first_nr", "lowest_nr"
     )
