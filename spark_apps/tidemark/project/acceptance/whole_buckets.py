@@ -39,18 +39,16 @@ def require_complete(
 ) -> frozenset[int]:
     """Require that all events that the results of time buckets were made from still exist.
 
-    Args:
-        store: of a projection whose mode replaces time buckets.
-        validated: result of `rule.validate_events`, in memory.
-        time_buckets: to process.
-        to_change: time buckets among them that have new events or are forced.
+    The projection's mode replaces time buckets. `validated` is the result of `rule.validate_events`,
+    in memory; `to_change` are the time buckets that have new events or are forced.
 
     Returns:
         The time buckets that have lost events but need no change: their result stays, since this
         definition has made it.
 
     Raises:
-        BucketsLost: a time bucket that must change has lost events.
+        BucketsLost: a time bucket that must change, or whose result another version of the
+            definition has made, has lost events.
     """
     definition = store.definition
     origins = bucket_origin.read(store, time_buckets)

@@ -52,11 +52,8 @@ def replace(
 ) -> None:
     """Write the numbers missing now, and delete those that are no longer missing.
 
-    Args:
-        store: of the projection.
-        slices: the processed slices; rows of other slices stay.
-        former: processed time buckets that may have rows.
-        rows: the result of `gaps.missing`.
+    `rows` is the result of `gaps.missing`; `former` are the processed time buckets that may have
+    rows. Rows of other slices than `slices` stay.
     """
     name, now = store.table(_TABLE), clock.now()
     new = {

@@ -302,7 +302,7 @@ def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
 
 
 def _require_new_version(definition: Definition, state: LedgerState) -> None:
-    """Require a new version of a changed definition: of two rows of an event, the higher wins."""
+    """Require a higher version of a changed definition: of two rows, the higher version wins."""
     used = state.versions | {
         entry.definition_version
         for entry in state.open_rows

@@ -48,7 +48,7 @@ class BatchBounds:
             self.row_size = max(self.row_size, size / rows)
 
     def first(self, time_buckets: Sequence[int]) -> list[int]:
-        """Return the first buckets that fit into a batch; a too large bucket is alone."""
+        """Return the first buckets that fit into a batch; a bucket over the limit gets its own."""
         limit = min(self.rows, self.size / self.row_size) if self.row_size else self.rows
         batch, rows = [time_buckets[0]], self.expected.get(time_buckets[0], 0)
         for bucket in time_buckets[1:]:
@@ -80,7 +80,7 @@ class Batches:
             self._bounds.measured(size.rows, size.payload_bytes)
 
     def each(self, unsettled: Collection[int]) -> Iterator[Batch]:
-        """Yield batches; `unsettled`, buckets so far with events held back, is read for each."""
+        """Yield batches; `unsettled` (buckets with events held back so far) is read before each."""
         size = self._source.run.settings.bucket_size.milliseconds
         remaining, number = list(self._full.time_buckets), 0
         with self._keys():

@@ -41,7 +41,7 @@ class BatchOutcome:
 
     Attributes:
         counts: COUNTS of each processed time bucket.
-        totals: totals of COUNTS, for processed events only.
+        totals: totals of COUNTS, for processed time buckets only.
         gaps: the error of each processed time bucket in which events are held back.
         beyond: number of late events after a gap, in time buckets that were not processed.
         failing_checks: the checks that warn.
