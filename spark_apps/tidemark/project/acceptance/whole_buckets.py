@@ -39,8 +39,8 @@ def require_complete(
 ) -> frozenset[int]:
     """Require that all events that the results of time buckets were made from still exist.
 
-    The projection's mode replaces time buckets. `validated` is the result of `rule.validate_events`,
-    in memory; `to_change` are the time buckets that have new events or are forced.
+    `validated` is the result of `rule.validate_events`, in memory; `to_change` are the time buckets
+    that have new events or are forced. The projection's mode replaces time buckets.
 
     Returns:
         The time buckets that have lost events but need no change: their result stays, since this
