@@ -32,24 +32,24 @@ from tidemark.project.planning.lock import lock_of
 from tidemark.project.writing.target import require_target
 
 
-def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool) -> None:
+def require_table(run: RunContext, analyzed: AnalyzedDefinition, *, create: bool) -> None:
     """Require that the table fits the result; with `create`, create a version's missing table.
 
     Raises:
         SchemaMismatch: the table differs; names every difference.
     """
-    definition = checked.definition
+    definition = analyzed.definition
     if (
         definition.is_blue_green
         and run.control.table_columns(definition.keyspace, definition.table) is None
     ):
-        template = replace(checked, definition=replace(definition, table=definition.template))
+        template = replace(analyzed, definition=replace(definition, table=definition.template))
         require_target(run.control, template)
         if not create:
             return
         run.say(f"{definition.name}: making the table {definition.target}")
         create_table_like(run.control, definition.keyspace, definition.template, definition.table)
-    require_target(run.control, checked)
+    require_target(run.control, analyzed)
 
 
 @dataclass
@@ -86,22 +86,22 @@ def settle(run: RunContext, definitions: Sequence[Definition], passed: Collectio
     for definition in definitions:
         if not definition.is_blue_green:
             continue
-        before = live(run.control, run.settings, definition)
-        if is_live(before, definition):
+        current = live(run.control, run.settings, definition)
+        if is_live(current, definition):
             continue
         done, pending = standing(run.control, run.settings, definition, passed)
         if pending or not done:
             if done:
-                live_now = f"; {before}" if before else ""
+                live_now = f"; {current}" if current else ""
                 line = f"{definition.name}: {building(definition, done, pending)}{live_now}"
                 settled.lines.append(line)
             continue
         if definition.is_promoted_by_hand:
-            reason = why_not_live(run.control, run.settings, definition, before, passed)
+            reason = why_not_live(run.control, run.settings, definition, current, passed)
             settled.lines.append(f"{definition.name}: {reason}")
             continue
         try:
-            _swap(run, definition, before, passed)
+            _swap(run, definition, current, passed)
         except WrongData as error:
             settled.unpromoted.append(str(error))
             continue
@@ -111,21 +111,21 @@ def settle(run: RunContext, definitions: Sequence[Definition], passed: Collectio
 
 
 def _swap(
-    run: RunContext, definition: Definition, before: Live | None, passed: Collection[int]
+    run: RunContext, definition: Definition, current: Live | None, passed: Collection[int]
 ) -> None:
     with lock_of(run, definition):
-        done = require_ready(run.control, run.settings, definition, before, passed)
-        make_live(run, definition, before)
+        done = require_ready(run.control, run.settings, definition, current, passed)
+        make_live(run, definition, current)
         audit.record(
             run,
             "release",
             definition.identity(run.settings.journal_keyspace),
-            [swap_line(definition, before)],
+            [swap_line(definition, current)],
             {"buckets": len(done)},
         )
 
 
-def make_live(run: RunContext, definition: Definition, before: Live | None) -> None:
+def make_live(run: RunContext, definition: Definition, current: Live | None) -> None:
     """Make this version live, unless the live version has changed; call it under the lock.
 
     Raises:
@@ -142,7 +142,7 @@ def make_live(run: RunContext, definition: Definition, before: Live | None) -> N
             "since": clock.now(),
             "owner": run.owner,
         },
-        expected={"live_table": before.table} if before and before.is_stored else None,
+        expected={"live_table": current.table} if current and current.is_stored else None,
     ):
         raise TidemarkError(
             f"what is live of projection {definition.name} was changed meanwhile",
@@ -151,7 +151,7 @@ def make_live(run: RunContext, definition: Definition, before: Live | None) -> N
         )
 
 
-def swap_line(definition: Definition, before: Live | None) -> str:
+def swap_line(definition: Definition, current: Live | None) -> str:
     """Describe a swap, for reports and the audit table."""
     after = f"now version {definition.version} in {definition.target}"
-    return f"{before or 'nothing is live'}; {after}"
+    return f"{current or 'nothing is live'}; {after}"

@@ -62,15 +62,15 @@ def checked_lines(
     lines = [line(run, rollup, planned)]
     if state.present is None or not (state.reason or rows):
         return lines
-    checked = make.analyzed(run, rollup, state.present.table)
+    analyzed = make.analyzed(run, rollup, state.present.table)
     if rows and lacks_table(run.control, definition):
         lines.append(f"{name}: {definition.target} does not exist yet; this makes it")
-        lines += create_statement(checked)
+        lines += create_statement(analyzed)
     else:
-        require_target(run.control, checked)
+        require_target(run.control, analyzed)
     if rows:
         lines.append(f"{name}: the first {rows} rows of the result")
-        lines += table_lines(make.result(run, checked, state.present.table), rows)
+        lines += table_lines(make.result(run, analyzed, state.present.table), rows)
     return lines
 
 

@@ -126,15 +126,15 @@ def _checked_lines(
 ) -> list[str]:
     """Check a projection as a run does; with `show`, return a sample and the table to create."""
     is_to_create = bool(show) and lacks_table(run.control, definition)
-    checked = None
+    analyzed = None
     if is_to_create or (plan is not None and plan.time_buckets):
-        checked = _analyzed(run, definition)
+        analyzed = _analyzed(run, definition)
         if not is_to_create:
-            _require_target(run, checked, create=False)
-    lines = sample(run, plan, checked, show) if show and plan is not None else []
-    if checked is not None and is_to_create:
+            _require_target(run, analyzed, create=False)
+    lines = sample(run, plan, analyzed, show) if show and plan is not None else []
+    if analyzed is not None and is_to_create:
         lines.append(f"{definition.name}: {definition.target} does not exist yet; this makes it")
-        lines += create_statement(checked)
+        lines += create_statement(analyzed)
     return lines
 
 
