@@ -1,4 +1,4 @@
-"""The columns that every event of a definition has, whatever its payload."""
+"""The columns that all events of a definition have, besides the fields of their payload."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ENVELOPE = T.StructType(
         *event_type.FIELDS,
     ]
 )
-"""What every event has; the fields of its payload come after it."""
+"""The first columns of every event; the fields of its payload follow."""
 
 IS_SNAPSHOT = "is_snapshot"
-"""And in definitions that start from snapshots; it comes before those fields."""
+"""A further column before the payload, in definitions that start from snapshots."""
 
 STATE_KEY = T.StructType(ENVELOPE.fields[:2])
-"""What every row of mode fold has; the fields of its state come after it."""
+"""The first columns of every row of mode fold; the fields of its state follow."""
 
 DELETED = "deleted"
-"""The column of a result of mode upsert that says whether the row is deleted."""
+"""The column of a result of mode upsert that says whether to delete the row."""
 
 SOURCE_COLUMN = "_source"
 

@@ -1,9 +1,9 @@
-"""The frames of a projection, step by step: their columns and types under one name each.
+"""The columns and types of the frames of a projection, in the order of its steps.
 
 A series is a persistence id (tag is '', numbers are sequence nrs), or a persistence id and tag
-(numbers are tag pid sequence nrs). Times are named by what they are: `event_timeuuid` is the text
-of the event's own timeuuid, `ticks` its 100 ns since 1582, `time_bucket` epoch milliseconds;
-`timestamp`, a Spark TIMESTAMP, is what definitions see.
+(numbers are tag pid sequence nrs). The time of an event is its timeuuid as text (`event_timeuuid`),
+100 ns since 1582 (`ticks`), epoch milliseconds (`time_bucket`), or the Spark TIMESTAMP that
+definitions read (`timestamp`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from tidemark.spark.shapes import Shape
 
 ID: Shape = {"persistence_id": "string"}
 EVENT: Shape = {**ID, "sequence_nr": "bigint"}
-"""What tells an event from others."""
+"""The key of an event."""
 SERIES: Shape = {**ID, "tag": "string"}
 IN_SERIES: Shape = {**SERIES, "number": "bigint"}
 
 UNREAD: Shape = {**EVENT, "time_bucket": "bigint"}
-"""Keys of events wherever they lie, with the time of the event under the journal's name."""
+"""Keys of events in any time bucket; the event's time has the journal's name."""
 KEYS: Shape = {
     **IN_SERIES,
     "sequence_nr": "bigint",
     "event_timeuuid": "string",
     "time_bucket": "bigint",
 }
-"""Where an event lies and which number it has in its series."""
+"""The time bucket of an event, and its number in its series."""
 PAYLOAD: Shape = journal.EVENT_PAYLOAD
 EVENTS: Shape = {**KEYS, "ticks": "bigint", "tags": "array<string>", **PAYLOAD}
-"""The rows of a source; `tags` may be null. An event of several tags has a row for each."""
+"""The rows of a source; `tags` may be null. An event with several tags has a row for each."""
 DISTINCT_EVENTS: Shape = {
     **EVENT,
     "ticks": "bigint",
@@ -39,30 +39,30 @@ DISTINCT_EVENTS: Shape = {
 }
 """One row for each event, with all its tags."""
 NUMBERS: Shape = {**IN_SERIES, "time_bucket": "bigint", "epoch_ms": "bigint"}
-"""The numbers of every series; `epoch_ms` is the event's own time, where it is known."""
+"""The numbers of every series; `epoch_ms` is the event's own time, if known."""
 
 STORED: Shape = {
     **SERIES,
     "stored_number": "bigint",
     "stored_sequence_nr": "bigint",
 }
-"""How far a series was consumed before."""
+"""How far a series was consumed by earlier runs."""
 OFFSETS: Shape = {**STORED, "stored_timeuuid": "string", "snapshot_nr": "bigint"}
-"""STORED as `projection_offset` has it. `snapshot_nr`: the snapshot it began with, if it did."""
+"""Rows of `projection_offset`. `snapshot_nr`: the snapshot that the series began with, if any."""
 DELETED: Shape = {**ID, "deleted_to": "bigint"}
 WRITTEN: Shape = {**ID, "written_to": "bigint"}
-"""Up to which number a series was written, where numbers may be left out."""
+"""Up to which number a series was written, in journals that leave numbers out."""
 RESTARTED: Shape = {**SERIES, "former_ticks": "bigint"}
-"""Series that began anew; what is not newer than `former_ticks` belongs to the former life."""
+"""Series that began again; events not newer than `former_ticks` belong to the former life."""
 
 CANDIDATES: Shape = {**KEYS, "is_there": "boolean", "is_before": "boolean", "is_late": "boolean"}
-"""What was seen of each series.
+"""The events of each series that decide how far it can be consumed.
 
-`is_there`: it may be consumed now. `is_before`: it lies before the projection's first time bucket.
-`is_late`: it lies in a time bucket that is done and not planned.
+`is_there`: the event may be consumed now. `is_before`: it is older than the projection's first time
+bucket. `is_late`: its time bucket is done and not planned.
 """
 SIGHTINGS: Shape = {name: kind for name, kind in CANDIDATES.items() if name != "is_late"}
-"""CANDIDATES as far as frontiers depend on them."""
+"""The columns of CANDIDATES that frontiers depend on."""
 FRONTIERS: Shape = {
     **SERIES,
     "stored_number": "bigint",
@@ -77,15 +77,15 @@ FRONTIERS: Shape = {
 }
 """How far each series can be consumed.
 
-`stored_number`: null at the first encounter. `base`: the number it begins behind.
-`reached_sequence_nr`: null if it is not known. `reached_timeuuid`: null unless something is
-accepted. `deleted_to`: 0 if nothing is deleted. `highest_number`: of what is there and not before,
-accepted or not; null if nothing is. `first_before`: the lowest number above the stored one, if
-there is one, that lies before the projection's first time bucket; null if none does.
-`is_repeated`: a number is there twice, or an event has two of them.
+`stored_number`: null at the first encounter. `base`: the number after which the series begins.
+`reached_sequence_nr`: null if unknown. `reached_timeuuid`: null unless an event is accepted.
+`deleted_to`: 0 if no event is deleted. `highest_number`: of events that are there and not before,
+accepted or not; null without any. `first_before`: the lowest number above the stored one (if any)
+that is older than the projection's first time bucket; null without one. `is_repeated`: a number
+occurs twice, or an event has two numbers.
 """
 VALIDATED: Shape = {**IN_SERIES, "time_bucket": "bigint", "result": "string"}
-"""Events with what becomes of them, see `rule.Validation`."""
+"""Events with the result of their validation, a `rule.Validation`."""
 GAPS: Shape = {
     "time_bucket": "bigint",
     **SERIES,
@@ -96,9 +96,9 @@ GAPS: Shape = {
 }
 """The series that hold events of a time bucket back.
 
-`next_number`: the first that is not accepted. `first_seen`: the lowest from there on that is there.
-`is_next_seen`: they are the same; it cannot be consumed yet. `holes`: missing numbers, both ends
-inclusive.
+`next_number`: the first number that is not accepted. `first_seen`: the lowest existing number from
+there on. `is_next_seen`: both are equal, so that the event cannot be consumed yet. `holes`: missing
+numbers, both ends inclusive.
 """
 RANGES: Shape = {**SERIES, "first_number": "bigint", "last_number": "bigint"}
 """Numbers of a series, both ends inclusive."""
@@ -106,7 +106,7 @@ MISSING: Shape = {"time_bucket": "bigint", **RANGES}
 STARTS: Shape = {**SERIES, "snapshot_nr": "bigint", "snapshot_timeuuid": "string"}
 """The snapshots that persistence ids begin with."""
 SNAPSHOT_BASES: Shape = {**ID, "snapshot_nr": "bigint"}
-"""What a persistence id began with: events at or below `snapshot_nr` are not processed."""
+"""The snapshots that persistence ids began with: events up to `snapshot_nr` are not processed."""
 REMOVED_STATE_KEY: Shape = {"projection": "string", "slice": "int", **ID}
 REMOVED_STATES: Shape = {**EVENT, "definition_version": "int", "generation": "bigint"}
 """Persistence ids whose state is None up to `sequence_nr`."""
@@ -117,10 +117,10 @@ MOVED_OFFSETS: Shape = {
     "tag_pid_sequence_nr": "bigint",
     "timestamp": "string",
 }
-"""The offsets that move forward, under the names of `projection_offset`.
+"""The offsets that move forward, with the column names of `projection_offset`.
 
-`tag_pid_sequence_nr` is null for a series without a tag, `timestamp` is timeuuid text. A series
-that begins with a snapshot has its `snapshot_sequence_nr` as well.
+`tag_pid_sequence_nr` is null for a series without a tag; `timestamp` is timeuuid text. If series
+begin with snapshots, there is `snapshot_sequence_nr`, too.
 """
 
 DECODED: Shape = {
@@ -136,8 +136,8 @@ DECODED: Shape = {
 """Events with the fields of their payloads, and `_source`.
 
 `_source` has timeuuid, size (bytes of the payload), skipped (a decoder leaves the event out), and
-for an event whose payload cannot be read cause and event, which are null otherwise. entity_type and
-slice are not there yet: a slice costs more than a payload does.
+cause and event, which are null unless the payload cannot be read. entity_type and slice are added
+later: computing a slice costs more than decoding a payload.
 """
 READABLE: Shape = {**DECODED, "entity_type": "string", "slice": "int"}
 """The table `events` of the definitions."""
@@ -148,12 +148,12 @@ UNREADABLE: Shape = {
     **journal.PAYLOAD,
     "time_bucket": "bigint",
 }
-"""Events that cannot be processed, as `ledger.quarantine.write` takes them."""
+"""Events that cannot be processed, for `ledger.quarantine.write`."""
 PROCESSED: Shape = {**EVENT, "time_bucket": "bigint"}
 """Events that are in a result, or were left out of it on purpose.
 
-Those of mode fold have in_state_since (bigint): the generation of a state that an earlier run has
-made and that is past the event; null if this run has folded it.
+In mode fold, they have in_state_since (bigint): the generation of the state from an earlier run
+that includes the event; null if this run has folded the event.
 """
 BUCKET_COUNTS: Shape = {
     "time_bucket": "bigint",
@@ -163,4 +163,4 @@ BUCKET_COUNTS: Shape = {
     "readable": "bigint",
     "filled": "map<string,bigint>",
 }
-"""`filled`: how many readable events have a value in each field of the payload."""
+"""`filled`: number of readable events that have a value, by field of the payload."""

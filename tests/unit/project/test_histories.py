@@ -109,7 +109,7 @@ def standing(world: World) -> dict[int, str]:
     """Return the states that Tidemark gives to the open time buckets."""
     parts = counting(world)
     return {
-        bucket: slice_records.standing(
+        bucket: slice_records.rolled_up_state(
             Piece(bucket, Reason.NEW, world.entries[bucket].attempt), parts.get(bucket, ())
         ).state
         for bucket in filter(world.is_open, world.entries)

@@ -30,7 +30,7 @@ def part(
 
 
 def standing(*parts: SlicePart) -> PieceRollup:
-    return slice_records.standing(PIECE, parts)
+    return slice_records.rolled_up_state(PIECE, parts)
 
 
 def test_a_bucket_is_done_when_all_slices_are() -> None:

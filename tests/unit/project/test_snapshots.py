@@ -179,7 +179,7 @@ def _one_run(
         ROW,
     )
     none_deleted = local_rows(spark, [], "persistence_id string, deleted_to bigint")
-    reached = rule.advance_frontiers(rows, snapshots.begun(offsets, begin), none_deleted)
+    reached = rule.advance_frontiers(rows, snapshots.with_starts(offsets, begin), none_deleted)
     reached = snapshots.marked(reached, begin).localCheckpoint()
     judged = rule.validate_events(rows, reached, rows.is_before)
     later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(offsets, begin))

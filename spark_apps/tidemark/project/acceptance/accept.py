@@ -1,4 +1,4 @@
-"""Step 3, accept: which events of a batch are processed, and which late time buckets with them."""
+"""Step 3, accept: decide which events and which late time buckets a batch processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tidemark.journals.pekko.series import SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.project.acceptance import (
-    candidates,
     encounters,
     gaps,
     resets,
@@ -25,7 +24,7 @@ from tidemark.project.acceptance import (
     whole_buckets,
 )
 from tidemark.project.acceptance.batch_rows import BatchRows
-from tidemark.project.acceptance.candidates import Candidates
+from tidemark.project.acceptance.candidates import Candidates, find_candidates
 from tidemark.project.acceptance.gaps import HeldBack
 from tidemark.project.acceptance.rule import REJECTIONS, RESULT, Validation
 from tidemark.project.acceptance.whole_buckets import BucketsLost
@@ -45,21 +44,21 @@ COUNT_OF = {
     str(Validation.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
 REJECTED = tuple(COUNT_OF[str(rejection)] for rejection in REJECTIONS)
-_MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
-"""Why a time bucket is made again although it takes nothing in."""
-_READS = 3
-"""How often a batch is read whose late events vanish."""
+_REMAKE_REASONS = (Reason.FORCED, Reason.RESTATED)
+"""Reasons to make the result of a time bucket again although no event of it is new."""
+_READ_ATTEMPTS = 3
+"""Attempts to read a batch whose late events are deleted meanwhile."""
 COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
 @dataclass(frozen=True)
 class MissingEventPolicy:
-    """What a run does about events that are missing.
+    """What a run does about missing events.
 
     Attributes:
-        strict: a gap fails the projection before anything of it is written.
-        accept_purged: events that were deleted before they were consumed are given up.
-        accepted_ids: the persistence ids of which they are.
+        strict: a gap fails the projection before any of its results are written.
+        accept_purged: give up events that were deleted before they were consumed.
+        accepted_ids: persistence ids whose deleted events are given up in any case.
     """
 
     strict: bool = False
@@ -72,18 +71,17 @@ class AcceptedEvents:
     """The events of a batch that are processed.
 
     Attributes:
-        rows: EVENTS, and is_snapshot if the definition starts from
-            snapshots; events that are held back are not among them.
-        time_buckets: to process, ascending: the planned ones and the late ones.
+        rows: EVENTS without those held back; has is_snapshot if the definition starts from
+            snapshots.
+        time_buckets: planned and late time buckets to process, ascending.
         reached: FRONTIERS.
-        counts: COUNTS by time bucket; only what is not 0.
-        totals: of COUNTS, without `beyond`.
-        gaps: the error of each time bucket that has an event held back.
-        missing: the numbers that those wait for, MISSING; bounded.
-        is_single: no event is in two of the rows.
-        beyond: the late events behind a gap, in time buckets that are not processed.
-        warnings: for people.
-        kept: the time buckets whose result stays as it is; their events are not in `rows`.
+        counts: COUNTS by time bucket, without zeros.
+        totals: the total of each of COUNTS.
+        gaps: the error of each time bucket in which an event is held back.
+        missing: MISSING, the numbers that events held back wait for; bounded.
+        is_single: no event is in two rows.
+        beyond: number of late events after a gap, in time buckets that are not processed.
+        unchanged: time buckets whose result stays; `rows` has none of their events.
     """
 
     rows: DataFrame
@@ -96,23 +94,17 @@ class AcceptedEvents:
     is_single: bool = False
     beyond: int = 0
     warnings: Sequence[str] = ()
-    kept: frozenset[int] = frozenset()
+    unchanged: frozenset[int] = frozenset()
 
     @property
-    def made_again(self) -> list[int]:
-        """The time buckets whose results are made."""
-        return [bucket for bucket in self.time_buckets if bucket not in self.kept]
+    def result_buckets(self) -> list[int]:
+        """The time buckets whose results the batch makes."""
+        return [bucket for bucket in self.time_buckets if bucket not in self.unchanged]
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What decides which events of a projection are processed, bound once for all batches.
-
-    Attributes:
-        store: how far the projection has consumed its series.
-        source: its events.
-        policy: what to do about events that are missing.
-    """
+    """Decides which events of a projection are processed; one instance for all batches."""
 
     store: OffsetStore
     source: EventSource
@@ -127,21 +119,21 @@ class Acceptance:
         return self.source.definition
 
     def accept(self, batch: Batch, claimed: Claim, in_memory: ExitStack) -> AcceptedEvents:
-        """Read a batch, find how far each series goes, and add late time buckets to the claim.
+        """Read a batch, find the frontiers, and add late time buckets to the claim.
 
-        The rows that are read stay in memory until `in_memory` is closed. If a late event vanishes
-        before its time bucket is read, all is read again.
+        The rows stay in memory until `in_memory` is closed. If a late event is deleted before its
+        time bucket is read, the whole batch is read again.
 
         Raises:
-            TidemarkError: late events vanish again and again.
+            TidemarkError: late events were deleted during every attempt to read them.
             HistoryPurged: events were deleted before they were consumed, and the definition says
-                that this fails it.
-            BucketsLost: events are gone that the result of a time bucket was made from, whether it
-                is planned or a late event lies in it; those buckets are to be left out.
+                `deleted-before-consumed: fail`.
+            BucketsLost: events that the result of a planned or late time bucket was made from no
+                longer exist; the caller leaves these buckets out.
             WrongData: the policy is strict and there is a gap.
             LockLost: another run has started one of the late pieces.
         """
-        for _ in range(_READS):
+        for _ in range(_READ_ATTEMPTS):
             accepted = self._accepted(batch, claimed, in_memory)
             if accepted is not None:
                 return accepted
@@ -154,164 +146,176 @@ class Acceptance:
     def _accepted(
         self, batch: Batch, claimed: Claim, in_memory: ExitStack
     ) -> AcceptedEvents | None:
-        """Return what `accept` returns; None if a late event has vanished."""
-        stored = self._stored(batch)
-        read = BatchRows.read(self.source, batch, stored, in_memory)
-        rows = read.planned
-        begin, consumed = None, stored
+        """Return what `accept` returns; None if a late event was deleted meanwhile."""
+        offsets = self._offsets(batch)
+        batch_rows = BatchRows.read(self.source, batch, offsets, in_memory)
+        rows = batch_rows.planned
+        starts, consumed = None, offsets
         if self._definition.starts_from_snapshots:
-            begin = snapshots.find_starts(self.source, batch, rows, stored)
-            consumed = snapshots.begun(stored, begin)
-        seen = candidates.find_candidates(
+            starts = snapshots.find_starts(self.source, batch, rows, offsets)
+            consumed = snapshots.with_starts(offsets, starts)
+        candidates = find_candidates(
             self.source,
             batch,
-            read.planned_keys,
+            batch_rows.planned_keys,
             consumed,
-            read.unread_keys,
-            has_offsets=not stored.isEmpty(),
+            batch_rows.unread_keys,
+            has_offsets=not offsets.isEmpty(),
         )
-        met = encounters.count_encounters(seen)
-        warnings = met.warnings
-        if met.suspects:
-            seen, more = self._without_purged(batch, seen, consumed)
-            warnings += more
-        may_be_late = seen.has_met_all or batch.done - batch.planned
-        late, beyond = encounters.find_late(seen) if may_be_late else ([], {})
-        if late:
-            self._require_unpurged(late)
-            late_rows = read.late(late)
-            if encounters.has_lost(seen, late_rows):
+        encountered = encounters.count_encounters(candidates)
+        warnings = encountered.warnings
+        if encountered.suspects:
+            candidates, purged_warnings = self._without_purged(batch, candidates, consumed)
+            warnings += purged_warnings
+        may_be_late = candidates.has_met_all or batch.done - batch.planned
+        late_buckets, beyond = encounters.find_late(candidates) if may_be_late else ([], {})
+        if late_buckets:
+            self._require_unpurged(late_buckets)
+            late_rows = batch_rows.late(late_buckets)
+            if encounters.has_lost(candidates, late_rows):
                 return None
             rows = rows.unionByName(late_rows)
-        time_buckets = sorted({*batch.time_buckets, *late})
-        # What was seen is neither the late rows, read afterwards, nor those of a former life.
-        is_repeated = bool(late or met.repeated) or seen.restarted is not None
+        time_buckets = sorted({*batch.time_buckets, *late_buckets})
+        # Candidates have neither late rows, which are read afterwards, nor rows of a former life.
+        is_repeated = bool(late_buckets or encountered.repeated) or candidates.restarted is not None
         validated = rule.validate_events(
-            _placed(self._run, rows, time_buckets, batch.done), seen.reached, F.col("is_back")
+            _with_is_back(self._run, rows, time_buckets, batch.done),
+            candidates.reached,
+            F.col("is_back"),
         )
         counts = _counts(validated, is_repeated=is_repeated)
-        totals = {**_totals(counts), "first_encounters": met.first}
-        is_held = any(name in of_bucket for of_bucket in counts.values() for name in REJECTED)
-        held = gaps.find_held_back(validated, seen.rows, seen.reached) if is_held else HeldBack()
-        kept = self._kept_buckets(batch, validated, time_buckets, counts)
-        rows = held.without(rows)
-        if kept:
-            rows = rows.where(~F.col("time_bucket").isin(*kept))
+        totals = {**_totals(counts), "first_encounters": encountered.first}
+        has_rejected = any(name in of_bucket for of_bucket in counts.values() for name in REJECTED)
+        held_back = HeldBack()
+        if has_rejected:
+            held_back = gaps.find_held_back(validated, candidates.rows, candidates.reached)
+        unchanged = self._unchanged_buckets(batch, validated, time_buckets, counts)
+        rows = held_back.without(rows)
+        if unchanged:
+            rows = rows.where(~F.col("time_bucket").isin(*unchanged))
         rows = skips.without(rows, skips.stored(self.store))
-        reached = seen.reached
-        if begin is not None:
-            rows = snapshots.take_in(self._run, rows, seen, begin, stored)
-            reached = snapshots.marked(reached, begin).localCheckpoint()
-            totals["snapshots"] = begin.count()
+        reached = candidates.reached
+        if starts is not None:
+            rows = snapshots.take_in(self._run, rows, candidates, starts, offsets)
+            reached = snapshots.marked(reached, starts).localCheckpoint()
+            totals["snapshots"] = starts.count()
         if self.policy.strict:
-            _require_no_gap(self._definition, held.errors)
-        if late:
-            claimed.extend(late_pieces(self._run, self._definition, late))
-        # Those of unsettled buckets were counted by the batch that held them back.
-        known = batch.unsettled.union(late)
-        # A snapshot is a row beside its event's, and so are the tags of an event.
-        is_one_row = begin is None and len(self._definition.source.series_tags) == 1
+            _require_no_gap(self._definition, held_back.errors)
+        if late_buckets:
+            claimed.extend(late_pieces(self._run, self._definition, late_buckets))
+        # The batch that held back events of unsettled buckets has counted them.
+        counted_before = batch.unsettled.union(late_buckets)
+        # A snapshot has a row besides that of its event, and so has each further tag of an event.
+        is_row_per_event = starts is None and len(self._definition.source.series_tags) == 1
         return AcceptedEvents(
             rows,
             time_buckets,
             reached,
             counts,
             totals,
-            held.errors,
-            held.missing,
-            is_single=is_one_row and not is_repeated,
-            beyond=sum(number for bucket, number in beyond.items() if bucket not in known),
+            held_back.errors,
+            held_back.missing,
+            is_single=is_row_per_event and not is_repeated,
+            beyond=sum(events for bucket, events in beyond.items() if bucket not in counted_before),
             warnings=warnings,
-            kept=kept,
+            unchanged=unchanged,
         )
 
-    def _stored(self, batch: Batch) -> DataFrame:
-        stored = consumption.stored_offsets(self.store, self._run.spark, batch.slices)
+    def _offsets(self, batch: Batch) -> DataFrame:
+        offsets = consumption.stored_offsets(self.store, self._run.spark, batch.slices)
         is_ours = F.col("tag").isin(*self._definition.source.series_tags)
-        return self.source.only_entity_types(stored.where(is_ours))
+        return self.source.only_entity_types(offsets.where(is_ours))
 
-    def _kept_buckets(
+    def _unchanged_buckets(
         self,
         batch: Batch,
         validated: DataFrame,
         time_buckets: Sequence[int],
         counts: Mapping[int, Mapping[str, int]],
     ) -> frozenset[int]:
-        """Return the time buckets whose result stands, see `whole_buckets.require_whole`."""
+        """Return the time buckets whose result stays, see `whole_buckets.require_complete`."""
         if self.policy.accept_purged or not self._definition.mode.replaces_buckets:
             return frozenset()
-        to_change = {piece.time_bucket for piece in batch.pieces if piece.reason in _MADE_AGAIN}
+        to_change = {piece.time_bucket for piece in batch.pieces if piece.reason in _REMAKE_REASONS}
         to_change |= {bucket for bucket, of_bucket in counts.items() if of_bucket.get("accepted")}
-        return whole_buckets.require_whole(self.store, validated, time_buckets, to_change)
+        return whole_buckets.require_complete(self.store, validated, time_buckets, to_change)
 
-    def _require_unpurged(self, late: Sequence[int]) -> None:
+    def _require_unpurged(self, late_buckets: Sequence[int]) -> None:
         if self.policy.accept_purged:
             return
-        if gone := purged_buckets(self._run, self._definition, late):
-            raise BucketsLost(gone, self._definition.name)
+        if purged := purged_buckets(self._run, self._definition, late_buckets):
+            raise BucketsLost(purged, self._definition.name)
 
     def _without_purged(
-        self, batch: Batch, seen: Candidates, stored: DataFrame
+        self, batch: Batch, candidates: Candidates, offsets: DataFrame
     ) -> tuple[Candidates, list[str]]:
-        """Give up events that were deleted before they were consumed, as far as that is accepted.
+        """Give up events that were deleted before they were consumed, where that is accepted.
 
-        What is behind others is held as behind any gap, and told in warnings.
+        Elsewhere, events after the deleted ones are held back as after any gap, with a warning.
         """
-        gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
+        purged_ranges = gaps.purged(candidates.reached, candidates.rows).localCheckpoint()
         policy, if_deleted = self.policy, self._definition.if_deleted
         is_accepted = F.col("persistence_id").isin(*policy.accepted_ids)
         is_accepted |= F.lit(policy.accept_purged or if_deleted is IfDeleted.ACCEPT)
-        held = gone.where(~is_accepted)
-        named = held.orderBy(*SERIES).limit(gaps.NAMED).collect()
-        purged = gaps.purged_error(self._definition, named, held.count()) if named else None
-        if purged and if_deleted is IfDeleted.FAIL:
-            raise purged
-        warnings = [f"warning: {purged.what}; {purged.do}"] if purged else []
-        last = gone.where(is_accepted).select(*SERIES, "last_number")
-        if last.isEmpty():
-            return seen, warnings
-        given_up = resets.with_restarts(stored, seen.restarted).join(last, on=[*SERIES], how="left")
+        not_accepted = purged_ranges.where(~is_accepted)
+        examples = not_accepted.orderBy(*SERIES).limit(gaps.NAMED).collect()
+        error = (
+            gaps.purged_error(self._definition, examples, not_accepted.count())
+            if examples
+            else None
+        )
+        if error and if_deleted is IfDeleted.FAIL:
+            raise error
+        warnings = [f"warning: {error.what}; {error.do}"] if error else []
+        last_purged = purged_ranges.where(is_accepted).select(*SERIES, "last_number")
+        if last_purged.isEmpty():
+            return candidates, warnings
+        given_up = resets.with_restarts(offsets, candidates.restarted).join(
+            last_purged, on=[*SERIES], how="left"
+        )
         given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
         reached = rule.advance_frontiers(
-            seen.rows,
+            candidates.rows,
             given_up.drop("last_number"),
             self.source.deleted(),
             truncated_from=batch.plan.truncated_from,
         )
-        reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
-        marked = resets.with_restart_marks(reached, seen.restarted)
-        return replace(seen, reached=marked), warnings
+        reached = rule.align_tags(reached.localCheckpoint(), candidates.rows)
+        marked = resets.with_restart_marks(reached, candidates.restarted)
+        return replace(candidates, reached=marked), warnings
 
 
-def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) -> list[Piece]:
+def late_pieces(
+    run: RunContext, definition: Definition, late_buckets: Collection[int]
+) -> list[Piece]:
     """Return the pieces of time buckets with late events.
 
-    They are done, or lie before the projection's first one.
+    Such buckets are done, or older than the projection's first time bucket.
     """
-    entries = ledger(run, definition).entries_of(late)
+    entries = ledger(run, definition).entries_of(late_buckets)
     attempts = {entry.time_bucket: entry.attempt for entry in entries}
-    return [Piece(bucket, Reason.LATE, attempts.get(bucket, 0)) for bucket in late]
+    return [Piece(bucket, Reason.LATE, attempts.get(bucket, 0)) for bucket in late_buckets]
 
 
-def _placed(
+def _with_is_back(
     run: RunContext, rows: DataFrame, time_buckets: Sequence[int], done: Collection[int]
 ) -> DataFrame:
-    """Mark the rows of time buckets where the projection has been before, as is_back."""
-    places = local_rows(
+    """Add is_back: whether the projection has processed the time bucket of a row before."""
+    buckets = local_rows(
         run.spark,
         [(bucket, bucket in done) for bucket in time_buckets],
         "time_bucket bigint, is_back boolean",
     )
-    return rows.join(F.broadcast(places), on="time_bucket")
+    return rows.join(F.broadcast(buckets), on="time_bucket")
 
 
 def _counts(validated: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, int]]:
-    """Count the distinct numbers of series by time bucket."""
-    distinct = validated.select("time_bucket", *SERIES, "number", RESULT)
+    """Count the distinct numbers of all series by time bucket and result."""
+    results = validated.select("time_bucket", *SERIES, "number", RESULT)
     if is_repeated:
-        distinct = distinct.distinct()
+        results = results.distinct()
     counts: dict[int, dict[str, int]] = {}
-    for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
+    for row in results.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
         counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n
     return counts
 
@@ -321,11 +325,11 @@ def _totals(counts: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     return {name: totals[name] for name in COUNTS}
 
 
-def _require_no_gap(definition: Definition, gaps_of: Mapping[int, str]) -> None:
-    if gaps_of:
-        _, error = min(gaps_of.items())
+def _require_no_gap(definition: Definition, gap_errors: Mapping[int, str]) -> None:
+    if gap_errors:
+        _, error = min(gap_errors.items())
         raise WrongData(
-            f"{counted(len(gaps_of), 'time bucket')} with events held back; {error}",
+            f"{counted(len(gap_errors), 'time bucket')} with events held back; {error}",
             where=definition.name,
             do="run again when the missing events are there, or without --strict",
         )

@@ -1,4 +1,4 @@
-"""The rows of a batch: of whole time buckets, or what follows the frontiers of persistence ids."""
+"""Reads the rows of a batch: complete time buckets, or the unread events of persistence ids."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from tidemark.spark.read_once import kept_once
 
 @dataclass(frozen=True)
 class BatchRows:
-    """What was read of a batch; the rows stay in memory until `in_memory` is closed.
+    """The rows of a batch; they stay in memory until `in_memory` is closed.
 
     Attributes:
-        source: the events of the projection.
-        in_memory: frees the rows.
         planned: EVENTS of the time buckets to process.
-        unread: EVENTS that follow the offsets, wherever they lie; None if only their keys are read.
+        unread: EVENTS after the offsets, in all time buckets; None if only their keys are read.
     """
 
     source: EventSource
@@ -34,17 +32,17 @@ class BatchRows:
 
     @classmethod
     def read(
-        cls, source: EventSource, batch: Batch, stored: DataFrame, in_memory: ExitStack
+        cls, source: EventSource, batch: Batch, offsets: DataFrame, in_memory: ExitStack
     ) -> Self:
-        """Read a batch; `stored` is STORED of all series."""
+        """Read a batch; `offsets` has STORED of all series."""
         if not source.reads_by_id(batch):
-            rows = _kept(source.planned_rows(batch.time_buckets), in_memory)
+            rows = _cached(source.planned_rows(batch.time_buckets), in_memory)
             return cls(source, in_memory, rows, None)
-        unread = source.unread_events(batch, stored)
+        unread = source.unread_events(batch, offsets)
         again = batch.processed_again
         rows = read.in_buckets(unread, sorted(batch.planned.difference(again)))
         if again:
-            rows = rows.unionByName(_kept(source.rows(again), in_memory))
+            rows = rows.unionByName(_cached(source.rows(again), in_memory))
         return cls(source, in_memory, rows, unread)
 
     @property
@@ -60,11 +58,11 @@ class BatchRows:
     def late(self, time_buckets: Sequence[int]) -> DataFrame:
         """Return EVENTS of time buckets that are done: all of them, or only the unread ones."""
         if self.unread is None:
-            return _kept(self.source.rows(time_buckets), self.in_memory)
+            return _cached(self.source.rows(time_buckets), self.in_memory)
         return read.in_buckets(self.unread, time_buckets)
 
 
-def _kept(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
-    kept = kept_once(frame)
-    in_memory.callback(kept.unpersist)
-    return kept
+def _cached(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
+    cached = kept_once(frame)
+    in_memory.callback(cached.unpersist)
+    return cached

@@ -1,7 +1,7 @@
-"""What a run looks at to know how far each series goes: keys without payloads, wherever they are.
+"""Finds the keys, in all time buckets, that decide how far each series can be consumed.
 
-The rows of the planned buckets are read before and handed in; what is seen of them is only what
-was read, so that nothing can be accepted that is not processed.
+The rows of the planned buckets are read before and passed in: no other keys of these buckets count,
+so that every accepted event is processed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemark.text import counted
 
 KEYS = tuple(shapes.KEYS)
 SEARCHED_FIRST = 4
-"""Time buckets of the first step of a search; each step doubles what was searched."""
+"""Time buckets in the first step of a search; each further step searches twice as many."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Candidates:
     Attributes:
         rows: CANDIDATES.
         reached: FRONTIERS, with the mark of `resets.with_restart_marks`.
-        restarted: RESTARTED; None if the projection does not ask.
-        has_met_all: whether runs before this batch have seen all persistence ids that there were:
-            one without an offset is new.
+        restarted: RESTARTED; None if the definition has no `reset_after`.
+        has_met_all: whether earlier runs have seen all persistence ids of their time, so that a
+            persistence id without an offset is new.
     """
 
     rows: DataFrame
@@ -47,35 +47,31 @@ class Candidates:
     has_met_all: bool = False
 
 
-@shaped(planned=shapes.KEYS, stored=shapes.STORED, unread=shapes.KEYS)
+@shaped(planned=shapes.KEYS, offsets=shapes.STORED, unread=shapes.KEYS)
 def find_candidates(
     source: EventSource,
     batch: Batch,
     planned: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     unread: DataFrame | None = None,
     *,
     has_offsets: bool,
 ) -> Candidates:
-    """Find the candidates of each series, wherever they lie.
+    """Find the candidates of each series in all time buckets.
 
-    Args:
-        source: the events of the projection.
-        batch: what is processed.
-        planned: the rows of the buckets to process.
-        stored: of all series; what begins with a snapshot now is among them.
-        unread: the events after those, if they have been read; the source is not asked then.
-        has_offsets: whether runs before have stored an offset.
+    `planned` are the rows of the buckets to process; `offsets` includes series that begin with a
+    snapshot now; `unread` are the events after the offsets, read from the source if None;
+    `has_offsets` says whether earlier runs have stored an offset.
     """
     if isinstance(source, TagsSource):
-        return _by_tag_pid_sequence_nr(source, batch, planned, stored)
+        return _by_tag_pid_sequence_nr(source, batch, planned, offsets)
     if unread is None:
-        unread = read.numbered(source.unread(batch, planned, stored)).select(*KEYS)
+        unread = read.numbered(source.unread(batch, planned, offsets)).select(*KEYS)
     return by_sequence_nr(
         source.run,
         batch,
         planned,
-        stored,
+        offsets,
         unread,
         source.deleted(),
         source.written(),
@@ -85,7 +81,7 @@ def find_candidates(
 
 @shaped(
     planned=shapes.KEYS,
-    stored=shapes.STORED,
+    offsets=shapes.STORED,
     unread=shapes.KEYS,
     deleted=shapes.DELETED,
     written=shapes.WRITTEN,
@@ -94,36 +90,29 @@ def by_sequence_nr(
     run: RunContext,
     batch: Batch,
     planned: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     unread: DataFrame,
     deleted: DataFrame,
     written: DataFrame | None = None,
     *,
     has_met_all: bool,
 ) -> Candidates:
-    """Place the planned rows and what else is unread, each persistence id being a series.
+    """Find the candidates where each persistence id is a series.
 
-    Args:
-        run: the context of the run.
-        batch: what is processed.
-        planned: the rows of the buckets to process.
-        stored: of all series.
-        unread: events behind what was consumed; those in planned buckets are ignored.
-        deleted: of all persistence ids.
-        written: how far each series was written, if numbers may be left out; a number up to
-            there that is absent was never given to an event. None if every number is given.
-        has_met_all: as in `Candidates`.
+    `unread` are the events after the consumed ones; those in planned buckets are ignored. `written`
+    is None unless the journal leaves numbers out: a number up to written_to that is absent then
+    belongs to no event.
     """
-    rows = _placed(run, batch, planned, unread, takes_older=has_met_all and batch.takes_older)
-    after, restarted = batch.definition.reset_after, None
-    if after is not None:
-        restarted = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()
+    rows = _joined(run, batch, planned, unread, takes_older=has_met_all and batch.takes_older)
+    reset_after, restarted = batch.definition.reset_after, None
+    if reset_after is not None:
+        restarted = restarts.restarted_ids(rows, offsets, deleted, reset_after).localCheckpoint()
         rows = resets.of_present_life(rows, restarted).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
     reached = rule.advance_frontiers(
         rows,
-        resets.with_restarts(stored, restarted),
+        resets.with_restarts(offsets, restarted),
         deleted,
         truncated_from=batch.plan.truncated_from,
     )
@@ -132,134 +121,134 @@ def by_sequence_nr(
 
 
 def _by_tag_pid_sequence_nr(
-    source: TagsSource, batch: Batch, planned: DataFrame, stored: DataFrame
+    source: TagsSource, batch: Batch, planned: DataFrame, offsets: DataFrame
 ) -> Candidates:
-    """Collect planned rows and those of the look-back, then search for missing numbers."""
-    search = _Search(source, batch, stored)
-    search.look(planned, batch.look_back(source.run.settings))
-    search.look_further()
+    """Collect the planned rows and those of the look-back, then search for missing numbers."""
+    search = _Search(source, batch, offsets)
+    search.start(planned, batch.look_back(source.run.settings))
+    search.find_missing()
     if len(source.definition.source.series_tags) == 1:
         return Candidates(search.rows, search.reached)
     return Candidates(search.rows, rule.align_tags(search.reached, search.rows))
 
 
 class _Search:
-    """Tag views, bucket by bucket, until no number of any series is missing or all was seen."""
+    """Searches time buckets of tag views until no number is missing or all buckets are searched."""
 
-    def __init__(self, source: TagsSource, batch: Batch, stored: DataFrame) -> None:
-        self._source, self._run, self._batch, self._stored = source, source.run, batch, stored
-        # Not eager: kept by the first job that needs it, without one of its own.
+    def __init__(self, source: TagsSource, batch: Batch, offsets: DataFrame) -> None:
+        self._source, self._run, self._batch, self._offsets = source, source.run, batch, offsets
+        # Not eager: the first job that needs the frame caches it, without a job of its own.
         self._deleted = source.deleted().localCheckpoint(eager=False)
         progress = source.progress().withColumnRenamed("progress_bucket", "time_bucket")
-        # Read before the rows, since it is written after them: what it speaks of is among those.
+        # Progress is written after the rows, so it is read before them: they include its events.
         self._progress = progress.localCheckpoint()
-        self._seen: set[int] = set(batch.time_buckets)
+        self._searched: set[int] = set(batch.time_buckets)
 
-    def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
-        """Begin with the planned rows and some buckets more."""
-        around = self._source.keys_in(self._unseen(time_buckets)).select(*KEYS)
-        self.rows = _placed(self._run, self._batch, planned, around)
-        self._judge()
+    def start(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
+        """Take the planned rows, and search some more time buckets."""
+        more_keys = self._source.keys_in(self._unsearched(time_buckets)).select(*KEYS)
+        self.rows = _joined(self._run, self._batch, planned, more_keys)
+        self._advance()
 
-    def look_further(self) -> None:
-        """Search where the progress points, then back from the window's end, in doubling steps."""
+    def find_missing(self) -> None:
+        """Search the buckets recorded in progress, then back from the window's end, ever faster."""
         if self._batch.plan.truncated_from is not None:
-            self._look_where_events_wait()
+            self._search_waiting_buckets()
         if self._is_complete():
             return
-        lacking = self._lacking()
-        pointed = lacking.where(F.col("progress_bucket").isNotNull()).select("progress_bucket")
-        self._add([row.progress_bucket for row in pointed.distinct().collect()], lacking)
+        incomplete = self._incomplete()
+        recorded = incomplete.where(F.col("progress_bucket").isNotNull()).select("progress_bucket")
+        self._add([row.progress_bucket for row in recorded.distinct().collect()], incomplete)
         settings, plan = self._run.settings, self._batch.plan
         first = min(settings.first_time_bucket, plan.first)
         end, width = plan.end, SEARCHED_FIRST * settings.bucket_size.milliseconds
-        while end > first and not (lacking := self._lacking()).isEmpty():
+        while end > first and not (incomplete := self._incomplete()).isEmpty():
             start = max(first, end - width)
-            self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
+            self._add(range(start, end, settings.bucket_size.milliseconds), incomplete)
             end, width = start, 2 * width
         if end <= first:
-            self._remember(self._lacking())
+            self._remember(self._incomplete())
 
-    def _remember(self, lacking: DataFrame) -> None:
-        """Leave out of the searches of later batches what was searched everywhere in vain."""
-        missing = lacking.select(*SERIES, "next_number")
-        before = self._source.searched
-        searched = missing if before is None else before.unionByName(missing)
+    def _remember(self, incomplete: DataFrame) -> None:
+        """Exclude numbers that are in no time bucket from the searches of later batches."""
+        missing = incomplete.select(*SERIES, "next_number")
+        searched_before = self._source.searched
+        searched = missing if searched_before is None else searched_before.unionByName(missing)
         self._source.searched = searched.localCheckpoint()
 
-    def _look_where_events_wait(self) -> None:
-        """Search for events that seem purged in time buckets that may not be processed yet."""
+    def _search_waiting_buckets(self) -> None:
+        """Search time buckets that may not be processed yet for events that seem purged."""
         batch, size = self._batch, self._run.settings.bucket_size.milliseconds
         in_plan = range(batch.plan.first, batch.plan.end, size)
         waiting = set(in_plan) - batch.planned - batch.done
         is_new = F.col("stored_number").isNull() & F.col("reached_timeuuid").isNotNull()
-        begun = self.reached.where(is_new & (F.col("base") > F.col("deleted_to")))
-        if waiting and not begun.isEmpty():
-            self._add(waiting, begun)
+        new_series = self.reached.where(is_new & (F.col("base") > F.col("deleted_to")))
+        if waiting and not new_series.isEmpty():
+            self._add(waiting, new_series)
 
-    def _add(self, time_buckets: Iterable[int], lacking: DataFrame) -> None:
-        wanted = self._unseen(time_buckets)
-        if wanted:
-            self._run.say(f"searching {counted(len(wanted), 'time bucket')} for missing numbers")
-            nothing = self.rows.limit(0).select(*KEYS)
-            keys = self._source.keys_in(wanted).select(*KEYS)
-            of_lacking = keys.join(lacking.select(*SERIES), on=[*SERIES], how="left_semi")
-            more = _placed(self._run, self._batch, nothing, of_lacking.select(*KEYS))
-            self.rows = self.rows.unionByName(more).localCheckpoint()
-            self._judge()
+    def _add(self, time_buckets: Iterable[int], series: DataFrame) -> None:
+        buckets = self._unsearched(time_buckets)
+        if buckets:
+            self._run.say(f"searching {counted(len(buckets), 'time bucket')} for missing numbers")
+            no_keys = self.rows.limit(0).select(*KEYS)
+            keys = self._source.keys_in(buckets).select(*KEYS)
+            of_series = keys.join(series.select(*SERIES), on=[*SERIES], how="left_semi")
+            rows = _joined(self._run, self._batch, no_keys, of_series.select(*KEYS))
+            self.rows = self.rows.unionByName(rows).localCheckpoint()
+            self._advance()
 
-    def _unseen(self, time_buckets: Iterable[int]) -> list[int]:
-        """Return the time buckets not searched before; they count as searched from now on."""
-        wanted = sorted(set(time_buckets) - self._seen)
-        self._seen.update(wanted)
-        return wanted
+    def _unsearched(self, time_buckets: Iterable[int]) -> list[int]:
+        """Return the time buckets not searched before, and count them as searched from now on."""
+        unsearched = sorted(set(time_buckets) - self._searched)
+        self._searched.update(unsearched)
+        return unsearched
 
-    def _judge(self) -> None:
+    def _advance(self) -> None:
         reached = rule.advance_frontiers(
-            self.rows, self._stored, self._deleted, truncated_from=self._batch.plan.truncated_from
+            self.rows, self._offsets, self._deleted, truncated_from=self._batch.plan.truncated_from
         )
         self.reached = reached.localCheckpoint()
 
     def _is_complete(self) -> bool:
-        """Return whether no series lacks a number: the usual case, found in one pass."""
+        """Return whether no series lacks a number, the usual case, in one pass."""
         is_hole = F.col("highest_number") > F.col("reached_number")
-        known = self.reached.join(self._reachable_progress(), on=[*SERIES], how="full")
-        totals = known.agg(
+        frontiers = self.reached.join(self._reachable_progress(), on=[*SERIES], how="full")
+        totals = frontiers.agg(
             F.bool_or(is_hole).alias("holes"), F.bool_or(_is_lost()).alias("lost")
         ).collect()[0]
         return not (totals.holes or totals.lost)
 
     def _reachable_progress(self) -> DataFrame:
-        progress = _with_place(self._run, self._batch, self._progress)
+        progress = _with_bucket_state(self._run, self._batch, self._progress)
         return progress.where(F.col("is_there") & ~F.col("is_before"))
 
-    def _lacking(self) -> DataFrame:
-        """Return the series whose next number is not found, though there are higher numbers.
+    def _incomplete(self) -> DataFrame:
+        """Return the series whose next number is not found although higher numbers exist.
 
-        Columns: SERIES, progress_bucket (of the last event by the progress; may be null),
+        Columns: SERIES, progress_bucket (of the last event that progress records; may be null),
         next_number.
         """
         limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
         beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
         holes = beyond.where(F.col("number") > F.col("reached_number"))
         lost = self._reachable_progress().join(limits, on=[*SERIES], how="left").where(_is_lost())
-        present = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
+        next_seen = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
         bucket = F.col("time_bucket").alias("progress_bucket")
-        nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
+        no_bucket = F.lit(None).cast("bigint").alias("progress_bucket")
         next_numbers = self.reached.select(*SERIES, _next().alias("next_number"))
-        lacking = (
+        incomplete = (
             lost.select(*SERIES, bucket)
-            .unionByName(holes.select(*SERIES, nowhere))
+            .unionByName(holes.select(*SERIES, no_bucket))
             .groupBy(*SERIES)
             .agg(F.max("progress_bucket").alias("progress_bucket"))
-            .join(present, on=[*SERIES], how="left_anti")
+            .join(next_seen, on=[*SERIES], how="left_anti")
             .join(next_numbers, on=[*SERIES], how="left")
             .fillna(1, ["next_number"])
         )
         if self._source.searched is not None:
-            known = [*SERIES, "next_number"]
-            lacking = lacking.join(self._source.searched, on=known, how="left_anti")
-        return lacking.localCheckpoint()
+            searched_key = [*SERIES, "next_number"]
+            incomplete = incomplete.join(self._source.searched, on=searched_key, how="left_anti")
+        return incomplete.localCheckpoint()
 
 
 def _next() -> Column:
@@ -268,36 +257,36 @@ def _next() -> Column:
 
 
 def _is_lost() -> Column:
-    """Return whether the progress of a series names more events than were read."""
-    return (F.col("progress_number") >= _next()) & ~_is_gone()
+    """Return whether the progress of a series records more events than were read."""
+    return (F.col("progress_number") >= _next()) & ~_is_deleted()
 
 
-def _is_gone() -> Column:
-    """Return whether all that a series' progress names was deleted, and none of it consumed."""
+def _is_deleted() -> Column:
+    """Return whether all events in a series' progress were deleted, and none was consumed."""
     is_deleted = F.col("deleted_to") >= F.col("progress_sequence_nr")
     return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
 
 
-@shaped(planned=shapes.KEYS, elsewhere=shapes.KEYS, returns=shapes.CANDIDATES)
-def _placed(
+@shaped(planned=shapes.KEYS, others=shapes.KEYS, returns=shapes.CANDIDATES)
+def _joined(
     run: RunContext,
     batch: Batch,
     planned: DataFrame,
-    elsewhere: DataFrame,
+    others: DataFrame,
     *,
     takes_older: bool = False,
 ) -> DataFrame:
-    """Join planned and other keys; of planned buckets only keys that are to be processed."""
-    others = _with_place(run, batch, elsewhere, takes_older).where(~F.col("is_planned"))
-    rows = _with_place(run, batch, planned, takes_older).unionByName(others)
+    """Join planned and other keys, leaving out other keys in planned buckets."""
+    not_planned = _with_bucket_state(run, batch, others, takes_older).where(~F.col("is_planned"))
+    rows = _with_bucket_state(run, batch, planned, takes_older).unionByName(not_planned)
     return rows.drop("is_planned").localCheckpoint(eager=False)
 
 
-def _with_place(
+def _with_bucket_state(
     run: RunContext, batch: Batch, rows: DataFrame, takes_older: bool = False
 ) -> DataFrame:
     planned, plan = batch.planned, batch.plan
-    places = local_rows(
+    buckets = local_rows(
         run.spark,
         [(bucket, bucket in planned) for bucket in sorted(planned | batch.done)],
         "time_bucket bigint, is_planned boolean",
@@ -305,7 +294,7 @@ def _with_place(
     is_older = F.col("time_bucket") < plan.first
     is_done = F.col("is_planned").isNotNull() | (is_older & F.lit(takes_older))
     is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
-    return rows.join(F.broadcast(places), on="time_bucket", how="left").withColumns(
+    return rows.join(F.broadcast(buckets), on="time_bucket", how="left").withColumns(
         {
             "is_there": (is_done | is_older) & (F.col("time_bucket") < plan.end),
             "is_before": is_older & ~F.lit(takes_older),

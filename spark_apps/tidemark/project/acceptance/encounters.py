@@ -1,4 +1,4 @@
-"""What the candidates of a batch show before they are validated."""
+"""Counts the series of a batch that need further checks, and finds its late events."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _IS_ACCEPTED = "number > base AND number <= reached_number"
 
 @dataclass(frozen=True)
 class Encounters:
-    """How many series need a closer look.
+    """Numbers of series that need further checks.
 
     Attributes:
         first: series that begin after events that were deleted or purged, or have expired.
-        suspects: series that may have lost events since they were consumed last.
-        repeated: series in which a number is there twice.
-        unprocessed: series that are consumed over events before the projection's first time bucket.
+        suspects: series that may have lost events since they were last consumed.
+        repeated: series in which a number occurs twice.
+        unprocessed: series whose frontier passes unprocessed events before the first time bucket.
     """
 
     first: int
@@ -34,7 +34,7 @@ class Encounters:
 
     @property
     def warnings(self) -> list[str]:
-        """Lines for people on the series in `unprocessed`."""
+        """A warning about the series in `unprocessed`."""
         if not self.unprocessed:
             return []
         return [
@@ -43,43 +43,43 @@ class Encounters:
         ]
 
 
-def count_encounters(seen: Candidates) -> Encounters:
-    """Count the series that need a closer look."""
+def count_encounters(candidates: Candidates) -> Encounters:
+    """Count the series that need further checks."""
     is_new = F.col("stored_number").isNull() & F.col("reached_timeuuid").isNotNull()
-    is_behind = (F.col("base") > 0) & ~F.coalesce(
+    is_after_lost = (F.col("base") > 0) & ~F.coalesce(
         F.col("first_before") <= F.col("base"), F.lit(False)
     )
     consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
         F.col("reached_sequence_nr")
     )
     is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
-    # Before all were met, those events are older than the projection.
-    is_met = F.col("stored_number").isNotNull() | F.lit(seen.has_met_all)
+    # Until runs have seen all persistence ids, such events are older than the projection.
+    is_seen_before = F.col("stored_number").isNotNull() | F.lit(candidates.has_met_all)
     is_unprocessed = F.col("first_before") <= F.col("reached_number")
-    counts = seen.reached.agg(
-        F.count_if(is_new & is_behind).alias("first"),
+    counts = candidates.reached.agg(
+        F.count_if(is_new & is_after_lost).alias("first"),
         F.count_if(is_suspect).alias("suspects"),
         F.count_if("is_repeated").alias("repeated"),
-        F.count_if(is_met & is_unprocessed).alias("unprocessed"),
+        F.count_if(is_seen_before & is_unprocessed).alias("unprocessed"),
     ).collect()[0]
     return Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
 
 
 @shaped(late_rows=KEYS)
-def has_lost(seen: Candidates, late_rows: DataFrame) -> bool:
-    """Return whether an accepted late event is not among the rows of its time bucket any more.
+def has_lost(candidates: Candidates, late_rows: DataFrame) -> bool:
+    """Return whether an accepted late event is no longer among the rows of its time bucket.
 
-    It was deleted, or has expired, after it was seen: the frontier must not move over it.
+    Then it was deleted or expired meanwhile, and the frontier must not move over it.
     """
     event = [*SERIES, "number"]
-    accepted = _late(seen).where(_IS_ACCEPTED)
+    accepted = _late(candidates).where(_IS_ACCEPTED)
     return not accepted.join(late_rows, on=event, how="left_anti").isEmpty()
 
 
-def find_late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
-    """Return the done buckets with an accepted event; by bucket, the late events behind a gap."""
+def find_late(candidates: Candidates) -> tuple[list[int], dict[int, int]]:
+    """Return the buckets with accepted late events, and counts by bucket of those after a gap."""
     by_bucket = (
-        _late(seen)
+        _late(candidates)
         .groupBy("time_bucket")
         .agg(
             F.expr(f"count_if({_IS_ACCEPTED}) AS accepted"),
@@ -92,8 +92,8 @@ def find_late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
     return accepted, {row.time_bucket: row.beyond for row in by_bucket if row.beyond}
 
 
-def _late(seen: Candidates) -> DataFrame:
+def _late(candidates: Candidates) -> DataFrame:
     """Return the late events, each with the limits of its series."""
-    limits = seen.reached.select(*SERIES, "base", "reached_number")
-    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
+    limits = candidates.reached.select(*SERIES, "base", "reached_number")
+    late = candidates.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
     return late.join(limits, on=[*SERIES])

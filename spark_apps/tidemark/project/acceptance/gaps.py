@@ -1,4 +1,4 @@
-"""What is missing: numbers that hold others back, and numbers that will never come."""
+"""Missing numbers: gaps that hold events back, and numbers that were purged."""
 
 from __future__ import annotations
 
@@ -18,48 +18,46 @@ from tidemark.project.definition.model import Definition
 from tidemark.spark.shapes import shaped
 
 NAMED = 3
-"""Series that an error names, of one time bucket or of a projection."""
+"""Series that an error names, for one time bucket or one projection."""
 KEPT = 1000
-"""Ranges of missing numbers of one time bucket that the table has."""
+"""Ranges of missing numbers that the table stores for one time bucket."""
 _MOST_MISSING = 10_000
-"""Ranges of missing numbers of a batch that are kept."""
+"""Ranges of missing numbers stored for one batch."""
 _HOLES = 5
-"""Holes of one series that it names."""
+"""Holes of one series that an error names."""
 
 
 @shaped(
     validated=shapes.VALIDATED,
-    seen=shapes.IN_SERIES,
+    candidates=shapes.IN_SERIES,
     reached=shapes.SERIES,
     returns=shapes.GAPS,
 )
-def of_buckets(validated: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFrame:
+def of_buckets(validated: DataFrame, candidates: DataFrame, reached: DataFrame) -> DataFrame:
     """Find the series that hold events of a time bucket back.
 
-    Args:
-        validated: as `rule.validate_events` makes them.
-        seen: CANDIDATES.
-        reached: FRONTIERS.
+    `validated` is the result of `rule.validate_events`; `candidates` has the columns CANDIDATES,
+    and `reached` FRONTIERS.
     """
     rejected = validated.where(is_rejected())
     limits = reached.select(*SERIES, F.col("reached_number").alias("limit"))
     series = rejected.select(*SERIES).distinct().join(limits, on=[*SERIES], how="left")
     next_number = F.coalesce(F.col("limit"), F.lit(0)) + 1
     series = series.select(*SERIES, next_number.alias("next_number"))
-    follows = [FOLLOWS] if FOLLOWS in seen.columns else []
-    numbers = rejected.select(*SERIES, "number").unionByName(
-        seen.select(*SERIES, "number", *follows), allowMissingColumns=True
+    follows = [FOLLOWS] if FOLLOWS in candidates.columns else []
+    seen_numbers = rejected.select(*SERIES, "number").unionByName(
+        candidates.select(*SERIES, "number", *follows), allowMissingColumns=True
     )
-    known = F.max(FOLLOWS) if follows else F.lit(None).cast("bigint")
-    numbers = numbers.groupBy(*SERIES, "number").agg(known.alias(FOLLOWS))
-    beyond = numbers.join(series, on=[*SERIES])
+    follows_of = F.max(FOLLOWS) if follows else F.lit(None).cast("bigint")
+    seen_numbers = seen_numbers.groupBy(*SERIES, "number").agg(follows_of.alias(FOLLOWS))
+    beyond = seen_numbers.join(series, on=[*SERIES])
     beyond = beyond.where(F.col("number") >= F.col("next_number"))
-    before = F.lag("number").over(Window.partitionBy(*SERIES).orderBy("number"))
+    previous = F.lag("number").over(Window.partitionBy(*SERIES).orderBy("number"))
     hole = F.struct(
-        F.coalesce(before + 1, F.col("next_number")).alias("first"),
+        F.coalesce(previous + 1, F.col("next_number")).alias("first"),
         (F.col("number") - 1).alias("last"),
     )
-    # What was never written is not missing.
+    # A number that was never written is not missing.
     is_hole = (F.col("hole.first") <= F.col("hole.last")) & F.coalesce(
         F.col(FOLLOWS) >= F.col("hole.first"), F.lit(True)
     )
@@ -119,9 +117,9 @@ def errors(named_gaps: Sequence[Row]) -> dict[int, str]:
     ordered = sorted(named_gaps, key=lambda row: (row.time_bucket, row.persistence_id, row.tag))
     lines = {}
     for bucket, rows in groupby(ordered, key=lambda row: int(row.time_bucket)):
-        of_bucket = list(rows)
-        more = of_bucket[0].series - len(of_bucket)
-        parts = [_describe(row) for row in of_bucket] + ([f"and {more:,} more"] if more else [])
+        bucket_rows = list(rows)
+        more = bucket_rows[0].series - len(bucket_rows)
+        parts = [_describe(row) for row in bucket_rows] + ([f"and {more:,} more"] if more else [])
         lines[bucket] = f"{GAP_ERROR} {', '.join(parts)}"
     return lines
 
@@ -136,17 +134,17 @@ def _describe(row: Row) -> str:
 
 @shaped(
     reached=shapes.FRONTIERS,
-    seen={**shapes.IN_SERIES, "is_there": "boolean"},
+    sightings={**shapes.IN_SERIES, "is_there": "boolean"},
     returns=shapes.RANGES,
 )
-def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:
+def purged(reached: DataFrame, sightings: DataFrame) -> DataFrame:
     """Find numbers above a stored one that were deleted before they could be consumed.
 
-    Of a persistence id, those up to deleted_to. Of a tag, missing ones for which there is room
-    among the deleted sequence nrs behind the last consumed one.
+    For a persistence id, these are the numbers up to deleted_to. For a tag, they are missing
+    numbers if at least as many sequence nrs were deleted after the last consumed one.
     """
-    known = reached.where(F.col("stored_number").isNotNull())
-    beyond = seen.where("is_there").select(*SERIES, "number").join(known, on=[*SERIES])
+    met = reached.where(F.col("stored_number").isNotNull())
+    beyond = sightings.where("is_there").select(*SERIES, "number").join(met, on=[*SERIES])
     following = (
         beyond.where(F.col("number") > F.col("reached_number"))
         .groupBy(*SERIES)
@@ -157,16 +155,16 @@ def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:
     room = F.col("deleted_to") - F.when(is_id, F.col("reached_number")).otherwise(
         F.col("reached_sequence_nr")
     )
-    gone = known.join(following, on=[*SERIES], how="left").withColumn("last_number", last)
+    series = met.join(following, on=[*SERIES], how="left").withColumn("last_number", last)
     is_lost = (F.col("last_number") > F.col("reached_number")) & (
         room >= F.col("last_number") - F.col("reached_number")
     )
     first = (F.col("reached_number") + 1).alias("first_number")
-    return gone.where(is_lost).select(*SERIES, first, "last_number")
+    return series.where(is_lost).select(*SERIES, first, "last_number")
 
 
 def purged_error(definition: Definition, named: Sequence[Row], number: int) -> HistoryPurged:
-    """Return the error of so many rows of `purged`, of which some are named."""
+    """Return the error of `number` rows of `purged`; `named` are the rows that it names."""
     parts = [
         f"{series_name(row.persistence_id, row.tag)} {numbers(row.first_number, row.last_number)}"
         for row in named
@@ -186,8 +184,8 @@ class HeldBack:
 
     Attributes:
         errors: one line for each time bucket that has such an event.
-        missing: the rows of `missing`; bounded.
-        events: persistence_id, sequence_nr; in memory. None if there are none.
+        missing: rows of the function `missing`; bounded.
+        events: persistence_id, sequence_nr; in memory. None if no event is held back.
     """
 
     errors: Mapping[int, str] = field(default_factory=dict)
@@ -195,17 +193,17 @@ class HeldBack:
     events: DataFrame | None = None
 
     def without(self, rows: DataFrame) -> DataFrame:
-        """Drop these events from rows with their keys."""
+        """Drop the events held back from `rows`."""
         if self.events is None:
             return rows
         return rows.join(self.events, on=["persistence_id", "sequence_nr"], how="left_anti")
 
 
-def find_held_back(validated: DataFrame, seen: DataFrame, reached: DataFrame) -> HeldBack:
-    """Find what must not be consumed; arguments are as for `of_buckets`."""
-    series = of_buckets(validated, seen, reached).localCheckpoint()
+def find_held_back(validated: DataFrame, candidates: DataFrame, reached: DataFrame) -> HeldBack:
+    """Find the events that must not be consumed; the arguments are those of `of_buckets`."""
+    gaps = of_buckets(validated, candidates, reached).localCheckpoint()
     return HeldBack(
-        errors(named(series).collect()),
-        missing(series).limit(_MOST_MISSING).collect(),
+        errors(named(gaps).collect()),
+        missing(gaps).limit(_MOST_MISSING).collect(),
         held_back(validated).localCheckpoint(),
     )

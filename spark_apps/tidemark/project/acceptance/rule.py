@@ -2,9 +2,8 @@
 
 A series numbers its events 1, 2, 3, ...: a persistence id (tag is '', numbers are sequence nrs), or
 a persistence id and tag (numbers are tag pid sequence nrs). Of the distinct numbers above the
-stored one the longest contiguous run is accepted, the rest is held back: what a reader that judges
-the events of a series one by one in their order does (docs/real-systems.md, "Validation of an
-event").
+stored one the longest contiguous run is accepted and the rest is held back. A reader that validates
+the events of a series one by one does the same (docs/real-systems.md, "Validation of an event").
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FOLLOWS = "follows"
 
 
 class Validation(StrEnum):
-    """What becomes of an event, by the names that Pekko's and Akka's projections use."""
+    """The result of validating an event, named as in Pekko's and Akka's projections."""
 
     ACCEPTED = "Accepted"
     DUPLICATE = "Duplicate"
@@ -37,36 +36,35 @@ REJECTIONS = (Validation.REJECTED, Validation.REJECTED_BACKTRACKING)
 
 @shaped(
     sightings=shapes.SIGHTINGS,
-    stored=shapes.STORED,
+    offsets=shapes.STORED,
     deleted=shapes.DELETED,
     returns=shapes.FRONTIERS,
 )
 def advance_frontiers(
     sightings: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     deleted: DataFrame,
     *,
     truncated_from: int | None = None,
 ) -> DataFrame:
     """Find how far each series can be consumed.
 
-    A series that nothing is stored of begins with its first number in the projection's time buckets
-    if that is 1, if the event before it lies in an older bucket, or if all before it can have been
-    deleted or purged, or can have expired. Otherwise the earlier events come first; an event in a
-    bucket that may not be consumed yet was not purged.
+    A series without a stored number begins with its first number in the projection's time buckets
+    if that number is 1, if the event before it lies in an older bucket, or if all events before it
+    may have been deleted or purged or may have expired. Otherwise the series waits for the earlier
+    events; an event in a bucket that may not be consumed yet was not purged.
 
     Args:
-        sightings: rows may repeat. With the column of `jumping` a number may follow one that is
-            not the next lower.
-        stored: unique.
-        deleted: unique.
+        sightings: rows may repeat. With the column of `jumping`, numbers need not be contiguous.
+        offsets: one row for each series.
+        deleted: one row for each persistence id.
         truncated_from: a series whose first event is in this time bucket (epoch ms) or a later one
-            may have lost all events before it to purge or a TTL; None if no series can have.
+            may have lost all earlier events to purge or a TTL; None if no series can have.
     """
-    numbered = _numbered(sightings, stored, deleted, truncated_from)
+    numbered = _numbered(sightings, offsets, deleted, truncated_from)
     number, base = F.col("event.number"), F.col("base")
     is_new = number > base
-    # What a series ends with if this event cannot follow it.
+    # The last event of a series if this event leaves a hole after it.
     former = F.when(F.col("former.number") > base, F.col("former"))
     previous = F.greatest(F.col("former.number"), base)
     is_hole = number > previous + 1
@@ -103,40 +101,40 @@ def advance_frontiers(
 
 @shaped(sightings=shapes.SIGHTINGS, written=shapes.WRITTEN)
 def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
-    """Find what each number may follow, where numbers may have been left out on purpose.
+    """Find the predecessor of each number, where the journal may leave numbers out on purpose.
 
     Args:
-        sightings: all that there are behind what was consumed, wherever they are.
-        written: everything up to this number is among them.
+        sightings: all events after the consumed ones, in all time buckets.
+        written: all events up to this number are among the sightings.
 
-    Columns: SIGHTINGS, and follows (bigint: the number before it, 0 if there is none;
-    null if numbers between the two may still come).
+    Columns: SIGHTINGS, and follows (bigint: the existing number before it, 0 if there is none;
+    null if numbers between the two may still arrive).
     """
     in_order = Window.partitionBy(*SERIES).orderBy("number").rangeBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip
     before = F.coalesce(F.max("number").over(in_order), F.lit(0))
     follows = F.when(F.col("number") <= F.col("written_to"), before).alias(FOLLOWS)
-    known = sightings.join(written, on="persistence_id", how="left")
-    return known.select(*sightings.columns, follows)
+    with_written = sightings.join(written, on="persistence_id", how="left")
+    return with_written.select(*sightings.columns, follows)
 
 
 def _numbered(
-    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, truncated_from: int | None
+    sightings: DataFrame, offsets: DataFrame, deleted: DataFrame, truncated_from: int | None
 ) -> DataFrame:
-    """Give each event that is there the event before it (former) and the base of its series.
+    """Add to each consumable event its predecessor (former) and the base of its series.
 
-    A series of which only something is stored has one row, without an event. All of it is one
-    shuffle and one sort: the events of a series are numbered where they lie.
+    A series that has a stored number but no event has one row, without an event. One shuffle and
+    one sort do all of it.
     """
     follows = [FOLLOWS] if FOLLOWS in sightings.columns else []
     event = F.struct("number", "event_timeuuid", "sequence_nr", *follows).alias("event")
-    there = sightings.where("is_there").select(*SERIES, event, "is_before", "time_bucket")
-    known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
+    consumable = sightings.where("is_there").select(*SERIES, event, "is_before", "time_bucket")
+    stored_numbers = offsets.select(*SERIES, "stored_number", "stored_sequence_nr")
     waiting = sightings.where(~F.col("is_there") & F.lit(truncated_from is not None))
     waiting = waiting.select(*SERIES, F.col("number").alias("waiting"), "time_bucket")
     rows = (
-        there.unionByName(known, allowMissingColumns=True)
+        consumable.unionByName(stored_numbers, allowMissingColumns=True)
         .unionByName(waiting, allowMissingColumns=True)
         .repartition("persistence_id")
     )
@@ -145,13 +143,15 @@ def _numbered(
     deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
     undeleted = F.least(F.col("deleted_to"), F.min("event.number").over(by_series) - 1)
     if truncated_from is not None:
-        place = F.struct(F.coalesce("event.number", "waiting").alias("number"), "time_bucket")
-        lowest = F.min(F.when(F.col("time_bucket").isNotNull(), place)).over(by_series)
+        event_bucket = F.struct(
+            F.coalesce("event.number", "waiting").alias("number"), "time_bucket"
+        )
+        lowest = F.min(F.when(F.col("time_bucket").isNotNull(), event_bucket)).over(by_series)
         unpurged = lowest["number"] - 1
         is_truncated = lowest["time_bucket"] >= truncated_from
         undeleted = F.when(is_truncated, unpurged).otherwise(undeleted)
-    begins = F.struct("event.number", F.col("former.number").alias("predecessor"))
-    first = F.min(F.when(~F.col("is_before"), begins)).over(by_series)
+    beginning = F.struct("event.number", F.col("former.number").alias("predecessor"))
+    first = F.min(F.when(~F.col("is_before"), beginning)).over(by_series)
     is_old = F.col("first.predecessor") == F.col("first.number") - 1
     predecessor = F.when(is_old, F.col("first.predecessor"))
     return (
@@ -174,47 +174,47 @@ def _numbered(
 
 @shaped(reached=shapes.FRONTIERS, sightings=shapes.SIGHTINGS, returns=shapes.FRONTIERS)
 def align_tags(reached: DataFrame, sightings: DataFrame) -> DataFrame:
-    """Stop every series before an event that another of its tags holds back.
+    """Stop each series before an event that is held back under another tag.
 
-    Runs Spark jobs until nothing changes, so both should be in memory; the result is.
+    Runs Spark jobs until nothing changes, so both frames should be in memory; the result is.
     """
-    there = sightings.where(F.col("is_there") & ~F.col("is_before"))
-    there = there.select(*SERIES, "number", "sequence_nr", "event_timeuuid")
+    consumable = sightings.where(F.col("is_there") & ~F.col("is_before"))
+    consumable = consumable.select(*SERIES, "number", "sequence_nr", "event_timeuuid")
     while True:
         limits = reached.select(*SERIES, "base", "reached_number")
-        seen = there.distinct().join(limits, on=[*SERIES])
+        with_limits = consumable.distinct().join(limits, on=[*SERIES])
         is_beyond = F.col("number") > F.col("reached_number")
-        held_back = seen.where(is_beyond).select("persistence_id", "sequence_nr").distinct()
-        taken = seen.where(~is_beyond & (F.col("number") > F.col("base")))
-        first = (
-            taken.join(held_back, on=["persistence_id", "sequence_nr"], how="left_semi")
+        held_back = with_limits.where(is_beyond).select("persistence_id", "sequence_nr").distinct()
+        accepted = with_limits.where(~is_beyond & (F.col("number") > F.col("base")))
+        lower_limits = (
+            accepted.join(held_back, on=["persistence_id", "sequence_nr"], how="left_semi")
             .groupBy(*SERIES)
             .agg((F.min("number") - 1).alias("limit"))
             .localCheckpoint()
         )
-        if first.isEmpty():
+        if lower_limits.isEmpty():
             return reached
-        reached = _lowered(reached, first, there).localCheckpoint()
+        reached = _lowered(reached, lower_limits, consumable).localCheckpoint()
 
 
-def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFrame:
-    last = there.groupBy(*SERIES, F.col("number").alias("limit")).agg(
+def _lowered(reached: DataFrame, limits: DataFrame, consumable: DataFrame) -> DataFrame:
+    last = consumable.groupBy(*SERIES, F.col("number").alias("limit")).agg(
         F.max(F.struct("event_timeuuid", "sequence_nr")).alias("last")
     )
     at_limits = limits.join(last, on=[*SERIES, "limit"], how="left")
     is_lowered = F.col("limit").isNotNull()
     is_base = F.col("limit") == F.col("base")
 
-    def instead(name: str, lowered: Column) -> Column:
+    def lowered_or_same(name: str, lowered: Column) -> Column:
         return F.when(is_lowered, lowered).otherwise(F.col(name)).alias(name)
 
     return reached.join(at_limits, on=[*SERIES], how="left").select(
         *SERIES,
         "stored_number",
         "base",
-        instead("reached_number", F.col("limit")),
-        instead("reached_sequence_nr", F.col("last.sequence_nr")),
-        instead("reached_timeuuid", F.when(~is_base, F.col("last.event_timeuuid"))),
+        lowered_or_same("reached_number", F.col("limit")),
+        lowered_or_same("reached_sequence_nr", F.col("last.sequence_nr")),
+        lowered_or_same("reached_timeuuid", F.when(~is_base, F.col("last.event_timeuuid"))),
         "deleted_to",
         "highest_number",
         "first_before",
@@ -224,16 +224,15 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
 
 @shaped(rows=shapes.IN_SERIES, reached=shapes.SERIES)
 def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
-    """Decide what becomes of each event; an event of an unknown series is rejected.
+    """Validate each event; an event of an unknown series is rejected.
 
     Args:
         rows: with `ticks` if `reached` has former_ticks.
-        reached: FRONTIERS, of which base and reached_number are used; perhaps with the mark of
-            `resets.with_restart_marks`: events at or before former_ticks were consumed in a
-            former life.
-        is_back: whether a row lies where the projection has been before.
+        reached: FRONTIERS, of which base and reached_number are used. With former_ticks
+            (`resets.with_restart_marks`), events at or before them were consumed in a former life.
+        is_back: whether the projection has processed the row's time bucket before.
 
-    All columns of `rows` are kept; result (string: a `Validation`) and reached_number are added.
+    Adds result (string: a `Validation`) and reached_number to the columns of `rows`.
     """
     has_resets = "former_ticks" in reached.columns
     former = ["former_ticks"] if has_resets else []
@@ -249,8 +248,8 @@ def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> Dat
         .when(F.col("number") <= F.col("reached_number"), F.lit(str(Validation.ACCEPTED)))
         .otherwise(rejection)
     )
-    judged = rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result)
-    return judged.drop("base", *former)
+    validated = rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result)
+    return validated.drop("base", *former)
 
 
 def is_rejected() -> Column:
@@ -260,12 +259,12 @@ def is_rejected() -> Column:
 
 @shaped(validated={**shapes.EVENT, RESULT: "string"}, returns=shapes.EVENT)
 def held_back(validated: DataFrame) -> DataFrame:
-    """Find the events that must not be consumed: rejected under a tag, and not consumed before."""
-    is_held = F.max(is_rejected())
-    is_known = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
+    """Find the events that must not be consumed: rejected under a tag and not consumed before."""
+    is_any_rejected = F.max(is_rejected())
+    is_any_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
     return (
         validated.groupBy("persistence_id", "sequence_nr")
-        .agg(is_held.alias("is_rejected"), is_known.alias("is_known"))
+        .agg(is_any_rejected.alias("is_rejected"), is_any_consumed.alias("is_known"))
         .where(F.col("is_rejected") & ~F.col("is_known"))
         .select("persistence_id", "sequence_nr")
     )
@@ -275,7 +274,7 @@ def held_back(validated: DataFrame) -> DataFrame:
 def offset_rows(reached: DataFrame) -> DataFrame:
     """Return the offsets that move forward.
 
-    With the mark of `snapshots.marked` there is snapshot_sequence_nr as well.
+    Frontiers with snapshot_nr (`snapshots.marked`) yield snapshot_sequence_nr as well.
     """
     moved = reached.where(F.col("reached_timeuuid").isNotNull())
     has_tag = F.col("tag") != NO_TAG

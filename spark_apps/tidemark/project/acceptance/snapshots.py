@@ -1,9 +1,9 @@
-"""Persistence ids that begin with a snapshot and not with their first event.
+"""Persistence ids that begin with a snapshot instead of their first event.
 
-At the first encounter the newest snapshot before the window's end stands for every event up to its
-sequence nr: these are consumed, and never processed. The rule is that of Akka's
-eventsBySlicesStartingFromSnapshots (docs/real-systems.md, "Start from snapshots"), but for the
-snapshots of ids that the projection has met before, which are ignored.
+At the first encounter, the newest snapshot before the window's end replaces every event up to its
+sequence nr: these events are consumed but never processed. The rule is that of Akka's
+eventsBySlicesStartingFromSnapshots (docs/real-systems.md, "Start from snapshots"), except that
+snapshots of ids with a stored offset are ignored.
 """
 
 from __future__ import annotations
@@ -29,51 +29,42 @@ from tidemark.spark.shapes import shaped
 BASE = tuple(shapes.SNAPSHOT_BASES)
 
 
-@shaped(planned=shapes.ID, stored=shapes.OFFSETS, returns=shapes.STARTS)
+@shaped(planned=shapes.ID, offsets=shapes.OFFSETS, returns=shapes.STARTS)
 def find_starts(
-    source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
+    source: EventSource, batch: Batch, planned: DataFrame, offsets: DataFrame
 ) -> DataFrame:
-    """Find the persistence ids of which nothing is stored, and the snapshots they begin with.
+    """Find the persistence ids without an offset, and the snapshots they begin with; in memory.
 
-    Args:
-        source: the events of the projection.
-        batch: what is processed.
-        planned: the rows of the buckets to process.
-        stored: of all series.
-
-    The frame is in memory.
+    `planned` are the rows of the buckets to process.
     """
-    index = source.only_ours(_index(source, planned, stored))
-    unknown = index.join(stored.select("persistence_id"), on="persistence_id", how="left_anti")
-    return newest(unknown, batch.plan.end).localCheckpoint()
+    index = source.only_ours(_index(source, planned, offsets))
+    of_new_ids = index.join(offsets.select("persistence_id"), on="persistence_id", how="left_anti")
+    return newest(of_new_ids, batch.plan.end).localCheckpoint()
 
 
-def _index(source: EventSource, planned: DataFrame, stored: DataFrame) -> DataFrame:
-    """Read the snapshots of what may be new; by key where it is known what that is."""
-    ids = source.listed_ids(planned, stored)
+def _index(source: EventSource, planned: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Read the snapshots of ids that may be new; by key if the source can list its ids."""
+    ids = source.listed_ids(planned, offsets)
     if ids is None:
         return snapshots.index(source.run.spark, source.run.settings)
-    new = source.only_ours(ids).join(
-        stored.select("persistence_id"), on="persistence_id", how="left_anti"
+    new_ids = source.only_ours(ids).join(
+        offsets.select("persistence_id"), on="persistence_id", how="left_anti"
     )
-    return snapshots.index(source.run.spark, source.run.settings, new.localCheckpoint())
+    return snapshots.index(source.run.spark, source.run.settings, new_ids.localCheckpoint())
 
 
 @shaped(index={**shapes.SNAPSHOT_BASES, "epoch_ms": "bigint"}, returns=shapes.STARTS)
 def newest(index: DataFrame, end: int) -> DataFrame:
-    """Choose the snapshot of each persistence id with the highest sequence nr before `end`.
+    """Choose the snapshot of each persistence id with the highest sequence nr.
 
-    A snapshot of sequence nr 0 has no event in it, and is none.
-
-    Args:
-        index: the snapshots that there are.
-        end: of the window, exclusive, epoch ms.
+    Only snapshots written before `end` (epoch ms) count. A snapshot of sequence nr 0 contains no
+    event and is ignored.
     """
-    is_taken = (F.col("epoch_ms") < end) & (F.col("snapshot_nr") > 0)
+    is_usable = (F.col("epoch_ms") < end) & (F.col("snapshot_nr") > 0)
     last = F.max(F.struct("snapshot_nr", "epoch_ms")).alias("last")
     taken_at = columns.epoch_ms_timeuuid(F.col("last.epoch_ms"))
     return (
-        index.where(is_taken)
+        index.where(is_usable)
         .groupBy("persistence_id")
         .agg(last)
         .select(
@@ -85,72 +76,65 @@ def newest(index: DataFrame, end: int) -> DataFrame:
     )
 
 
-@shaped(stored=shapes.OFFSETS, begin=shapes.STARTS, returns=shapes.OFFSETS)
-def begun(stored: DataFrame, begin: DataFrame) -> DataFrame:
-    """Add to what is stored that everything up to the snapshots was consumed.
-
-    Args:
-        stored: of all series.
-        begin: none of them is stored.
-    """
+@shaped(offsets=shapes.OFFSETS, starts=shapes.STARTS, returns=shapes.OFFSETS)
+def with_starts(offsets: DataFrame, starts: DataFrame) -> DataFrame:
+    """Add the snapshots of persistence ids without an offset as offsets."""
     number = F.col("snapshot_nr")
-    as_stored = begin.select(
+    as_offsets = starts.select(
         *SERIES,
         number.alias("stored_number"),
         number.alias("stored_sequence_nr"),
         F.col("snapshot_timeuuid").alias("stored_timeuuid"),
         number,
     )
-    return stored.unionByName(as_stored)
+    return offsets.unionByName(as_offsets)
 
 
-@shaped(reached=shapes.FRONTIERS, begin=shapes.STARTS, returns=shapes.FRONTIERS)
-def marked(reached: DataFrame, begin: DataFrame) -> DataFrame:
-    """Mark the frontiers that begin with a snapshot; it is consumed even if nothing follows it.
+@shaped(reached=shapes.FRONTIERS, starts=shapes.STARTS, returns=shapes.FRONTIERS)
+def marked(reached: DataFrame, starts: DataFrame) -> DataFrame:
+    """Mark the frontiers that begin with a snapshot, which is consumed even if no event follows.
 
-    Args:
-        reached: over `begun`.
-        begin: the snapshots.
+    `reached` are the frontiers from `with_starts`.
 
-    Columns: FRONTIERS, and snapshot_nr (null unless the series begins with one now).
+    Columns: FRONTIERS, and snapshot_nr (null unless the series begins with a snapshot now).
     """
     timeuuid = F.coalesce("reached_timeuuid", "snapshot_timeuuid")
     return (
-        reached.join(begin, on=[*SERIES], how="left")
+        reached.join(starts, on=[*SERIES], how="left")
         .withColumn("reached_timeuuid", timeuuid)
         .drop("snapshot_timeuuid")
     )
 
 
-@shaped(stored=shapes.OFFSETS, begin=shapes.STARTS, returns=shapes.SNAPSHOT_BASES)
-def bases(stored: DataFrame, begin: DataFrame) -> DataFrame:
-    """Return the snapshots that persistence ids begin with now, or began with."""
-    former = stored.where("snapshot_nr <= stored_number")
-    return former.select(*BASE).unionByName(begin.select(*BASE))
+@shaped(offsets=shapes.OFFSETS, starts=shapes.STARTS, returns=shapes.SNAPSHOT_BASES)
+def bases(offsets: DataFrame, starts: DataFrame) -> DataFrame:
+    """Return the snapshots that persistence ids begin with now or began with earlier."""
+    former = offsets.where("snapshot_nr <= stored_number")
+    return former.select(*BASE).unionByName(starts.select(*BASE))
 
 
-@shaped(rows=shapes.EVENT, known=shapes.SNAPSHOT_BASES, returns=shapes.EVENT)
-def from_bases(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """Drop the rows that a snapshot stands for. Rows have is_snapshot; `known` is unique."""
+@shaped(rows=shapes.EVENT, bases=shapes.SNAPSHOT_BASES, returns=shapes.EVENT)
+def from_bases(rows: DataFrame, bases: DataFrame) -> DataFrame:
+    """Drop the rows that a snapshot replaces; the rows have is_snapshot, `bases` are unique."""
     number = F.col("sequence_nr")
-    is_behind = number > F.col("snapshot_nr")
-    is_it = (number == F.col("snapshot_nr")) & F.col(IS_SNAPSHOT)
-    based = rows.join(known.select(*BASE), on="persistence_id", how="left")
-    return based.where(F.col("snapshot_nr").isNull() | is_behind | is_it).drop("snapshot_nr")
+    is_after = number > F.col("snapshot_nr")
+    is_base = (number == F.col("snapshot_nr")) & F.col(IS_SNAPSHOT)
+    based = rows.join(bases.select(*BASE), on="persistence_id", how="left")
+    return based.where(F.col("snapshot_nr").isNull() | is_after | is_base).drop("snapshot_nr")
 
 
 def as_events(rows: DataFrame) -> DataFrame:
-    """Mark rows of the journal in a definition that starts from snapshots."""
+    """Add is_snapshot to rows of the journal, for a definition that starts from snapshots."""
     return rows.withColumn(IS_SNAPSHOT, F.lit(False))
 
 
-@shaped(wanted=shapes.SNAPSHOT_BASES, returns=shapes.EVENTS)
-def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
+@shaped(bases=shapes.SNAPSHOT_BASES, returns=shapes.EVENTS)
+def rows_of(bases: DataFrame, settings: Settings) -> DataFrame:
     """Read snapshots as rows of a source, by direct join; in memory.
 
     Columns: EVENTS, and is_snapshot.
     """
-    keys = wanted.select("persistence_id", F.col("snapshot_nr").alias("sequence_nr"))
+    keys = bases.select("persistence_id", F.col("snapshot_nr").alias("sequence_nr"))
     absent = {
         name: F.lit(None).cast(kind)
         for name, kind in shapes.PAYLOAD.items()
@@ -166,55 +150,49 @@ def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
     )
 
 
-@shaped(rows=shapes.EVENTS, begin=shapes.STARTS, stored=shapes.OFFSETS, returns=shapes.EVENTS)
+@shaped(rows=shapes.EVENTS, starts=shapes.STARTS, offsets=shapes.OFFSETS, returns=shapes.EVENTS)
 def take_in(
-    run: RunContext, rows: DataFrame, seen: Candidates, begin: DataFrame, stored: DataFrame
+    run: RunContext, rows: DataFrame, candidates: Candidates, starts: DataFrame, offsets: DataFrame
 ) -> DataFrame:
-    """Add the snapshots to the rows to process, and leave out those that a snapshot stands for.
+    """Add the snapshots to the rows to process, and leave out the rows that a snapshot replaces.
 
-    What follows a snapshot in time buckets before the projection's first is processed with it:
-    without these events the snapshot would show a state that is over.
-
-    Args:
-        run: the context of the run.
-        rows: of the source.
-        seen: how far each series goes, over `begun`.
-        begin: in memory.
-        stored: of all series.
+    Events after a snapshot in time buckets before the projection's first are processed with it:
+    without them the snapshot would show an outdated state. `candidates` were found with the
+    offsets from `with_starts`; `starts` is in memory.
 
     Columns: EVENTS, and is_snapshot.
     """
-    later = from_bases(as_events(rows), bases(stored, begin))
-    if begin.isEmpty():
+    later = from_bases(as_events(rows), bases(offsets, starts))
+    if starts.isEmpty():
         return later
-    further = as_events(_between(run, seen, begin))
-    return later.unionByName(further).unionByName(rows_of(begin, run.settings))
+    between = as_events(_between(run, candidates, starts))
+    return later.unionByName(between).unionByName(rows_of(starts, run.settings))
 
 
-def _between(run: RunContext, seen: Candidates, begin: DataFrame) -> DataFrame:
-    """Read the accepted events behind a snapshot that lie before the projection's first bucket."""
-    limits = seen.reached.select(*SERIES, "reached_number").join(begin, on=[*SERIES])
+def _between(run: RunContext, candidates: Candidates, starts: DataFrame) -> DataFrame:
+    """Read the accepted events after a snapshot that are older than the first time bucket."""
+    limits = candidates.reached.select(*SERIES, "reached_number").join(starts, on=[*SERIES])
     is_between = F.col("number").between(F.col("snapshot_nr") + 1, F.col("reached_number"))
-    wanted = (
-        seen.rows.where(F.col("is_there") & F.col("is_before"))
+    event_keys = (
+        candidates.rows.where(F.col("is_there") & F.col("is_before"))
         .join(limits, on=[*SERIES])
         .where(is_between)
         .select("persistence_id", "sequence_nr")
         .distinct()
     )
-    keys = increments.keys_of(wanted, run.settings).localCheckpoint()
-    messages = frames.messages_of(keys, run.settings, *read.PAYLOAD)
+    message_keys = increments.keys_of(event_keys, run.settings).localCheckpoint()
+    messages = frames.messages_of(message_keys, run.settings, *read.PAYLOAD)
     return read.numbered(messages).select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
 
 
-@shaped(begin={**shapes.ID, "reached_number": "bigint"}, returns=shapes.SNAPSHOT_BASES)
-def up_to(begin: DataFrame, settings: Settings) -> DataFrame:
-    """Find the newest snapshot of each persistence id at or below a number, where there is one.
+@shaped(reached={**shapes.ID, "reached_number": "bigint"}, returns=shapes.SNAPSHOT_BASES)
+def up_to(reached: DataFrame, settings: Settings) -> DataFrame:
+    """Find the newest snapshot of each persistence id at or below its reached_number; in memory.
 
-    The persistence ids of `begin` are unique; the result is in memory.
+    The persistence ids of `reached` are unique.
     """
-    ids = begin.select("persistence_id").localCheckpoint()
-    candidates = snapshots.index(ids.sparkSession, settings, ids).join(begin, on="persistence_id")
-    is_taken = F.col("snapshot_nr").between(1, F.col("reached_number"))
+    ids = reached.select("persistence_id").localCheckpoint()
+    candidates = snapshots.index(ids.sparkSession, settings, ids).join(reached, on="persistence_id")
+    is_usable = F.col("snapshot_nr").between(1, F.col("reached_number"))
     last = F.max("snapshot_nr").alias("snapshot_nr")
-    return candidates.where(is_taken).groupBy("persistence_id").agg(last).localCheckpoint()
+    return candidates.where(is_usable).groupBy("persistence_id").agg(last).localCheckpoint()

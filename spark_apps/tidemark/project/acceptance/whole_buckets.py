@@ -1,4 +1,4 @@
-"""Whether a time bucket can still be made again: all its events must be there."""
+"""Checks that all events of a time bucket still exist before its result is replaced."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tidemark.window import from_millis
 
 
 class BucketsLost(HistoryPurged):
-    """Events of time buckets are gone that their results were made from.
+    """Events that the results of time buckets were made from no longer exist.
 
     Attributes:
-        buckets: the error of each.
+        buckets: the error of each time bucket.
     """
 
     def __init__(self, buckets: Mapping[int, HistoryPurged], where: str) -> None:
@@ -31,30 +31,28 @@ class BucketsLost(HistoryPurged):
         super().__init__(what, where=where, do=error.do)
 
 
-def require_whole(
+def require_complete(
     store: OffsetStore,
     validated: DataFrame,
     time_buckets: Sequence[int],
     to_change: Collection[int],
 ) -> frozenset[int]:
-    """Refuse to replace time buckets by what deletions have left of them.
+    """Require that all events that the results of time buckets were made from still exist.
 
-    Args:
-        store: of a projection whose mode replaces time buckets.
-        validated: as `rule.validate_events` makes it, in memory.
-        time_buckets: to process.
-        to_change: those among them that take something in, or that somebody wants made again.
+    `validated` is the result of `rule.validate_events`, in memory; `to_change` are the time buckets
+    that have new events or are forced. The projection's mode replaces time buckets.
 
     Returns:
-        The time buckets that have lost events and are not to change: the result that this
-        definition has made of them stands.
+        The time buckets that have lost events but need no change: their result stays, since this
+        definition has made it.
 
     Raises:
-        BucketsLost: events that the result of one of them was made from are not in `validated`.
+        BucketsLost: a time bucket that must change, or whose result another version of the
+            definition has made, has lost events.
     """
     definition = store.definition
-    before = bucket_origin.read(store, time_buckets)
-    if not any(made.events for made in before.values()):
+    origins = bucket_origin.read(store, time_buckets)
+    if not any(origin.events for origin in origins.values()):
         return frozenset()
     is_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
     by_event = validated.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
@@ -63,22 +61,22 @@ def require_whole(
     by_bucket = by_event.groupBy("time_bucket").agg(
         F.count_if("is_consumed").alias("consumed"), F.count_if(~F.col("is_consumed")).alias("new")
     )
-    now = {row.time_bucket: (row.consumed, row.new) for row in by_bucket.collect()}
+    present = {row.time_bucket: (row.consumed, row.new) for row in by_bucket.collect()}
     missing = {}
-    for bucket, made in before.items():
-        consumed, new = now.get(bucket, (0, 0))
-        missing[bucket] = made.events - consumed - min(made.unsure, new)
-    cut = {bucket for bucket, number in missing.items() if number > 0}
+    for bucket, origin in origins.items():
+        consumed, new = present.get(bucket, (0, 0))
+        missing[bucket] = origin.events - consumed - min(origin.unsure, new)
+    incomplete = {bucket for bucket, number in missing.items() if number > 0}
     outdated = {
-        cut_bucket for cut_bucket in cut if before[cut_bucket].version != definition.fingerprint
+        bucket for bucket in incomplete if origins[bucket].version != definition.fingerprint
     }
-    if lost := outdated | cut.intersection(to_change):
+    if buckets_lost := outdated | incomplete.intersection(to_change):
         errors = {
-            cut_bucket: _lost(definition, missing[cut_bucket], before[cut_bucket].events)
-            for cut_bucket in lost
+            bucket: _lost(definition, missing[bucket], origins[bucket].events)
+            for bucket in buckets_lost
         }
         raise BucketsLost(errors, definition.name)
-    return frozenset(cut)
+    return frozenset(incomplete)
 
 
 def _lost(definition: Definition, missing: int, events: int) -> HistoryPurged:

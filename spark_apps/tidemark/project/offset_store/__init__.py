@@ -1,1 +1,1 @@
-"""Step 7, remember: offsets, cursors, skips, and what a bucket was made from."""
+"""Step 7, remember: offsets, cursors, skips, and the origins of results."""

@@ -1,8 +1,8 @@
-"""What the result of each time bucket was made from, of modes that replace a bucket as a whole.
+"""Origins of results: how many events the result of each time bucket was made from.
 
-How many events that were is written before the result is: whatever becomes of the run, the next one
-knows how many must still be there. Those whose offsets may not be stored yet are `unsure`; to the
-next run they are either consumed or new.
+Only for modes that replace complete time buckets. The number is written before the result, so that
+the next run knows how many events must still exist, even after a crash. Events whose offsets may
+not be stored yet are `unsure`: to the next run they are either consumed or new.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TOGETHER = 100
 
 @dataclass(frozen=True)
 class BucketOrigin:
-    """What a time bucket's result was made from.
+    """The events that a time bucket's result was made from.
 
     Attributes:
-        events: how many there were.
-        unsure: how many of them may not have their offsets stored.
+        events: number of events.
+        unsure: number of those whose offsets may not be stored yet.
         version: the fingerprint of the definition; empty while the result is being written.
     """
 
@@ -36,7 +36,7 @@ class BucketOrigin:
 
 
 def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, BucketOrigin]:
-    """Read what the results of time buckets were made from, for the same source and target."""
+    """Read the origins of time buckets whose results had the present source and target."""
     if not time_buckets:
         return {}
     rows = store.control.execute(
@@ -45,20 +45,20 @@ def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, BucketO
         " WHERE projection = ? AND bucket_size = ? AND time_bucket >= ? AND time_bucket <= ?",
         (store.subject, store.bucket_size, min(time_buckets), max(time_buckets)),
     )
-    wanted = set(time_buckets)
+    requested = set(time_buckets)
     return {
         row["time_bucket"]: BucketOrigin(row["events"], row["unsure"], row["definition_version"])
         for row in rows
-        if row["time_bucket"] in wanted and row["made_of"] == _made_of(store.definition)
+        if row["time_bucket"] in requested and row["made_of"] == _made_of(store.definition)
     }
 
 
-def note(store: OffsetStore, made: Mapping[int, BucketOrigin]) -> None:
-    """Write what results are made from, before a result is written and again with its offsets."""
-    if not made:
+def note(store: OffsetStore, origins: Mapping[int, BucketOrigin]) -> None:
+    """Write origins, before the result is written and again with its offsets."""
+    if not origins:
         return
     size = store.bucket_size
-    # A clock that goes back must not hide it behind an older row.
+    # After a clock is set back, older rows must not win.
     write_time = management_state.next_write_time(store)
     made_of = _made_of(store.definition)
     rows = [
@@ -66,13 +66,13 @@ def note(store: OffsetStore, made: Mapping[int, BucketOrigin]) -> None:
             store.subject,
             size,
             bucket,
-            made_of_bucket.events,
-            made_of_bucket.unsure,
+            origin.events,
+            origin.unsure,
             made_of,
-            made_of_bucket.version,
+            origin.version,
             write_time,
         )
-        for bucket, made_of_bucket in made.items()
+        for bucket, origin in origins.items()
     ]
     store.control.execute_batches(
         f"INSERT INTO {store.table(_TABLE)}"
@@ -83,14 +83,14 @@ def note(store: OffsetStore, made: Mapping[int, BucketOrigin]) -> None:
 
 
 def unsettle(store: OffsetStore, time_buckets: Collection[int]) -> None:
-    """Forget which events were sure, before offsets go back: all events may be new again."""
+    """Mark all events as unsure, before offsets are moved back: they may be new again."""
     if store.definition.mode.replaces_buckets:
-        known = read(store, time_buckets)
-        note(store, {bucket: replace(made, unsure=made.events) for bucket, made in known.items()})
+        origins = read(store, time_buckets).items()
+        note(store, {bucket: replace(origin, unsure=origin.events) for bucket, origin in origins})
 
 
 def forget(store: OffsetStore) -> None:
-    """Delete the records of a target that is dropped."""
+    """Delete the origins of a target that is dropped."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?",
         [(store.subject, size) for size in BucketSize],
@@ -98,6 +98,6 @@ def forget(store: OffsetStore) -> None:
 
 
 def _made_of(definition: Definition) -> str:
-    """Return a hash that differs for results whose events are not comparable."""
+    """Return a hash of source and target; only counts with the same hash are comparable."""
     text = repr((definition.source, definition.target))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""The offsets of a run, read and written in bulk.
+"""Bulk reads and writes of offsets by a run.
 
-Results are written first, then offsets, then cursors; the ledger comes last. A crash between any
-two leaves offsets that lag, and the next run writes the same rows again.
+Results are written first, then offsets, then cursors, then the ledger. After a crash between two
+writes the offsets lag, and the next run writes the same rows again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from tidemark.spark.shapes import shaped
 
 @shaped(returns=shapes.OFFSETS)
 def stored_offsets(store: OffsetStore, spark: SparkSession, slices: SliceRange) -> DataFrame:
-    """Read how far each series of some slices was consumed before; the frame is in memory."""
-    # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
-    wanted = [(store.subject, number) for number in range(slices.first, slices.last + 1)]
-    keys = local_rows(spark, wanted, "projection string, slice int")
-    stored = connector.read_partitions(
+    """Read the offsets of all series of some slices; the frame is in memory."""
+    # Rows instead of a literal column, which Spark would push down as a filter, and scan.
+    slice_keys = [
+        (store.subject, slice_number) for slice_number in range(slices.first, slices.last + 1)
+    ]
+    keys = local_rows(spark, slice_keys, "projection string, slice int")
+    offset_rows = connector.read_partitions(
         keys,
         store.settings.keyspace,
         OFFSET,
@@ -36,7 +38,7 @@ def stored_offsets(store: OffsetStore, spark: SparkSession, slices: SliceRange) 
         "timestamp",
         "snapshot_sequence_nr",
     )
-    return stored.select(
+    return offset_rows.select(
         "persistence_id",
         "tag",
         F.coalesce("tag_pid_sequence_nr", "sequence_nr").alias("stored_number"),

@@ -1,10 +1,8 @@
-"""What was decided about a projection by hand, and when it last wrote: one row for each projection.
+"""Stores manual changes and the last write time of each projection, in one row per projection.
 
-It also holds what a run must know before it reads: whether there may be quarantined events, and
-which states of mode fold are void.
-
-Each flag and the revision have writers of their own. A change names what it was made upon, so of
-two changes at once one is refused.
+The row also says whether there may be quarantined events, and which states of mode fold are void.
+Each flag has its own writer. A change states the value that it replaces, so that of two concurrent
+changes one fails.
 """
 
 from __future__ import annotations
@@ -37,15 +35,15 @@ class PauseState:
         """Return the text for reports."""
         if self.paused is None:
             return "never paused"
-        what = "paused" if self.paused else "resumed"
+        action = "paused" if self.paused else "resumed"
         if self.paused_at is None:
-            return what
-        return f"{what} {self.paused_at:%Y-%m-%d %H:%M} UTC by {self.paused_by}"
+            return action
+        return f"{action} {self.paused_at:%Y-%m-%d %H:%M} UTC by {self.paused_by}"
 
 
 @dataclass(frozen=True)
 class Revision:
-    """How often the offsets of a projection were changed by hand, and how last."""
+    """The number of manual changes of a projection's offsets, and the last of them."""
 
     revision: int = 0
     operation: str = ""
@@ -60,7 +58,7 @@ class Revision:
 
 
 def pause_state(store: OffsetStore) -> PauseState:
-    """Read whether a projection is paused: all versions of a blue/green one together."""
+    """Read whether a projection is paused, with all versions of a blue/green projection."""
     row = _row(store, store.name_in_journal, "paused, paused_by, paused_at")
     if row is None:
         return PauseState()
@@ -68,7 +66,7 @@ def pause_state(store: OffsetStore) -> PauseState:
 
 
 def set_paused(store: OffsetStore, before: PauseState, *, paused: bool, owner: str) -> bool:
-    """Pause or resume a projection that stands as it was read; whether that was still so."""
+    """Pause or resume a projection; False if its state has changed since `before` was read."""
     return _change(
         store,
         store.name_in_journal,
@@ -80,15 +78,15 @@ def set_paused(store: OffsetStore, before: PauseState, *, paused: bool, owner: s
 def unpaused(
     run: RunContext, definitions: Sequence[Definition], report: Callable[[str], None]
 ) -> list[Definition]:
-    """Return the definitions that a run may process; `report` gets a line for each other one."""
-    going = []
+    """Return the definitions that are not paused; `report` gets a line for each paused one."""
+    not_paused = []
     for definition in definitions:
         state = pause_state(OffsetStore.of(run, definition))
         if state.paused:
             report(f"{definition.name}: left out, {state}; `project.py resume {definition.name}`")
         else:
-            going.append(definition)
-    return going
+            not_paused.append(definition)
+    return not_paused
 
 
 def revision(store: OffsetStore) -> Revision:
@@ -100,7 +98,7 @@ def revision(store: OffsetStore) -> Revision:
 
 
 def raise_revision(store: OffsetStore, before: Revision, *, operation: str, owner: str) -> bool:
-    """Count a change by hand; False if there was another one since `before` was read."""
+    """Count a manual change; False if there was another change since `before` was read."""
     return _change(
         store,
         store.subject,
@@ -117,8 +115,7 @@ def raise_revision(store: OffsetStore, before: Revision, *, operation: str, owne
 def last_write_time(control: Control, settings: Settings, subject: str) -> int:
     """Read the newest write timestamp (microseconds) of a subject's results; 0 without one.
 
-    In mode bucket it is raised before the rows of a time bucket are written, and once more when
-    they are complete.
+    Mode bucket raises it before the rows of a time bucket are written, and again afterwards.
     """
     rows = control.execute(
         f"SELECT last_write_time FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
@@ -128,16 +125,15 @@ def last_write_time(control: Control, settings: Settings, subject: str) -> int:
 
 
 def next_write_time(store: OffsetStore) -> int:
-    """Return a write timestamp (microseconds) above all that the projection used.
+    """Return a write timestamp (microseconds) above all earlier ones of the projection.
 
-    It is stored before it is used. It grows even if the clock goes back, and if the run that took
-    the last one died.
+    It is stored before it is used, and grows even if the clock is set back or a run dies.
     """
     columns = "last_write_time, WRITETIME(last_write_time) AS stored_at"
     row = _row(store, store.subject, columns)
     last = max(value or 0 for value in row.values()) if row else 0
     write_time = max(clock.now_micros(), last + 2)
-    # With the time of this clock it would be hidden by what a faster one has stored.
+    # Stored with the time of this clock, a value from a faster clock would win over it.
     store.control.execute(
         f"INSERT INTO {store.table(TABLE)} (projection, last_write_time)"
         " VALUES (?, ?) USING TIMESTAMP ?",
@@ -157,14 +153,14 @@ def note_quarantined(store: OffsetStore) -> None:
 def has_quarantined(store: OffsetStore) -> bool:
     """Return whether any version of the projection has ever quarantined an event.
 
-    A look into the quarantine itself would read past the tombstones of all that has left it.
+    Reading the quarantine itself would pass the tombstones of all events that have left it.
     """
     row = _row(store, store.name_in_journal, "quarantined_at")
     return row is not None and row["quarantined_at"] is not None
 
 
 def void_states(store: OffsetStore) -> None:
-    """Let all stored states of mode fold be computed again; call after `raise_revision`."""
+    """Make runs compute all stored states of mode fold again; call after `raise_revision`."""
     store.control.execute(
         f"INSERT INTO {store.table(TABLE)} (projection, states_from) VALUES (?, ?)",
         (store.subject, revision(store).revision),
@@ -172,7 +168,7 @@ def void_states(store: OffsetStore) -> None:
 
 
 def states_from(store: OffsetStore) -> int:
-    """Read the revision since which states of mode fold count; 0 if all do."""
+    """Read the revision from which states of mode fold are valid; 0 if all are."""
     row = _row(store, store.subject, "states_from")
     return 0 if row is None else row["states_from"] or 0
 

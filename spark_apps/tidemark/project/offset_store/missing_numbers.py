@@ -1,4 +1,4 @@
-"""The numbers that the held pieces of a projection wait for, in a table of their own."""
+"""Stores the numbers that the held pieces of a projection wait for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY = ("persistence_id", "tag", "first_number")
 
 @dataclass(frozen=True, order=True)
 class Missing:
-    """Numbers of a series that are not there; both ends inclusive."""
+    """A range of missing numbers of a series; both ends inclusive."""
 
     persistence_id: str
     tag: str
@@ -31,7 +31,7 @@ class Missing:
 
 
 def read(store: OffsetStore, time_buckets: Sequence[int]) -> dict[int, list[Missing]]:
-    """Read the numbers that time buckets wait for; a bucket that waits for nothing is left out."""
+    """Read the numbers that time buckets wait for, leaving out buckets that wait for none."""
     rows_by_bucket = store.control.execute_many(
         "SELECT persistence_id, tag, first_number, last_number FROM"
         f" {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
@@ -50,30 +50,27 @@ def read(store: OffsetStore, time_buckets: Sequence[int]) -> dict[int, list[Miss
 def replace(
     store: OffsetStore, slices: SliceRange, former: Sequence[int], rows: Iterable[Row]
 ) -> None:
-    """Write what is missing now, and take away what is no longer.
+    """Write the numbers missing now, and delete those that are no longer missing.
 
-    Args:
-        store: of the projection.
-        slices: what was processed; the rows of others stay.
-        former: the time buckets that were processed and may have rows.
-        rows: as `gaps.missing` has them.
+    `rows` is the result of `gaps.missing`; `former` are the processed time buckets that may have
+    rows. Rows of other slices than `slices` stay.
     """
     name, now = store.table(_TABLE), clock.now()
     new = {
         (row.time_bucket, row.persistence_id, row.tag, row.first_number): row.last_number
         for row in rows
     }
-    gone = [
+    obsolete = [
         key
-        for bucket, before in read(store, former).items()
-        for old in before
-        if slices.first <= slice_of(old.persistence_id) <= slices.last
-        and (key := (bucket, old.persistence_id, old.tag, old.first)) not in new
+        for bucket, stored in read(store, former).items()
+        for missing in stored
+        if slices.first <= slice_of(missing.persistence_id) <= slices.last
+        and (key := (bucket, missing.persistence_id, missing.tag, missing.first)) not in new
     ]
     conditions = " AND ".join(f"{row_key} = ?" for row_key in _KEY)
     store.control.execute_many(
         f"DELETE FROM {name} WHERE projection = ? AND time_bucket = ? AND {conditions}",
-        [(store.subject, *row_key) for row_key in gone],
+        [(store.subject, *row_key) for row_key in obsolete],
     )
     store.control.execute_many(
         f"INSERT INTO {name} (projection, time_bucket, {', '.join(_KEY)}, last_number, found_at)"
@@ -83,7 +80,7 @@ def replace(
 
 
 def forget(store: OffsetStore, time_buckets: Collection[int]) -> None:
-    """Delete the missing numbers of pieces that are forgotten."""
+    """Delete the missing numbers of some time buckets."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
         [(store.subject, bucket) for bucket in time_buckets],

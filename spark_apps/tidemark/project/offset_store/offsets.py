@@ -1,8 +1,7 @@
-"""What is remembered of one projection, behind an `OffsetStore` that is bound to it once.
+"""Offsets and cursors of one projection.
 
-A run writes offsets in bulk, with Spark and without conditions (`consumption`). Whoever changes a
-row by hand therefore holds the projection's lock, which a run holds from its first read to its last
-write.
+A run writes offsets in bulk, with Spark and without conditions (`consumption`). Manual changes
+therefore need the projection's lock, which a run holds from its first read to its last write.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a series was consumed, and by when.
+    """How far a series was consumed, and when.
 
     Attributes:
-        series: which.
-        number: everything up to it is consumed.
-        sequence_nr: that of the event with this number; a lower bound where it is not known.
-        event_timeuuid: the event's own time, where it is known.
+        series: the series.
+        number: all events up to this number are consumed.
+        sequence_nr: sequence nr of the event with this number; a lower bound if that is unknown.
+        event_timeuuid: the event's own time; None if unknown.
         consumed_at: when the row was written.
-        snapshot_nr: the sequence nr of the snapshot that it began with, if it did.
+        snapshot_nr: sequence nr of the snapshot that the series began with, if any.
     """
 
     series: Series
@@ -53,13 +52,7 @@ class Offset:
 
 @dataclass(frozen=True)
 class OffsetStore:
-    """Where a projection of one journal keeps its offsets, and all that it needs to go on.
-
-    Attributes:
-        control: the session to Cassandra.
-        settings: which journal, and the keyspace of Tidemark's own tables.
-        definition: the projection.
-    """
+    """The stored offsets and cursors of a projection of one journal."""
 
     control: Control
     settings: Settings
@@ -72,17 +65,17 @@ class OffsetStore:
 
     @property
     def subject(self) -> str:
-        """The projection's name in Tidemark's tables; of a blue/green one, with the version."""
+        """The projection's name in Tidemark's tables, with the version if it is blue/green."""
         return self.definition.subject(self.settings.journal_keyspace)
 
     @property
     def name_in_journal(self) -> str:
-        """The same whatever the version of a blue/green projection."""
+        """The projection's name without the version."""
         return self.definition.identity(self.settings.journal_keyspace)
 
     @property
     def bucket_size(self) -> str:
-        """The bucket size, as a part of the key of what is known of a time bucket."""
+        """The bucket size, as in the keys of Tidemark's tables."""
         return self.settings.bucket_size.value
 
     def table(self, name: str) -> str:
@@ -90,11 +83,11 @@ class OffsetStore:
         return table(self.settings.keyspace, name)
 
     def offset(self, series: Series) -> Offset | None:
-        """Read the offset of one series; None if nothing of it was consumed."""
+        """Read the offset of one series; None if none of its events was consumed."""
         return self.offsets_of([series])[0]
 
     def offsets_of(self, series: Sequence[Series]) -> list[Offset | None]:
-        """Read the offsets of some series at once, in their order; None as in `offset`."""
+        """Read the offsets of some series, in their order; None as in `offset`."""
         rows_by_series = self.control.execute_many(
             f"SELECT {_COLUMNS} FROM {self.table(OFFSET)}"
             " WHERE projection = ? AND slice = ? AND persistence_id = ? AND tag = ?",
@@ -112,26 +105,27 @@ class OffsetStore:
         return [_offset(row) for row in rows]
 
     def stream(self, slices: Iterable[int]) -> Iterator[Offset]:
-        """Read all offsets of some slices, a page of them in memory."""
-        for number in slices:
+        """Read all offsets of some slices, page by page."""
+        for slice_number in slices:
             for row in self.control.stream(
                 f"SELECT {_COLUMNS} FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?",
-                (self.subject, number),
+                (self.subject, slice_number),
             ):
                 yield _offset(row)
 
     def series_by_slice(self, slices: Iterable[int] = range(NUMBER_OF_SLICES)) -> dict[int, int]:
-        """Count the series that have an offset, by slice; slices that have none are left out."""
-        wanted = list(slices)
-        counted = self.control.execute_many(
+        """Count the series with an offset by slice, leaving out slices without series."""
+        slice_numbers = list(slices)
+        count_rows = self.control.execute_many(
             f"SELECT count(*) AS series FROM {self.table(OFFSET)}"
             " WHERE projection = ? AND slice = ?",
-            [(self.subject, number) for number in wanted],
+            [(self.subject, slice_number) for slice_number in slice_numbers],
         )
         by_slice = {
-            number: int(rows[0]["series"]) for number, rows in zip(wanted, counted, strict=True)
+            slice_number: int(rows[0]["series"])
+            for slice_number, rows in zip(slice_numbers, count_rows, strict=True)
         }
-        return {number: series for number, series in by_slice.items() if series}
+        return {slice_number: series for slice_number, series in by_slice.items() if series}
 
     def cursors(self) -> dict[int, datetime]:
         """Read the newest event time consumed, by slice."""
@@ -144,24 +138,26 @@ class OffsetStore:
     def advance_cursors(self, newest: Mapping[int, int], now: datetime) -> None:
         """Write the newest event time (epoch ms) by slice where it moves forward.
 
-        It comes after the offsets: a crash between the two leaves a cursor that lags.
+        Call it after the offsets are written: after a crash in between, the cursor lags.
         """
-        stored = {number: to_millis(moment) for number, moment in self.cursors().items()}
+        stored = {
+            slice_number: to_millis(cursor) for slice_number, cursor in self.cursors().items()
+        }
         self.control.execute_many(
             f"INSERT INTO {self.table(CURSOR)} (projection, slice, timestamp, updated_at)"
             " VALUES (?, ?, ?, ?)",
             [
-                (self.subject, number, from_millis(epoch_ms), now)
-                for number, epoch_ms in newest.items()
-                if number not in stored or epoch_ms > stored[number]
+                (self.subject, slice_number, from_millis(epoch_ms), now)
+                for slice_number, epoch_ms in newest.items()
+                if slice_number not in stored or epoch_ms > stored[slice_number]
             ],
         )
 
     def set_offset(self, offset: Offset) -> None:
-        """Write how far a series is consumed, forward or back; number 0 forgets the series.
+        """Move the offset of a series forward or back; number 0 deletes it.
 
         Raises:
-            TidemarkError: the row is not what was written: an older write has a later time.
+            TidemarkError: the write had no effect, as an older one has a later write time.
         """
         series = offset.series
         key = (self.subject, series.slice, series.persistence_id, series.tag)
@@ -185,8 +181,8 @@ class OffsetStore:
                     offset.snapshot_nr,
                 ),
             )
-        now = self.offset(series)
-        if (now.number if now else 0) != offset.number:
+        written = self.offset(series)
+        if (written.number if written else 0) != offset.number:
             raise TidemarkError(
                 f"the offset of {series} was written, but an older one has a later write time",
                 where=f"{self.settings.keyspace}.{OFFSET}",
@@ -198,7 +194,7 @@ class OffsetStore:
         """Delete all offsets of some slices."""
         self.control.execute_many(
             f"DELETE FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?",
-            [(self.subject, number) for number in slices],
+            [(self.subject, slice_number) for slice_number in slices],
         )
 
     def forget_cursors(self) -> None:

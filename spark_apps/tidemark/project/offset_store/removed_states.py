@@ -1,7 +1,7 @@
-"""Markers of states that mode fold has removed: their rows are deleted, their folds continue.
+"""Markers of states that mode fold has removed: the row is deleted, but the fold continues.
 
-The history of a persistence id may be purged once it is folded. Its marker has the sequence nr up
-to which None is the state, so that the next event needs no event before it.
+The history of a persistence id may be purged once it is folded. A marker has the sequence nr up to
+which the state is None, so that folding the next event needs no event before it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def stored(store: OffsetStore, keys: DataFrame) -> DataFrame:
 def remember(store: OffsetStore, rows: DataFrame) -> None:
     """Write the markers of states of this definition, before their rows are deleted."""
     version = F.lit(store.definition.version)
-    marked = keyed(store, rows).withColumn("definition_version", version)
-    connector.write(marked, store.settings.keyspace, TABLE)
+    markers = keyed(store, rows).withColumn("definition_version", version)
+    connector.write(markers, store.settings.keyspace, TABLE)
 
 
 @shaped(ids=ID)
@@ -56,17 +56,15 @@ def forget(store: OffsetStore, ids: DataFrame) -> None:
 
 
 def void(store: OffsetStore, persistence_ids: Sequence[str], generation: int) -> None:
-    """Let the folds of some persistence ids begin with their first events.
+    """Make the folds of some persistence ids begin with their first events.
 
-    A void marker stays: its generation is that of the next state, which must win over the deletion
-    of the row.
-
-    Args:
-        store: what is remembered of the projection.
-        persistence_ids: ids with or without a marker; not more than a chunk.
-        generation: of the states that are computed again, see `state_times`.
+    Void markers stay: the next state, of their `generation` (see `state_times`), must win over the
+    deletion of the row. The persistence ids are at most a chunk, with or without a marker.
     """
-    keys = [(store.subject, slice_of(each), each) for each in persistence_ids]
+    keys = [
+        (store.subject, slice_of(persistence_id), persistence_id)
+        for persistence_id in persistence_ids
+    ]
     markers = store.control.execute_many(
         f"SELECT persistence_id FROM {store.table(TABLE)} WHERE {_IS_KEY}", keys
     )
@@ -80,5 +78,5 @@ def forget_all(store: OffsetStore) -> None:
     """Delete all markers of a projection."""
     store.control.execute_many(
         f"DELETE FROM {store.table(TABLE)} WHERE projection = ? AND slice = ?",
-        [(store.subject, number) for number in range(NUMBER_OF_SLICES)],
+        [(store.subject, slice_number) for slice_number in range(NUMBER_OF_SLICES)],
     )

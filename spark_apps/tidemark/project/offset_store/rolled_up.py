@@ -1,7 +1,7 @@
-"""What a projection of mode rollup was last made from.
+"""Stores the state of the source from which a projection of mode rollup was last made.
 
-It is written after the rows, and names what was there before the first row was read: a time bucket
-that is replaced meanwhile makes the next run make the rollup again.
+The state is read before the rows of the source and written after the rows of the rollup: if a time
+bucket is replaced meanwhile, the next run makes the rollup again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidemark.project.offset_store.offsets import OffsetStore
 
 @dataclass(frozen=True)
 class RolledUp:
-    """A read model at a moment, and the definition that reads it.
+    """The state of a read model, and the rollup's definition.
 
     Attributes:
         table: `keyspace.table` of the live version of the source.
@@ -28,7 +28,7 @@ class RolledUp:
 
 
 def read(store: OffsetStore) -> RolledUp | None:
-    """Read what a rollup was last made from; None if it was never made, or is cleared."""
+    """Read what a rollup was last made from; None if it was never made or was cleared."""
     rows = store.control.execute(
         "SELECT rolled_up_table, rolled_up_to, rolled_up_by"
         f" FROM {store.table(management_state.TABLE)} WHERE projection = ?",
@@ -40,20 +40,20 @@ def read(store: OffsetStore) -> RolledUp | None:
     return RolledUp(row["rolled_up_table"], row["rolled_up_to"], row["rolled_up_by"])
 
 
-def note(store: OffsetStore, made: RolledUp) -> None:
-    """Write what a rollup is made from, after its rows."""
-    _write(store, made.table, made.write_time, made.version)
+def note(store: OffsetStore, state: RolledUp) -> None:
+    """Write what a rollup was made from, after its rows."""
+    _write(store, state.table, state.write_time, state.version)
 
 
 def forget(store: OffsetStore) -> None:
-    """Let the next run make a rollup again."""
+    """Make the next run make a rollup again."""
     _write(store, None, None, None)
 
 
 def _write(
     store: OffsetStore, table: str | None, write_time: int | None, version: str | None
 ) -> None:
-    # A clock that is set back must not hide it behind an older row.
+    # After a clock is set back, older rows must not win.
     written_at = management_state.next_write_time(store)
     store.control.execute(
         f"INSERT INTO {store.table(management_state.TABLE)}"

@@ -1,4 +1,4 @@
-"""Numbers of series that were skipped by hand: they count as consumed, and are in no result."""
+"""Numbers that were skipped by hand: they count as consumed, and are in no result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Skip:
 
 
 def stored(store: OffsetStore) -> list[Skip]:
-    """Read the skips of a projection: of single series, and of the gaps that some runs recorded."""
+    """Read all skips of a projection."""
     rows = store.control.execute(
         "SELECT persistence_id, tag, first_number, last_number"
         f" FROM {store.table(TABLE)} WHERE projection = ?",
@@ -56,7 +56,7 @@ def add(store: OffsetStore, skip: Skip, owner: str) -> None:
 
 
 def cut(store: OffsetStore, series: Series, above: int, owner: str) -> None:
-    """Forget what was skipped of a series above a number."""
+    """Delete the skips of a series above a number."""
     for skip in stored(store):
         if skip.series != series or skip.last_number <= above:
             continue
@@ -71,26 +71,26 @@ def cut(store: OffsetStore, series: Series, above: int, owner: str) -> None:
 
 
 def forget(store: OffsetStore) -> None:
-    """Forget all that was skipped of a projection."""
+    """Delete all skips of a projection."""
     name = store.table(TABLE)
     store.control.execute(f"DELETE FROM {name} WHERE projection = ?", (store.subject,))
 
 
 def without(rows: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
-    """Drop the events with a skipped number, under whatever tag.
+    """Drop the events that have a skipped number under any tag.
 
     Columns in and out: at least persistence_id, tag, number, sequence_nr.
     """
     if not skipped:
         return rows
     is_skipped = F.col("number").between(F.col("first_number"), F.col("last_number"))
-    gone = rows.join(F.broadcast(_ranges(rows, skipped)), on=[*SERIES]).where(is_skipped)
-    events = gone.select("persistence_id", "sequence_nr").distinct()
+    skipped_rows = rows.join(F.broadcast(_ranges(rows, skipped)), on=[*SERIES]).where(is_skipped)
+    events = skipped_rows.select("persistence_id", "sequence_nr").distinct()
     return rows.join(events, on=["persistence_id", "sequence_nr"], how="left_anti")
 
 
 def uncounted(reached: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
-    """Count the events that persistence ids must have between two numbers, without skipped ones.
+    """Count the events that persistence ids must have between two numbers, without skipped events.
 
     Columns in: persistence_id, base (exclusive), reached_number (inclusive). Columns out: the same,
     and expected (bigint).
@@ -101,11 +101,11 @@ def uncounted(reached: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
     first = F.greatest(F.col("first_number"), F.col("base") + 1)
     last = F.least(F.col("last_number"), F.col("reached_number"))
     ranges = F.broadcast(_ranges(reached, skipped).drop("tag"))
-    of_one = F.greatest(last - first + 1, F.lit(0))
+    in_range = F.greatest(last - first + 1, F.lit(0))
     return (
         reached.join(ranges, on="persistence_id", how="left")
         .groupBy("persistence_id", "base", "reached_number")
-        .agg(F.coalesce(F.sum(of_one), F.lit(0)).alias("skipped"))
+        .agg(F.coalesce(F.sum(in_range), F.lit(0)).alias("skipped"))
         .withColumn("expected", numbers - F.col("skipped"))
     )
 

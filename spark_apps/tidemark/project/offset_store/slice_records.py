@@ -1,4 +1,4 @@
-"""What projections have done of time buckets range by range, and what that makes of each bucket."""
+"""Records the work on slice ranges of time buckets, and derives the state of each bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLE = "projection_slices"
 
 @dataclass(frozen=True)
 class SlicePart:
-    """A range of slices of one time bucket, and how work on it ended.
+    """The result of work on a range of slices of one time bucket.
 
     It counts as long as the piece has this attempt and the definition this version.
     """
@@ -35,7 +35,7 @@ class SlicePart:
 
 
 def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[SlicePart]:
-    """Read every part of some of a projection's pieces, outdated parts included."""
+    """Read all parts of some time buckets, including outdated parts."""
     rows_by_bucket = store.control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
         f" error, finished_at FROM {store.table(_TABLE)}"
@@ -92,7 +92,7 @@ def record(
 
 
 def forget(store: OffsetStore, parts: Iterable[SlicePart]) -> None:
-    """Delete parts: their slices are to be done again."""
+    """Delete parts whose slices are to be processed again."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?"
         " AND time_bucket = ? AND first_slice = ? AND last_slice = ?",
@@ -101,7 +101,7 @@ def forget(store: OffsetStore, parts: Iterable[SlicePart]) -> None:
 
 
 def forget_buckets(store: OffsetStore, time_buckets: Collection[int]) -> None:
-    """Delete all parts of time buckets: they are done as a whole, or to be done anew."""
+    """Delete all parts of time buckets that are done or are to be processed again."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?"
         " AND time_bucket = ?",
@@ -112,7 +112,7 @@ def forget_buckets(store: OffsetStore, time_buckets: Collection[int]) -> None:
 def counting(
     parts: Iterable[SlicePart], entries: Mapping[int, PieceRow], version: str
 ) -> dict[int, list[SlicePart]]:
-    """Return the parts that count, by time bucket. `entries` are the ledger's, by time bucket."""
+    """Return the parts that count, by time bucket; `entries` are from the ledger."""
     by_bucket: dict[int, list[SlicePart]] = {}
     for part in parts:
         entry = entries.get(part.time_bucket)
@@ -124,22 +124,22 @@ def counting(
 
 
 def is_open(entry: PieceRow, version: str) -> bool:
-    """Return whether this version of the definition can do parts of the piece."""
+    """Return whether this version of the definition may process parts of the piece."""
     return entry.state is not State.DONE and entry.definition_version == version
 
 
 def done(parts: Mapping[int, Sequence[SlicePart]]) -> dict[int, list[SliceRange]]:
     """Return the ranges that are done, by time bucket."""
     return {
-        bucket: [part.slices for part in of_bucket if part.state is State.DONE]
-        for bucket, of_bucket in parts.items()
+        bucket: [part.slices for part in bucket_parts if part.state is State.DONE]
+        for bucket, bucket_parts in parts.items()
     }
 
 
-def standing(piece: Piece, parts: Sequence[SlicePart]) -> PieceRollup:
-    """Derive the state of a piece from its parts: done once all slices are.
+def rolled_up_state(piece: Piece, parts: Sequence[SlicePart]) -> PieceRollup:
+    """Derive the state of a piece from its parts: done if all slices are.
 
-    Otherwise the piece has the state of the part that failed or was held last, or is planned.
+    Otherwise it has the state of the part that failed or was held last; without one, it is planned.
     """
     finished = [part for part in parts if part.state is State.DONE]
     ranges = [part.slices for part in finished]
@@ -161,5 +161,5 @@ def standing(piece: Piece, parts: Sequence[SlicePart]) -> PieceRollup:
 
 
 def now() -> datetime:
-    """Return the present time for `SlicePart.finished_at`."""
+    """Return the present time, naive UTC, for `SlicePart.finished_at`."""
     return clock.now().replace(tzinfo=None)

@@ -1,1 +1,1 @@
-"""Step 1, plan: which time buckets a run processes, and why."""
+"""Step 1, plan: decide which time buckets a run processes, and why."""

@@ -1,4 +1,4 @@
-"""The time buckets of a plan that are processed together; made by the run that processes them."""
+"""The time buckets of a plan that a run processes together."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ _PROCESSED_AGAIN = frozenset({Reason.CHANGED, Reason.FORCED, Reason.RESTATED})
 
 @dataclass(frozen=True)
 class Batch:
-    """Some time buckets of a plan, and what is known of the others while they are processed.
+    """Some time buckets of a plan, and the state of the others while they are processed.
 
     Attributes:
-        plan: the plan of which the batch is a part.
         slices: the slices whose events are read.
-        pieces: to do; none of them is held.
-        done: the time buckets that are done as far as this batch is concerned.
-        end: events at or behind it (epoch ms) count as absent; None if nothing comes later in the
-            plan.
-        unsettled: the time buckets of earlier batches that hold events back.
-        left_out: the planned time buckets whose result cannot be made again.
+        pieces: the pieces to process; none of them is held.
+        done: time buckets that count as done for this batch.
+        end: events at or after this time (epoch ms) count as absent; None for the last batch.
+        unsettled: time buckets of earlier batches in which events are held back.
+        left_out: planned time buckets whose result cannot be made again.
     """
 
     plan: ProjectionPlan
@@ -39,12 +37,12 @@ class Batch:
 
     @classmethod
     def whole(cls, plan: ProjectionPlan) -> Batch:
-        """Return the batch of all that is to do."""
+        """Return the batch of all pieces that are ready."""
         return cls(plan, plan.slices, plan.ready, plan.done)
 
     @property
     def definition(self) -> Definition:
-        """The projection."""
+        """The definition of the projection."""
         return self.plan.definition
 
     @property
@@ -54,7 +52,7 @@ class Batch:
 
     @property
     def processed_again(self) -> list[int]:
-        """The time buckets of which events that count as consumed are processed, ascending."""
+        """The time buckets whose consumed events are processed again, ascending."""
         known_from = self.plan.known_from
         return [
             piece.time_bucket
@@ -65,15 +63,16 @@ class Batch:
 
     @property
     def takes_older(self) -> bool:
-        """Whether events before the projection's first time bucket are late once it has begun.
+        """Whether events before the projection's first time bucket count as late events.
 
-        Without `from` it began with all the history that there was. Of tag views a run reads only a
-        part, and kafka-journal's time buckets are ready by their time alone: one event with a wrong
-        time would make pieces of all time buckets since then. Of other slices nothing may be known.
+        Without `from`, the projection began with the complete history. Not with tag views, of which
+        a run reads only a part; nor with kafka-journal, whose time buckets are ready by time alone,
+        so that one event with a wrong time would make pieces of all time buckets since then; nor
+        with some slices, as the state of the others may be unknown.
         """
         source = self.definition.source
-        has_all = source.reads_journal and not source.reads_tag_views
-        return has_all and self.definition.begin is None and self.plan.slicing is None
+        reads_all = source.reads_journal and not source.reads_tag_views
+        return reads_all and self.definition.begin is None and self.plan.slicing is None
 
     @property
     def planned(self) -> frozenset[int]:
@@ -81,14 +80,14 @@ class Batch:
         return frozenset(self.time_buckets)
 
     def look_back(self, settings: Settings) -> list[int]:
-        """Return the time buckets that may hold late events: before planned ones, and unsettled."""
+        """Return the time buckets that may have late events: unsettled or before planned ones."""
         size = settings.bucket_size.milliseconds
-        own = self.definition.look_back
-        number = settings.project_look_back if own is None else own
-        steps = range(size, (number + 1) * size, size)
-        around = {*self.time_buckets, *self.left_out}
-        before = {bucket - step for bucket in around for step in steps}
-        # What lies in those left out waits, and is not missing.
+        own_look_back = self.definition.look_back
+        look_back = settings.project_look_back if own_look_back is None else own_look_back
+        steps = range(size, (look_back + 1) * size, size)
+        planned = {*self.time_buckets, *self.left_out}
+        before = {bucket - step for bucket in planned for step in steps}
+        # Events in the buckets left out wait; they are not missing.
         return sorted(before | self.left_out | self.unsettled)
 
     def part(
@@ -100,10 +99,9 @@ class Batch:
     ) -> Batch:
         """Return the batch of some of these time buckets.
 
-        The time buckets of earlier batches count as done: an event that one of them held back, and
-        whose predecessor is in this batch, is late there. The time buckets of later batches count
-        as absent, even if they were done before; their events cannot be accepted before they are
-        processed.
+        Time buckets of earlier batches count as done: an event that one of them held back is late
+        if its predecessor is in this batch. Time buckets of later batches count as absent, even if
+        they were done before; their events cannot be accepted before they are processed.
         """
         chosen, rest = frozenset(now), frozenset(later)
         return replace(
@@ -115,7 +113,7 @@ class Batch:
         )
 
     def leaving_out(self, time_buckets: Set[int]) -> Batch:
-        """Return the batch without time buckets that cannot be made again from what is there."""
+        """Return the batch without time buckets whose result cannot be made again."""
         return replace(
             self,
             pieces=[piece for piece in self.pieces if piece.time_bucket not in time_buckets],
@@ -124,5 +122,5 @@ class Batch:
         )
 
     def not_reopening(self, time_buckets: Set[int]) -> Batch:
-        """Return the batch to which these time buckets are not done: nothing is late there."""
+        """Return the batch in which these time buckets are not done and have no late events."""
         return replace(self, done=self.done - time_buckets)

@@ -1,4 +1,4 @@
-"""The plan of a run: the same for `run`, `--dry-run`, `plan` and `--plan`."""
+"""Makes the plan of a run, for `run`, `--dry-run`, `plan` and `--plan` alike."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tidemark.window import Window, iso
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a run is asked to do.
+    """The scope of a run.
 
     Attributes:
         names: the projections to run; all if empty.
-        force: also do buckets that are done, and those that validate has not passed.
+        force: also process buckets that are done or that validate has not passed.
         slicing: the slices to process; None for whole time buckets.
-        max_pieces: process at most so many time buckets of each projection, the oldest first; the
-            rest stays planned.
-        saved: run exactly this plan, made for the same window; its projections and its force count.
+        max_pieces: process at most this many time buckets of each projection, the oldest first;
+            the rest stays planned.
+        saved: run exactly this plan for the same window; replaces `names` and `force`.
     """
 
     names: Sequence[str] = ()
@@ -42,15 +42,15 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run will do.
+    """The plans of all projections and rollups of a run.
 
     Attributes:
-        definitions: the projections that are planned; those that are paused are not among them.
-        projections: the plans of those that have a piece.
-        rollups: what is brought up to date after them; those that are paused are not among it.
+        definitions: the planned projections, without paused ones.
+        projections: the plans that have a piece.
+        rollups: the rollups to update afterwards, without paused ones.
         refused: the projections that cannot be planned.
-        errors: why, and why files cannot be used.
-        left_out: for people, what is not run and why.
+        errors: why projections cannot be planned or files cannot be used.
+        left_out: messages about what is not run, and why.
     """
 
     definitions: Sequence[Definition]
@@ -62,7 +62,7 @@ class RunPlan:
 
     @property
     def pieces(self) -> PieceCounts:
-        """How many pieces are planned, with those left to later runs, and how many are held."""
+        """Numbers of planned pieces, including those left to later runs, and of held pieces."""
         return PieceCounts(
             planned=sum(len(plan.pieces) + len(plan.postponed) for plan in self.projections),
             held=sum(len(plan.held) for plan in self.projections),
@@ -70,17 +70,17 @@ class RunPlan:
 
 
 def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
-    """Plan a run over a window of whole time buckets that are over.
+    """Plan a run over a window of whole time buckets that have ended.
 
-    Nothing is written, but Tidemark's own tables are made if they are absent. A projection that
-    cannot be planned, or whose file cannot be used, does not keep the others from being planned.
+    Writes nothing, but creates Tidemark's own tables if they are absent. A projection that cannot
+    be planned, or whose file cannot be used, does not prevent the planning of others.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; a
             projection is unknown, or cannot be processed by slices.
-        SchemaMismatch: the journal's tables are missing or of another shape.
+        SchemaMismatch: the journal's tables are missing or have another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        TidemarkError: what the saved plan was made upon has changed.
+        TidemarkError: the saved plan is out of date.
     """
     settings, saved = run.settings, options.saved
     names, force = options.names, options.force
@@ -89,17 +89,18 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
         names, force = saved.names, saved.force
     selected = catalog.select(settings.projections_dir, names, with_rollups=True)
     definitions = selected.definitions
-    of_rollups = [rollup.definition for rollup in selected.rollups]
+    rollup_definitions = [rollup.definition for rollup in selected.rollups]
     if options.slicing is not None:
-        slices.require_independent([*definitions, *of_rollups])
+        slices.require_independent([*definitions, *rollup_definitions])
     preflight.check(run, window, has_journal=catalog.reads_journal(selected.sources))
     errors: list[TidemarkError] = [*selected.errors]
     left_out = []
-    if not definitions and not of_rollups and not errors:
+    if not definitions and not rollup_definitions and not errors:
         left_out.append(f"no projection is defined in {settings.projections_dir}")
     definitions = management_state.unpaused(run, definitions, left_out.append)
-    unpaused = {each.name for each in management_state.unpaused(run, of_rollups, left_out.append)}
-    rollups = [rollup for rollup in selected.rollups if rollup.definition.name in unpaused]
+    unpaused = management_state.unpaused(run, rollup_definitions, left_out.append)
+    rollup_names = {definition.name for definition in unpaused}
+    rollups = [rollup for rollup in selected.rollups if rollup.definition.name in rollup_names]
     left_out += failed_since(run, window, definitions)
     plans, refused = [], []
     for definition in definitions:

@@ -1,4 +1,4 @@
-"""How many rows a time bucket has, as far as the ledger knows; nothing is counted."""
+"""Estimates the rows of time buckets from counts in the ledger, without counting rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOURCES = (
     (applications.TAG_WRITE, "events_read", "tag_rows_written"),
     (applications.VALIDATE, "messages_checked", "tag_rows_checked"),
 )
-"""Application, and its counts of messages and of tag rows; later applications take precedence."""
+"""Applications with their counts of messages and tag rows; later ones take precedence."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Estimate:
     """The rows of some time buckets.
 
     Attributes:
-        rows: the rows of the time buckets that the ledger knows. For a projection by tags it is an
-            upper bound, since the rows of all tags are counted.
-        unknown: the number of time buckets that the ledger does not know.
+        rows: the rows of the time buckets with counts in the ledger.
+        unknown: number of time buckets without counts in the ledger.
+        is_bound: whether `rows` is an upper bound, as for tags: the rows of all tags are counted.
     """
 
     rows: int
@@ -39,7 +39,7 @@ class Estimate:
 
 
 class Estimates:
-    """The rows of each time bucket, as tag-write and validate have counted them last."""
+    """The rows of each time bucket, as tag-write and validate last counted them."""
 
     def __init__(self, messages: Mapping[int, int], tag_rows: Mapping[int, int]) -> None:
         """Store the counts by time bucket."""
@@ -47,27 +47,27 @@ class Estimates:
 
     @classmethod
     def read(cls, run: RunContext, time_buckets: Collection[int] | None = None) -> Estimates:
-        """Read the counts from the ledger, of some time buckets or of all that it has rows of."""
+        """Read the counts of some or all time buckets from the ledger."""
         messages: dict[int, int] = {}
         tag_rows: dict[int, int] = {}
         settings = run.settings
-        for application, of_messages, of_tags in _SOURCES:
+        for application, messages_name, tag_rows_name in _SOURCES:
             pieces = Pieces.of(run.control, settings, application)
             entries = pieces.entries() if time_buckets is None else pieces.entries_of(time_buckets)
             for entry in entries:
                 if entry.state is State.DONE:
-                    for counted, name in ((messages, of_messages), (tag_rows, of_tags)):
+                    for rows, name in ((messages, messages_name), (tag_rows, tag_rows_name)):
                         if name in entry.counts:
-                            counted[entry.time_bucket] = entry.counts[name]
+                            rows[entry.time_bucket] = entry.counts[name]
         return cls(messages, tag_rows)
 
     def by_bucket(self, *, is_by_tag: bool) -> Mapping[int, int]:
-        """Return the rows of each time bucket that the ledger knows. No I/O."""
+        """Return the rows of each time bucket with counts in the ledger. No I/O."""
         return self._tag_rows if is_by_tag else self._messages
 
     def of(self, time_buckets: Iterable[int], *, is_by_tag: bool) -> Estimate:
-        """Estimate the rows of some time buckets together. No I/O."""
-        known = self.by_bucket(is_by_tag=is_by_tag)
-        rows_by_bucket = [known.get(bucket) for bucket in time_buckets]
-        rows = [number for number in rows_by_bucket if number is not None]
-        return Estimate(sum(rows), len(rows_by_bucket) - len(rows), is_by_tag)
+        """Estimate the total rows of some time buckets. No I/O."""
+        counts = self.by_bucket(is_by_tag=is_by_tag)
+        rows_by_bucket = [counts.get(bucket) for bucket in time_buckets]
+        known_rows = [rows for rows in rows_by_bucket if rows is not None]
+        return Estimate(sum(known_rows), len(rows_by_bucket) - len(known_rows), is_by_tag)

@@ -1,8 +1,7 @@
-"""The time buckets before its first window that a new projection begins with.
+"""The history of a new projection: the time buckets before its first window.
 
-A projection of the real systems begins with the first event there is, and so does one of Tidemark,
-unless its definition has `from`. A projection has begun once a run has started one of its pieces
-with something to read.
+As in Akka and Pekko, a projection begins with the first event of the journal, unless its definition
+has `from`. A projection has begun once a run has started one of its pieces with events to read.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tidemark.project.definition.source import KafkaJournal
 from tidemark.window import from_millis, iso, to_millis
 
 ALL = -(2**63)
-"""The begin of a projection that has all the history there is."""
+"""The begin of a projection that processes the complete history."""
 
 
 def begin_of(definition: Definition, size: BucketSize) -> int:
@@ -42,33 +41,27 @@ def begin_of(definition: Definition, size: BucketSize) -> int:
     return begin
 
 
-def has_begun(standing: LedgerState) -> bool:
+def has_begun(state: LedgerState) -> bool:
     """Return whether a run has started a piece; pieces that only wait for validate do not count."""
-    return bool(standing.spans) or any(
-        # A restated piece was done, and has no counts if the ledger was purged of it.
+    return bool(state.spans) or any(
+        # A restated piece was done; it has no counts if purge deleted its row from the ledger.
         entry.counts
         or entry.state not in (State.PLANNED, State.HELD)
         or entry.reason == Reason.RESTATED
-        for entry in standing.rows
+        for entry in state.rows
     )
 
 
 def find(
-    run: RunContext, definition: Definition, standing: LedgerState, first_in_window: int
+    run: RunContext, definition: Definition, state: LedgerState, first_in_window: int
 ) -> list[int]:
-    """Return the history of a projection that has not begun, ascending; epoch ms.
+    """Return the history of a projection that has not begun, in epoch ms, ascending.
 
-    Of a Pekko journal these are the time buckets that validate knows, passed or not. Time buckets
-    up to the last one that purge has emptied are left out if the source reads tag views: they read
-    as empty, and what follows them must not wait for their numbers.
-
-    Args:
-        run: the context of the run.
-        definition: the projection.
-        standing: all pieces of the projection in the ledger.
-        first_in_window: the first time bucket of the window.
+    For a Pekko journal, these are the time buckets in validate's ledger, passed or not. If the
+    source reads tag views, time buckets up to the last one that purge has emptied are left out:
+    they read as empty, and later events must not wait for their numbers.
     """
-    if has_begun(standing):
+    if has_begun(state):
         return []
     begin = begin_of(definition, run.settings.bucket_size)
     if definition.source.reads_tag_views:

@@ -1,4 +1,4 @@
-"""At most so many time buckets in one run; the rest stays planned in the ledger."""
+"""Limits the time buckets of one run; the rest stays planned in the ledger."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from tidemark.project.planning.plan import ProjectionPlan
 
 
 def limit_pieces(plan: ProjectionPlan, most: int) -> ProjectionPlan:
-    """Keep the oldest pieces, at most `most`; those that wait for validate are not counted.
+    """Keep the oldest pieces, at most `most`, not counting held pieces. No I/O.
 
-    Pieces of a changed definition come after the others, and after them those with a gap, those
-    tried least first: should the gap never close, they must not keep a run from what is new. No
-    I/O.
+    Pieces of a changed definition come after the others. Pieces with a gap come last, fewest
+    attempts first: a gap that never closes must not keep a run from new events.
     """
     ready = plan.ready
     if len(ready) <= most:
         return plan
     chosen = {piece.time_bucket for piece in sorted(ready, key=_turn)[:most]}
-    kept = chosen | plan.held
+    kept_buckets = chosen | plan.held
     return replace(
         plan,
-        pieces=[piece for piece in plan.pieces if piece.time_bucket in kept],
+        pieces=[piece for piece in plan.pieces if piece.time_bucket in kept_buckets],
         postponed=[
             *plan.postponed,
             *(piece for piece in ready if piece.time_bucket not in chosen),
@@ -31,21 +30,21 @@ def limit_pieces(plan: ProjectionPlan, most: int) -> ProjectionPlan:
 
 
 def postpone(plan: ProjectionPlan, pieces_ledger: Pieces, owner: str) -> None:
-    """Write in the ledger what was left out, for the next run whose window ends after it.
+    """Write postponed pieces to the ledger, for the next run whose window ends after them.
 
     Raises:
         LockLost: another run has started one of these pieces.
     """
-    never_begun = (Reason.NEW, Reason.HISTORY)
-    pieces_ledger.note(piece for piece in plan.postponed if piece.reason in never_begun)
-    # The next plan finds those of `changed` anew.
-    again = [
+    never_started = (Reason.NEW, Reason.HISTORY)
+    pieces_ledger.note(piece for piece in plan.postponed if piece.reason in never_started)
+    # The next plan finds the time buckets of `changed` itself.
+    to_redo = [
         piece
         for piece in plan.postponed
         if piece.reason is Reason.FORCED
         or (piece.reason is Reason.CHANGED and piece.time_bucket not in plan.changed)
     ]
-    pieces_ledger.restate(again, owner=owner)
+    pieces_ledger.restate(to_redo, owner=owner)
 
 
 def _turn(piece: Piece) -> tuple[bool, bool, int, int]:

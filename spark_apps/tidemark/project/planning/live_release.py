@@ -1,4 +1,4 @@
-"""Which version of a projection is live, and how far the next one is."""
+"""The live version of a projection, and whether the next version is ready to replace it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tidemark.text import counted
 
 TABLE = "projection_release"
 Counts = Sequence[tuple[int, int]]
-"""How many events of each piece were skipped, and how many were read."""
+"""Numbers of skipped and of read events of each piece."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """What the readers of a projection see.
+    """The version of a projection that its readers see.
 
     Attributes:
-        version: of its definition.
+        version: version of the definition.
         table: `keyspace.table`.
-        is_stored: whether a release says so; otherwise it is what was processed in place.
-        since: when it was swapped to.
-        owner: by whom.
+        is_stored: whether a release was stored; False for a version processed in place.
+        since: when the version became live.
+        owner: who made it live.
     """
 
     version: int
@@ -56,14 +56,14 @@ def live(control: Control, settings: Settings, definition: Definition) -> Live |
 
 
 def in_place_version(control: Control, settings: Settings, definition: Definition) -> int:
-    """Return the highest version that was processed in place, into the template; 0 for none."""
+    """Return the highest version that was processed into the template table; 0 for none."""
     in_place = definition.identity(settings.journal_keyspace)
     versions = _pieces(control, settings, in_place).versions
     return max((int(version.split("-")[0]) for version in versions), default=0)
 
 
 def stored(control: Control, settings: Settings, definition: Definition) -> Live | None:
-    """Read the release that readers look up, if there is one."""
+    """Read the stored release, if any."""
     rows = control.execute(
         "SELECT live_version, live_table, since, owner"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
@@ -75,78 +75,78 @@ def stored(control: Control, settings: Settings, definition: Definition) -> Live
     return Live(row["live_version"], row["live_table"], True, row["since"], row["owner"])
 
 
-def is_live(now: Live | None, definition: Definition) -> bool:
-    """Return whether the readers see this version, by the result of `live`."""
-    return now is not None and now.table == definition.target
+def is_live(current: Live | None, definition: Definition) -> bool:
+    """Return whether this version is live; `current` is the result of `live`."""
+    return current is not None and current.table == definition.target
 
 
 def require_in_place(control: Control, settings: Settings, definition: Definition) -> None:
-    """Refuse to write in place what readers look up elsewhere.
+    """Refuse to write in place if readers see a blue/green version.
 
     Raises:
-        DefinitionError: the projection was released blue/green and is not any more.
+        DefinitionError: the projection has a blue/green release, but no longer defines one.
     """
     if definition.is_blue_green:
         return
-    now = stored(control, settings, definition)
-    if now is not None:
+    current = stored(control, settings, definition)
+    if current is not None:
         raise definition.error(
-            f"{definition.name} was released blue/green, {now}",
+            f"{definition.name} was released blue/green, {current}",
             "keep `release: blue-green`, or give the projection another name",
             definition.header_lines["release"],
         )
 
 
 def inherited(control: Control, settings: Settings, definition: Definition) -> TimeBuckets:
-    """Return the time buckets that the live version has processed and a new version has to."""
+    """Return the time buckets of the live version, which a new version must process, too."""
     none = TimeBuckets([], settings.bucket_size.milliseconds)
     if not definition.is_blue_green:
         return none
-    now = live(control, settings, definition)
-    if now is None or is_live(now, definition):
+    current = live(control, settings, definition)
+    if current is None or is_live(current, definition):
         return none
-    return _pieces(control, settings, subject_of(settings, definition, now)).done
+    return _pieces(control, settings, subject_of(settings, definition, current)).done
 
 
 def at_version(definition: Definition, version: int) -> Definition:
-    """Return another version of a blue/green projection: its table, its name in the ledger."""
+    """Return the definition of another version of a blue/green projection."""
     return replace(definition, version=version, table=f"{definition.template}_v{version}")
 
 
 def standing(
     control: Control, settings: Settings, definition: Definition, passed: Collection[int]
 ) -> tuple[TimeBuckets, TimeBuckets]:
-    """Return the time buckets that a version has processed, and those still needed for its swap.
+    """Return the time buckets that a version has processed, and those pending before its promotion.
 
-    A swap needs all time buckets that the live version has processed, and all pieces of the version
-    that validate has passed.
+    A promotion needs all time buckets of the live version and all pieces of the new version, as far
+    as validate has passed them.
     """
     pieces = _pieces(control, settings, definition.subject(settings.journal_keyspace))
     done = pieces.done_by(definition.fingerprint)
-    wanted = inherited(control, settings, definition) | pieces.known
-    return done, (wanted & passed) - done
+    required = inherited(control, settings, definition) | pieces.known
+    return done, (required & passed) - done
 
 
 def skips_more(
-    control: Control, settings: Settings, definition: Definition, now: Live | None
+    control: Control, settings: Settings, definition: Definition, current: Live | None
 ) -> WrongData | None:
-    """Return why a version is not promoted: it skipped a larger share of events than the live one.
+    """Return an error if a version skipped a larger share of events than the live version.
 
-    A version whose time buckets all keep to the `most-skipped` of its definition is promoted. The
-    shares are those of the pieces whose rows the ledger still has.
+    A version is accepted if all its time buckets keep to the definition's `most-skipped`. The
+    shares are of pieces that still have rows in the ledger.
     """
-    if now is None:
+    if current is None:
         return None
-    own = _counts(control, settings, definition.subject(settings.journal_keyspace))
+    own_counts = _counts(control, settings, definition.subject(settings.journal_keyspace))
     limit = definition.on_error.most_skipped
-    if limit is not None and all(limit.allows(skipped, read) for skipped, read in own):
+    if limit is not None and all(limit.allows(skipped, read) for skipped, read in own_counts):
         return None
-    others = _counts(control, settings, subject_of(settings, definition, now))
-    if _share(own) <= _share(others):
+    live_counts = _counts(control, settings, subject_of(settings, definition, current))
+    if _share(own_counts) <= _share(live_counts):
         return None
     return WrongData(
         f"version {definition.version} of {definition.name} is not promoted: it skipped"
-        f" {_in_words(own)}, the live version {_in_words(others)}",
+        f" {_in_words(own_counts)}, the live version {_in_words(live_counts)}",
         where=str(definition.file),
         do="correct the definition and raise its version, or state a most-skipped that allows it;"
         " then run again",
@@ -157,26 +157,25 @@ def require_ready(
     control: Control,
     settings: Settings,
     definition: Definition,
-    now: Live | None,
+    current: Live | None,
     passed: Collection[int],
 ) -> TimeBuckets:
-    """Return the time buckets of a version that may become the live one.
+    """Return the time buckets of a version that may become the live version.
 
     Raises:
-        WrongData: it has not caught up, or it skipped more than the live version, as `skips_more`
-            compares them.
+        WrongData: it has not caught up, or skipped too many events (`skips_more`).
     """
-    done, left = standing(control, settings, definition, passed)
-    if left or not done:
+    done, pending = standing(control, settings, definition, passed)
+    if pending or not done:
         raise WrongData(
             f"version {definition.version} of {definition.name} has not caught up: in"
-            f" {definition.target} {counted(len(done), 'bucket')} done, {len(left):,} to do",
+            f" {definition.target} {counted(len(done), 'bucket')} done, {len(pending):,} to do",
             where=str(definition.file),
             do=f"run `project.py` with version {definition.version} in the file until none is to"
             " do",
         )
-    if more := skips_more(control, settings, definition, now):
-        raise more
+    if error := skips_more(control, settings, definition, current):
+        raise error
     return done
 
 
@@ -184,17 +183,17 @@ def why_not_live(
     control: Control,
     settings: Settings,
     definition: Definition,
-    now: Live | None,
+    current: Live | None,
     passed: Collection[int],
 ) -> str:
-    """Return why a version is not live though it has caught up; "" if the next run promotes it."""
-    if not definition.is_blue_green or is_live(now, definition):
+    """Return why a version that has caught up is not live; "" if the next run promotes it."""
+    if not definition.is_blue_green or is_live(current, definition):
         return ""
-    done, left = standing(control, settings, definition, passed)
-    if left or not done:
+    done, pending = standing(control, settings, definition, passed)
+    if pending or not done:
         return ""
-    if more := skips_more(control, settings, definition, now):
-        return str(more)
+    if error := skips_more(control, settings, definition, current):
+        return str(error)
     if not definition.is_promoted_by_hand:
         return ""
     return (
@@ -226,18 +225,18 @@ def _in_words(counts: Counts) -> str:
     return f"{skipped:,} of {counted(read, 'event')}"
 
 
-def subject_of(settings: Settings, definition: Definition, now: Live) -> str:
-    """Return the name of the live version in the ledger."""
-    if now.table == definition.template_target:
+def subject_of(settings: Settings, definition: Definition, current: Live) -> str:
+    """Return the ledger's name of the live version."""
+    if current.table == definition.template_target:
         return definition.identity(settings.journal_keyspace)
-    return at_version(definition, now.version).subject(settings.journal_keyspace)
+    return at_version(definition, current.version).subject(settings.journal_keyspace)
 
 
-def building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:
-    """Describe how far a version is, from the result of `standing`."""
+def building(definition: Definition, done: Collection[int], pending: Collection[int]) -> str:
+    """Describe the progress of a version, from the result of `standing`."""
     return (
         f"version {definition.version} is built in {definition.target},"
-        f" {counted(len(done), 'bucket')} done, {len(left):,} to do"
+        f" {counted(len(done), 'bucket')} done, {len(pending):,} to do"
     )
 
 

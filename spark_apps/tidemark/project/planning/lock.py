@@ -1,4 +1,4 @@
-"""The lock of a projection, or of some of its slices: for runs, and for changes by hand."""
+"""The lock of a projection or of some of its slices, for runs and for changes by hand."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from tidemark.project.definition.model import Definition
 
 
 def resource_of(run: RunContext, definition: Definition) -> str:
-    """Return the name of a projection's lock; a blue/green projection has one per version."""
+    """Return the name of a projection's lock; each blue/green version has its own."""
     return f"{PROJECT}/{definition.subject(run.settings.journal_keyspace)}"
 
 
-def lock_of(run: RunContext, definition: Definition, own: SliceRange = slice_ranges.ALL) -> Locks:
-    """Return the locks of some slices; the one lock of all slices excludes each of the others."""
-    return Locks.of(run, slice_ranges.locked(own, resource_of(run, definition)))
+def lock_of(
+    run: RunContext, definition: Definition, slices: SliceRange = slice_ranges.ALL
+) -> Locks:
+    """Return the locks of some slices; the lock of all slices excludes every other."""
+    return Locks.of(run, slice_ranges.locked(slices, resource_of(run, definition)))

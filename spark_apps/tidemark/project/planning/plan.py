@@ -1,4 +1,4 @@
-"""What a run will do of one projection, decided without Spark."""
+"""Plans which time buckets of one projection a run processes, without Spark."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ APPLICATION = applications.PROJECT
 class ProjectionPlan:
     """The pieces of one projection that a run will process, or keep waiting. No I/O.
 
+    Times are epoch milliseconds.
+
     Attributes:
-        definition: the projection.
-        pieces: what is to do, and what is held.
-        held: the time buckets of the pieces that wait for what their source waits for.
-        done: time buckets before `end` that are done, by whatever definition; those to process
-            again are among them.
+        pieces: pieces to process and held pieces.
+        held: time buckets of pieces that are not ready, see `waits_for`.
+        done: time buckets before `end` that are done by any version of the definition, including
+            those to process again.
         first: the projection's first time bucket; it does not process older events.
-        known_from: the first time bucket of earlier plans: older events may count as consumed, and
-            were not processed; None if there are none.
-        truncated_from: a series that is met for the first time, and whose first event is in this
-            time bucket or a later one, may have lost all events before it to purge or a TTL; None
-            if no series can have.
-        end: the end of the window; like the others epoch milliseconds.
+        truncated_from: a new series whose first event is in this time bucket or a later one may
+            have lost all earlier events to purge or a TTL; None if no series can have.
+        end: the end of the window.
+        known_from: the first time bucket of earlier plans: older events may count as consumed
+            without having been processed; None without earlier plans.
         slicing: the slices to process; None for whole time buckets.
-        postponed: what is to do, but is left to later runs.
+        postponed: pieces that are left to later runs.
         purged: the errors of time buckets to process whose tag views purge has deleted.
-        changed: time buckets that another definition has done, and that this one replaces.
+        changed: time buckets done by another version of the definition, which this one replaces.
     """
 
     definition: Definition
@@ -73,7 +73,7 @@ class ProjectionPlan:
 
     @property
     def waits_for(self) -> str:
-        """Why the pieces in `held` are held, for people."""
+        """What the held pieces wait for, as text for reports."""
         return self.definition.source.waits_for
 
     @property
@@ -94,7 +94,7 @@ class ProjectionPlan:
         }
 
     def lines(self) -> list[str]:
-        """Describe each piece for people: why it is in the plan, and whether it is held."""
+        """Describe each piece in a line: why it is in the plan, and whether it is held."""
         return [
             f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
             f"  {piece.reason}"
@@ -117,83 +117,84 @@ def ledger(run: RunContext, definition: Definition) -> Pieces:
 
 
 def plan(run: RunContext, definition: Definition, window: Window, *, force: bool) -> ProjectionPlan:
-    """Plan the projection's pieces in the window, and older ones left unfinished or never begun.
+    """Plan the projection's pieces in the window, and older ones left unfinished or never started.
 
-    Never begun are those that `ready_buckets` has between the projection's first piece and the
-    window: their schedule was missed. A projection that has not begun begins with all the history
-    that there is before the window (`history`); a blue/green version begins where the live one did.
+    Never started are ready time buckets between the projection's first piece and the window: their
+    schedule was missed. A new projection begins with the complete history before the window
+    (`history`); a blue/green version begins where the live version did.
 
-    If a definition was changed whose mode replaces time buckets, all that are done are done again,
-    the oldest first.
+    If the definition has changed and its mode replaces time buckets, all done buckets are processed
+    again, the oldest first.
 
-    A piece is held until its time bucket is ready. `force` runs the pieces of the window before
-    they are ready, and again if they are done.
+    A piece is held until its time bucket is ready. `force` processes the pieces of the window
+    before they are ready, and again if they are done.
 
     Raises:
-        SchemaMismatch, InvalidInput: as `source_check.require` and `target_check.require` raise
-            them.
+        SchemaMismatch, InvalidInput: from `source_check.require` or `target_check.require`.
         DefinitionError: a projection of mode upsert or append changed without a higher version;
             `from` does not begin a time bucket.
     """
     settings = run.settings
     source_check.require(run, definition)
     pieces_ledger = ledger(run, definition)
-    standing = pieces_ledger.standing()
-    target_check.require(run, definition, standing, force=force)
+    state = pieces_ledger.standing()
+    target_check.require(run, definition, state, force=force)
     if definition.mode.is_versioned:
-        _require_new_version(definition, standing)
+        _require_new_version(definition, state)
     begin = history.begin_of(definition, settings.bucket_size)
     in_window = [bucket for bucket in window.buckets(settings.bucket_size) if bucket >= begin]
     end = to_millis(window.end)
     if not in_window:
         return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, None, end)
-    known = standing.known.within(history.ALL, end)
-    former = live_release.inherited(run.control, settings, definition)
-    older = () if former else history.find(run, definition, standing, in_window[0])
-    first = (known | in_window | older | former.within(history.ALL, end)).ranges[0][0]
-    passed_by = ready_buckets(run, definition, first, end)
-    changed = _changed(run, definition, standing, begin, end)
+    planned_before = state.known.within(history.ALL, end)
+    live_buckets = live_release.inherited(run.control, settings, definition)
+    history_buckets = () if live_buckets else history.find(run, definition, state, in_window[0])
+    first = (
+        planned_before | in_window | history_buckets | live_buckets.within(history.ALL, end)
+    ).ranges[0][0]
+    ready_by_source = ready_buckets(run, definition, first, end)
+    changed = _changed(run, definition, state, begin, end)
     scheduled = pieces_ledger.schedule(
         Window(from_millis(in_window[0]), window.end),
         most=settings.catch_up_buckets,
         force=force,
-        since=former,
-        ready=passed_by,
-        history=[bucket for bucket in older if bucket not in known],
+        since=live_buckets,
+        ready=ready_by_source,
+        history=[bucket for bucket in history_buckets if bucket not in planned_before],
         changed=list(islice(changed, settings.catch_up_buckets)),
     )
-    ready = passed_by | (set(in_window) if force else set())
+    ready = ready_by_source | (set(in_window) if force else set())
     buckets = [piece.time_bucket for piece in scheduled.pieces]
     return ProjectionPlan(
         definition,
         scheduled.pieces,
         held=frozenset(bucket for bucket in buckets if bucket not in ready),
-        done=standing.done.within(history.ALL, end),
+        done=state.done.within(history.ALL, end),
         first=first,
-        truncated_from=_truncated_from(run, definition, first, passed_by),
+        truncated_from=_truncated_from(run, definition, first, ready_by_source),
         end=end,
-        known_from=standing.known.first,
+        known_from=state.known.first,
         postponed=scheduled.postponed,
         purged=purged_buckets(
             run,
             definition,
-            [planned_bucket for planned_bucket in buckets if planned_bucket in ready],
+            [bucket for bucket in buckets if bucket in ready],
         ),
         changed=changed,
     )
 
 
 def _changed(
-    run: RunContext, definition: Definition, standing: LedgerState, begin: int, end: int
+    run: RunContext, definition: Definition, state: LedgerState, begin: int, end: int
 ) -> TimeBuckets:
-    """Find the time buckets of a changed definition that have to be made again.
+    """Find the time buckets to process again because the definition has changed.
 
-    Other modes have a version in each row: what no run processes keeps its old rows. What purge
-    has deleted of the tag views cannot be made again.
+    Modes that do not replace time buckets have a version in each row, and keep old rows. Buckets
+    whose tag views purge has deleted cannot be processed again.
     """
     if not definition.mode.replaces_buckets:
         return TimeBuckets([], run.settings.bucket_size.milliseconds)
-    changed = standing.done.within(begin, end) - standing.done_by(definition.fingerprint)
+    changed = state.done.within(begin, end) - state.done_by(definition.fingerprint)
     return changed - purged_buckets(run, definition, changed).keys()
 
 
@@ -202,9 +203,8 @@ def _truncated_from(
 ) -> int | None:
     """Return `ProjectionPlan.truncated_from`.
 
-    Where events expire, those that are there and older than the TTL were written without one, and
-    so was what came before them. Nothing has expired of a journal whose oldest time bucket is
-    younger than the TTL.
+    Where events expire, existing events older than the TTL were written without one, and so were
+    all events before them. If the oldest time bucket is younger than the TTL, nothing has expired.
     """
     settings, now = run.settings, to_millis(clock.now())
     if definition.source.reads_tag_views:
@@ -224,17 +224,17 @@ def purged_buckets(
 ) -> dict[int, HistoryPurged]:
     """Find the time buckets whose tag views were purged and not written again, each with its error.
 
-    They read as empty: the result would be replaced by nothing, or never be made.
+    They read as empty, so that their result would be deleted or never made.
     """
     if not (definition.source.reads_tag_views and time_buckets):
         return {}
-    gone = emptied_buckets(run.control, run.settings)
+    emptied = emptied_buckets(run.control, run.settings)
     error = HistoryPurged(
         "its tag views were deleted by purge",
         where=definition.name,
         do="write them again with tag_write.py --force, or go on without with --accept-purged",
     )
-    return {bucket: error for bucket in time_buckets if bucket in gone}
+    return {bucket: error for bucket in time_buckets if bucket in emptied}
 
 
 def require_rows(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> None:
@@ -243,10 +243,11 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
     Raises:
         HistoryPurged: the tag views of one of them were purged and not written again.
     """
-    if gone := purged_buckets(run, definition, time_buckets):
+    if purged := purged_buckets(run, definition, time_buckets):
         raise HistoryPurged(
-            f"projection {definition.name} would process {counted(len(gone), 'time bucket')} whose"
-            f" tag views purge has deleted, the first is {from_millis(min(gone)):%Y-%m-%d %H:%M}",
+            f"projection {definition.name} would process {counted(len(purged), 'time bucket')}"
+            " whose tag views purge has deleted, the first is"
+            f" {from_millis(min(purged)):%Y-%m-%d %H:%M}",
             where=str(definition.file),
             do="leave them out of the window, or write them again with tag_write.py --force",
         )
@@ -255,31 +256,31 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
 def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> TimeBuckets:
     """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
 
-    Those of a Pekko journal may when validate is done with them; older and younger ones are
-    returned as well. Those of kafka-journal, which nothing validates, may when they are
-    replicated; of a foreign replicator, when they ended longer ago than the delay.
+    Time buckets of a Pekko journal are ready when validate has passed them; here, buckets outside
+    of the range are returned as well. Those of kafka-journal, which nothing validates, are ready
+    when they are replicated or, with a foreign replicator, when the delay after their end is over.
     """
     source = definition.source
     if not isinstance(source, KafkaJournal):
         return validated_buckets(run, run.settings)
-    at = replicated_to.read(run, source.topic)
+    replicated_until = replicated_to.read(run, source.topic)
     delay = timedelta(seconds=run.settings.kafka_journal_delay)
-    until = clock.now() - delay if at is None else at
+    until = clock.now() - delay if replicated_until is None else replicated_until
     return ended_buckets(run.settings, first, end, to_millis(until))
 
 
 def ended_buckets(settings: Settings, first: int, end: int, until: int) -> TimeBuckets:
-    """Return the time buckets from `first` to `end` that have ended by a time; all epoch ms."""
+    """Return the time buckets from `first` to `end` that have ended by `until`; all epoch ms."""
     size = settings.bucket_size.milliseconds
-    newest = until - size
-    ended = range(first, min(end, newest + 1), size)
+    last = until - size
+    ended = range(first, min(end, last + 1), size)
     return TimeBuckets([(ended.start, ended[-1] + size)] if ended else [], size)
 
 
 def failed_since(run: RunContext, window: Window, definitions: Sequence[Definition]) -> list[str]:
-    """Return a line if validate has failed time buckets of the window; what is there stays.
+    """Return a line if validate has failed time buckets of the window.
 
-    A projection that had processed them before shows nothing of it otherwise.
+    Projections that had processed these buckets before keep their rows and show no problem.
     """
     if not any(definition.source.reads_journal for definition in definitions):
         return []
@@ -296,16 +297,16 @@ def failed_since(run: RunContext, window: Window, definitions: Sequence[Definiti
 
 
 def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
-    """Read the time buckets that validate is done with."""
+    """Read the time buckets that validate has passed."""
     return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
-def _require_new_version(definition: Definition, standing: LedgerState) -> None:
-    """Require a new version of a changed definition: it decides between two rows of an event."""
-    used = standing.versions | {
+def _require_new_version(definition: Definition, state: LedgerState) -> None:
+    """Require a higher version of a changed definition: of two rows, the higher version wins."""
+    used = state.versions | {
         entry.definition_version
-        for entry in standing.open_rows
-        # What a gap holds was processed and has counts, what waits for validate was not.
+        for entry in state.open_rows
+        # A piece held by a gap was processed and has counts; one that waits for validate was not.
         if entry.definition_version and (entry.state is not State.HELD or entry.counts)
     }
     highest = max((int(version.split("-")[0]) for version in used), default=0)

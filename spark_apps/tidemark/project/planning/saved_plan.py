@@ -1,4 +1,4 @@
-"""A plan that is kept in a file, and run exactly as it was shown."""
+"""A plan that is saved in a file, to be run exactly as it was shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SavedPiece:
 
 @dataclass(frozen=True)
 class SavedProjection:
-    """One projection's part of a plan."""
+    """The part of one projection in a plan."""
 
     name: str
     fingerprint: str
@@ -41,15 +41,14 @@ class SavedProjection:
 
 @dataclass(frozen=True)
 class SavedPlan:
-    """A plan, and what it was made upon.
+    """A plan, with the state of the projections when it was made.
 
     Attributes:
-        journal_keyspace: whose events.
         window_start: ISO 8601.
-        window_end: the same, exclusive.
+        window_end: ISO 8601, exclusive.
         force: whether done buckets were planned too.
         planned_at: ISO 8601.
-        works: the projections that had something to do.
+        works: the projections that had pieces to process.
     """
 
     journal_keyspace: str
@@ -61,10 +60,10 @@ class SavedPlan:
 
     @classmethod
     def load(cls, file: Path) -> SavedPlan:
-        """Read what `save` has written.
+        """Read a plan that `save` has written.
 
         Raises:
-            InvalidInput: the file cannot be read, or is no plan.
+            InvalidInput: the file cannot be read, or is not a plan.
         """
         return saved_file.load(file, FORMAT, cls._read, "project.py plan --save FILE")
 
@@ -74,7 +73,7 @@ class SavedPlan:
         return cls(**content, works=works)
 
     def save(self, file: Path) -> None:
-        """Write it as JSON.
+        """Write the plan as JSON.
 
         Raises:
             InvalidInput: the file cannot be written.
@@ -83,19 +82,19 @@ class SavedPlan:
 
     @property
     def window(self) -> Window:
-        """What it was made for."""
+        """The window that the plan was made for."""
         return Window.parse(self.window_start, self.window_end)
 
     @property
     def names(self) -> list[str]:
-        """The projections that had something to do."""
+        """The names of the projections that had pieces to process."""
         return [saved.name for saved in self.works]
 
     def require_journal(self, journal_keyspace: str) -> None:
-        """Refuse the plan of another journal.
+        """Require that the plan was made for this journal.
 
         Raises:
-            InvalidInput: it is one.
+            InvalidInput: it was made for another one.
         """
         if journal_keyspace != self.journal_keyspace:
             raise InvalidInput(
@@ -105,10 +104,10 @@ class SavedPlan:
             )
 
     def restricted(self, run: RunContext, plan: ProjectionPlan) -> ProjectionPlan:
-        """Return what was saved of a projection's present plan; what came since is left out.
+        """Return a projection's present plan without pieces added since this plan was saved.
 
         Raises:
-            TidemarkError: a piece, the definition or the offsets are no longer as planned.
+            TidemarkError: a saved piece, the definition or the offsets have changed since.
         """
         saved = next(work for work in self.works if work.name == plan.definition.name)
         if problem := _difference(saved, saved_projection(run, plan)):
@@ -117,16 +116,16 @@ class SavedPlan:
                 where=plan.definition.name,
                 do="make a new one with `project.py plan`",
             )
-        wanted = {piece.time_bucket for piece in saved.pieces}
+        saved_buckets = {piece.time_bucket for piece in saved.pieces}
         return replace(
             plan,
-            pieces=[piece for piece in plan.pieces if piece.time_bucket in wanted],
-            held=plan.held & wanted,
+            pieces=[piece for piece in plan.pieces if piece.time_bucket in saved_buckets],
+            held=plan.held & saved_buckets,
         )
 
 
 def saved_projection(run: RunContext, plan: ProjectionPlan) -> SavedProjection:
-    """Return one projection's part of a plan in its present state."""
+    """Return the present part of one projection in a plan."""
     return SavedProjection(
         plan.definition.name,
         plan.definition.fingerprint,
@@ -149,24 +148,24 @@ def _work(content: Mapping[str, Any]) -> SavedProjection:
 
 
 def _difference(saved: SavedProjection, now: SavedProjection) -> str:
-    """Describe what has changed since the plan was saved, new pieces aside; empty if nothing."""
+    """Describe a change since the plan was saved, ignoring new pieces; empty if there is none."""
     if saved.fingerprint != now.fingerprint:
         return f"the definition was {saved.fingerprint} and is {now.fingerprint}"
     if saved.revision != now.revision:
         return f"its offsets were changed by hand {now.revision - saved.revision} times since"
-    present = {piece.time_bucket: piece for piece in now.pieces}
-    changed = [piece for piece in saved.pieces if present.get(piece.time_bucket) != piece]
+    present_pieces = {piece.time_bucket: piece for piece in now.pieces}
+    changed = [piece for piece in saved.pieces if present_pieces.get(piece.time_bucket) != piece]
     if not changed:
         return ""
-    was, moment = changed[0], from_millis(changed[0].time_bucket)
-    at_present = present.get(was.time_bucket)
+    first_changed, moment = changed[0], from_millis(changed[0].time_bucket)
+    first_present = present_pieces.get(first_changed.time_bucket)
     return (
         f"{counted(len(changed), 'piece')} moved since, the first is"
-        f" {moment:%Y-%m-%d %H:%M}, which was {_standing(was)} and is"
-        f" {_standing(at_present) if at_present else 'done'}"
+        f" {moment:%Y-%m-%d %H:%M}, which was {_piece_state(first_changed)} and is"
+        f" {_piece_state(first_present) if first_present else 'done'}"
     )
 
 
-def _standing(piece: SavedPiece) -> str:
+def _piece_state(piece: SavedPiece) -> str:
     held = ", held" if piece.is_held else ""
     return f"{piece.reason} at attempt {piece.attempt}{held}"

@@ -1,4 +1,4 @@
-"""What is left to do of some slices, by the records of the ranges that are done."""
+"""Restricts a plan to the slices that are not yet done, by the records of done slice ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemark.project.planning.plan import ProjectionPlan, ledger
 
 
 def require_independent(definitions: Sequence[Definition]) -> None:
-    """Refuse to process slices one by one where a row is made of several of them.
+    """Refuse to process slices separately if a row of the result is made of several slices.
 
     Raises:
         InvalidInput: a projection has such a mode.
@@ -36,37 +36,40 @@ def require_independent(definitions: Sequence[Definition]) -> None:
 def restricted(
     run: RunContext, plan: ProjectionPlan, slicing: Slicing | None, *, force: bool
 ) -> ProjectionPlan:
-    """Return what is left of a plan in some slices.
+    """Return the part of a plan that is to do in some slices.
 
-    Without `slicing` that is all of it: as whole time buckets, unless slices of some are done.
+    Without `slicing`, this is the complete plan: by whole time buckets, unless slices of some time
+    buckets are done.
     """
     if slicing is None and (force or not plan.definition.mode.is_by_persistence_id):
         return plan
-    _, parts = known(run, plan.definition)
+    _, parts = open_pieces(run, plan.definition)
     done = slice_records.done(parts)
     if slicing is None:
         if not any(done.get(piece.time_bucket) for piece in plan.pieces):
             return plan
         slicing = Slicing()
-    left = [
+    pending = [
         piece
         for piece in plan.pieces
         if force
         or piece.time_bucket in plan.held
         or slice_ranges.missing(slicing.slices, done.get(piece.time_bucket, ()))
-        # All of it is done, but a crash came before the ledger was told.
+        # All slices are done, but a crash came before the ledger was updated.
         or not slice_ranges.missing(ALL, done.get(piece.time_bucket, ()))
     ]
-    return replace(plan, pieces=left, slicing=slicing)
+    return replace(plan, pieces=pending, slicing=slicing)
 
 
-def known(
+def open_pieces(
     run: RunContext, definition: Definition
 ) -> tuple[dict[int, PieceRow], dict[int, list[SlicePart]]]:
-    """Read the pieces that are not done, and the parts that count, by time bucket."""
-    standing = ledger(run, definition).standing()
-    entries = {entry.time_bucket: entry for entry in standing.open_rows}
+    """Read the pieces that are not done, and the slice parts that count, by time bucket."""
+    state = ledger(run, definition).standing()
+    entries = {entry.time_bucket: entry for entry in state.open_rows}
     version = definition.fingerprint
-    wanted = [bucket for bucket, entry in entries.items() if slice_records.is_open(entry, version)]
-    parts = slice_records.read(OffsetStore.of(run, definition), wanted)
+    open_buckets = [
+        bucket for bucket, entry in entries.items() if slice_records.is_open(entry, version)
+    ]
+    parts = slice_records.read(OffsetStore.of(run, definition), open_buckets)
     return entries, slice_records.counting(parts, entries, version)

@@ -1,4 +1,4 @@
-"""Whether a projection's source is there, asked before anything is read of it."""
+"""Checks that a projection's source exists, before anything is read from it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAMED = 3
 
 
 def require(run: RunContext, definition: Definition) -> None:
-    """Refuse a source that cannot be read. That of a Pekko journal is checked by `preflight`.
+    """Refuse a source that cannot be read; `preflight` checks that of a Pekko journal.
 
     Raises:
-        DefinitionError: a persistence id is neither in the journal, nor deleted from it.
-        SchemaMismatch: kafka-journal's tables, or that of the snapshots, are missing or of
-            another shape.
+        DefinitionError: a persistence id neither is in the journal nor was deleted from it.
+        SchemaMismatch: kafka-journal's tables or the snapshot table are missing or have another
+            shape.
     """
     source = definition.source
     if isinstance(source, KafkaJournal):

@@ -1,6 +1,6 @@
-"""Whether the table of a projection is still there, asked in every run and without Spark.
+"""Checks in every run, without Spark, that the table of a projection still exists.
 
-Whether a result fits its table is asked where there is something to process, by `writing.target`.
+`writing.target` checks that a result fits its table, if there are pieces to process.
 """
 
 from __future__ import annotations
@@ -17,22 +17,17 @@ from tidemark.window import from_millis, iso
 
 
 def require(
-    run: RunContext, definition: Definition, standing: LedgerState, *, force: bool = False
+    run: RunContext, definition: Definition, state: LedgerState, *, force: bool = False
 ) -> None:
     """Refuse a table that is absent or has another key, although time buckets of it are done.
 
-    Args:
-        run: the context of the run.
-        definition: the projection; one in mode export has no table.
-        standing: its pieces.
-        force: whether the run does again what is done; a blue/green version's own table is then
-            made by the run.
+    With `force`, the run itself creates the table of a blue/green version.
 
     Raises:
         SchemaMismatch: the table does not exist.
-        DefinitionError: it has another key than the definition states.
+        DefinitionError: its key differs from that of the definition.
     """
-    done = standing.done_by(definition.fingerprint)
+    done = state.done_by(definition.fingerprint)
     if not (definition.table and done):
         return
     if run.control.table_columns(definition.keyspace, definition.table) is not None:
@@ -42,8 +37,8 @@ def require(
     if definition.is_blue_green and force:
         return
     first, end = done.ranges[0][0], done.ranges[-1][1]
-    shown = _command(definition, first, end, "dry-run", "show")
-    create = "" if definition.is_blue_green else f"create it as `{shown}` prints it, then "
+    dry_run = _command(definition, first, end, "dry-run", "show")
+    create = "" if definition.is_blue_green else f"create it as `{dry_run}` prints it, then "
     raise SchemaMismatch(
         f"the table {definition.target} of projection {definition.name} does not exist any more,"
         f" though {counted(len(done), 'time bucket')} of it are done",
@@ -53,10 +48,10 @@ def require(
 
 
 def require_key(definition: Definition, actual: Sequence[str]) -> None:
-    """Require that the stated key is the table's.
+    """Require that the key in the definition is that of the table.
 
     Raises:
-        DefinitionError: it is another one.
+        DefinitionError: the keys differ.
     """
     stated = definition.key
     if stated is not None and list(stated.columns) != actual:
@@ -69,7 +64,7 @@ def require_key(definition: Definition, actual: Sequence[str]) -> None:
 
 
 def write_again(definition: Definition, first: int, end: int) -> Remedy:
-    """Return the run that writes time buckets again; from `first` to `end`, exclusive, epoch ms."""
+    """Return the command that processes the time buckets from `first` to before `end`, epoch ms."""
     return _command(definition, first, end, "force")
 
 

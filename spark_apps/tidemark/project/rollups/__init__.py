@@ -1,1 +1,1 @@
-"""Rollups: whether one is up to date with the read model that it reads, and how it is made."""
+"""Rollups: checks whether they are up to date with their source, and makes them."""

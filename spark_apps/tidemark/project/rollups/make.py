@@ -1,8 +1,8 @@
-"""Making a rollup: the SELECT is applied to the read model, and the rows that differ are written.
+"""Makes rollups: applies the SELECT to the read model, and writes the rows that differ.
 
-The order of the steps is a promise: the state of the source is read first, then its rows; rows that
-differ are written, rows that are not in the result are deleted, and the state of the source is
-recorded last. The next run repeats a run that was killed between two steps, with the same result.
+The order of the steps is fixed: read the state of the source, then its rows; write rows that
+differ, delete rows that are not in the result, and record the state of the source. The next run
+repeats a run that was killed between two steps, with the same result.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tidemark.project.writing.target import require_target
 
 @dataclass(frozen=True)
 class MadeRollup:
-    """What a run did of a rollup.
+    """The result of making a rollup.
 
     Attributes:
-        table: `keyspace.table` that was read.
-        stored: the rows that were written and deleted, and the warnings of checks.
+        table: `keyspace.table` of the source.
+        stored: counts of written and deleted rows, and warnings of checks.
     """
 
     table: str
@@ -52,45 +52,42 @@ def analyzed(run: RunContext, rollup: Rollup, table: str) -> AnalyzedDefinition:
 
 
 def result(run: RunContext, checked: AnalyzedDefinition, table: str) -> DataFrame:
-    """Return what a rollup makes of a read model."""
+    """Return the rows of a rollup, computed from a read model."""
     return analyze.apply(checked, _rows(run, table))
 
 
 def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> MadeRollup | None:
-    """Bring a rollup up to date; None if it is, or if its source has processed nothing.
+    """Update a rollup; None if it is up to date, or if its source has processed no time bucket.
 
-    Args:
-        run: the context of the run.
-        rollup: the projection.
-        force: make it also if it is up to date.
+    `force` makes a rollup that is up to date, too.
 
     Raises:
-        LockHeld: another run works on it.
-        LockLost: our own lock ran out while we worked.
+        LockHeld: another run makes the rollup.
+        LockLost: the lock expired during the work.
         DefinitionError, SchemaMismatch: the SELECT, the source or the target cannot be used.
         WrongData: a blocking check fails.
         TidemarkError: the rows cannot be stored under the target's key.
     """
     definition = rollup.definition
-    now = standing.read(run, rollup)
-    standing.require_tables(run, rollup, now)
-    if now.present is None or not (now.reason or force):
+    state = standing.read(run, rollup)
+    standing.require_tables(run, rollup, state)
+    if state.present is None or not (state.reason or force):
         return None
     with lock_of(run, definition) as locks:
-        # Another run may have made it since.
-        before = standing.read(run, rollup)
-        source = before.present
-        if source is None or not (before.reason or force):
+        # Another run may have made it meanwhile.
+        locked_state = standing.read(run, rollup)
+        source = locked_state.present
+        if source is None or not (locked_state.reason or force):
             return None
         run.say(f"{definition.name}: reading {source.table}")
         checked = analyzed(run, rollup, source.table)
         require_target(run.control, checked)
         store = OffsetStore.of(run, definition)
         request = WriteRequest(run, locks, store, ())
-        stored = modes.write(request, result(run, checked, source.table), lambda: None)
+        write_counts = modes.write(request, result(run, checked, source.table), lambda: None)
         locks.check()
         rolled_up.note(store, source)
-    return MadeRollup(source.table, stored)
+    return MadeRollup(source.table, write_counts)
 
 
 def _rows(run: RunContext, table: str) -> DataFrame:

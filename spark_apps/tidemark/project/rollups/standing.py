@@ -1,4 +1,4 @@
-"""Whether a rollup is up to date with the read model that it reads; without Spark."""
+"""Checks whether a rollup is up to date with the read model that it reads, without Spark."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tidemark.window import from_millis
 
 @dataclass(frozen=True)
 class RollupState:
-    """What a rollup was made from, and what a run would make it from. No I/O.
+    """The source state that a rollup was made from, and the present source state. No I/O.
 
     Attributes:
-        made: None if it was never made, or is cleared.
-        present: None as long as its source has processed nothing.
+        made: None if the rollup was never made or was cleared.
+        present: None until the source has processed a time bucket.
     """
 
     made: RolledUp | None
@@ -30,7 +30,7 @@ class RollupState:
 
     @property
     def reason(self) -> str:
-        """Why a run makes it, for people; "" if it is up to date, or there is nothing to read."""
+        """Why a run makes the rollup; "" if it is up to date, or there are no rows to read."""
         made, present = self.made, self.present
         if present is None or made == present:
             return ""
@@ -43,7 +43,7 @@ class RollupState:
         return "its source has changed"
 
     def line(self, rollup: Rollup) -> str:
-        """Return what stands for reports."""
+        """Describe the state for reports."""
         if self.present is None:
             return f"{rollup.source.name} has processed nothing yet"
         if self.made is None:
@@ -54,15 +54,15 @@ class RollupState:
 
 
 def read(run: RunContext, rollup: Rollup) -> RollupState:
-    """Read how a rollup stands."""
+    """Read the state of a rollup."""
     return RollupState(rolled_up.read(OffsetStore.of(run, rollup.definition)), present(run, rollup))
 
 
 def present(run: RunContext, rollup: Rollup) -> RolledUp | None:
-    """Read what a rollup would be made from; None as long as its source has processed nothing.
+    """Read the present state of a rollup's source; None until it has processed a time bucket.
 
-    Call it before the rows are read: a run that replaces time buckets stores a higher write time
-    before the first row and another one after the last.
+    Call it before reading rows: a run that replaces time buckets stores a higher write time before
+    the first row, and again after the last.
     """
     control, settings, source = run.control, run.settings, rollup.source
     live = live_release.live(control, settings, source)
@@ -73,17 +73,16 @@ def present(run: RunContext, rollup: Rollup) -> RolledUp | None:
     return RolledUp(live.table, write_time, rollup.definition.fingerprint)
 
 
-def require_tables(run: RunContext, rollup: Rollup, standing: RollupState) -> None:
-    """Refuse tables whose rows vanish by themselves, and a target that does not exist any more.
+def require_tables(run: RunContext, rollup: Rollup, state: RollupState) -> None:
+    """Refuse tables whose rows expire, and tables that no longer exist.
 
     Raises:
-        SchemaMismatch: the table of the source does not exist; or that of the rollup does not,
-            though it was made.
+        SchemaMismatch: the table of the source or of a rollup that was made does not exist.
         DefinitionError: the rows of one of them expire.
     """
     definition = rollup.definition
-    if standing.present is not None:
-        source_table = standing.present.table
+    if state.present is not None:
+        source_table = state.present.table
         if _time_to_live(run, definition, source_table, "source") is None:
             raise SchemaMismatch(
                 f"the table {source_table} of projection {rollup.source.name} does not exist",
@@ -91,7 +90,7 @@ def require_tables(run: RunContext, rollup: Rollup, standing: RollupState) -> No
                 do=f"run `project.py status {rollup.source.name}`",
             )
     is_absent = _time_to_live(run, definition, definition.target, "target") is None
-    if is_absent and standing.made is not None:
+    if is_absent and state.made is not None:
         raise SchemaMismatch(
             f"the table {definition.target} of projection {definition.name} does not exist any"
             " more, though it was made",

@@ -1,1 +1,1 @@
-"""The steps in their order: batches, bisection of what fails, slices, releases."""
+"""Runs the steps in order: batches, bisection of failing batches, slices, releases, rollups."""

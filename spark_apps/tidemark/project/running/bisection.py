@@ -1,7 +1,7 @@
-"""A batch that its events make fail is tried again in halves, until the pieces that fail are alone.
+"""Retries a batch that fails because of its events in halves, until failing pieces are alone.
 
-Only those are recorded as failed. What comes later is processed as if they were not there yet: an
-event whose predecessor was not consumed is held back by the rules of acceptance, as behind any gap.
+Only these are recorded as failed. Later pieces are processed as if failed pieces were absent:
+acceptance holds back events whose predecessor was not consumed, as after any gap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidemark.text import counted
 from tidemark.window import from_millis
 
 MOST_FAILED = 16
-"""Pieces of a run: if more fail, it is hardly the events, and each one costs several attempts."""
+"""Failed pieces after which a run gives up: events are hardly the cause, and retries cost."""
 _EARLIER = {
     Reason.GAP,
     Reason.HISTORY,
@@ -43,26 +43,19 @@ _EARLIER = {
     Reason.UNFINISHED,
 }
 _SHOWN = 5
-_FORESEEN = (TidemarkError, WrongData, DefinitionError)
-"""What an event, a result or a function of the user's is refused with; their subclasses say that a
-lock, Cassandra, a table or the history is missing, which no half has."""
-
+_EVENT_ERRORS = (TidemarkError, WrongData, DefinitionError)
+"""Errors about events, results and users' functions. Their subclasses mean that a lock, Cassandra,
+a table or the history is missing, for each half as well."""
 
 RunBatch = Callable[[Batch, set[int]], BatchOutcome]
-"""As `Pipeline.run_batch`: processes a batch, and fills the set with the buckets it reopens."""
+"""Like `Pipeline.run_batch`: processes a batch, and adds the buckets it reopens to the set."""
 
 
 @dataclass(frozen=True)
 class Bisection:
-    """What becomes of the batches of one projection that fail.
+    """Processes the batches of one projection, and splits those that fail.
 
-    Attributes:
-        run: the context of the run.
-        claimed: their pieces.
-        definition: the projection.
-        policy: if it is strict, the one batch fails as a whole.
-        outcome: of the projection so far.
-        run_batch: processes a batch.
+    A strict policy has only one batch, which is never split.
     """
 
     run: RunContext
@@ -73,103 +66,103 @@ class Bisection:
     run_batch: RunBatch
 
     def process(self, batch: Batch) -> BatchSize:
-        """Process a batch; returns the size of all that could be processed.
+        """Process a batch; return the size of the parts that succeeded.
 
-        The pieces that failed are in `outcome.failed`, and recorded in the ledger.
+        Failed pieces are added to `outcome.failed` and recorded in the ledger.
 
         Raises:
             TidemarkError: too many pieces have failed.
-            Exception: what its events are not to blame for; or anything if the policy is strict.
+            Exception: a failure that events did not cause; any failure if the policy is strict.
         """
         if self.policy.strict:
             return self._run_batch(batch, set())
-        # Nothing of them was consumed, whether they were done before or not.
-        return self._tried(batch.not_reopening(self.outcome.failed.keys()), set())
+        # No event of the failed buckets was consumed, whether they were done before or not.
+        return self._try_remaining(batch.not_reopening(self.outcome.failed.keys()), set())
 
     def _run_batch(self, batch: Batch, reopened: set[int]) -> BatchSize:
-        ended = self.run_batch(batch, reopened)
-        self.outcome.add(ended)
-        return ended.size
+        outcome = self.run_batch(batch, reopened)
+        self.outcome.add(outcome)
+        return outcome.size
 
-    def _tried(self, batch: Batch, seen: set[int]) -> BatchSize:
-        """Try a batch without what cannot be made again; `seen` as in `_attempted`."""
+    def _try_remaining(self, batch: Batch, tried: set[int]) -> BatchSize:
+        """Try a batch without buckets that cannot be made again; `tried` as in `_try_batch`."""
         while batch.pieces:
             try:
-                return self._attempted(batch, seen)
+                return self._try_batch(batch, tried)
             except BucketsLost as error:
-                batch = self._left_out(batch, error)
+                batch = self._leave_out(batch, error)
         return BatchSize()
 
-    def _attempted(self, batch: Batch, seen: set[int]) -> BatchSize:
-        """Try a batch, and parts of it if it fails; `seen` were in a batch that was taken apart."""
+    def _try_batch(self, batch: Batch, tried: set[int]) -> BatchSize:
+        """Try a batch, and parts of it if it fails; `tried` are buckets of batches that failed."""
         if len(self.outcome.failed) - len(self.outcome.lost) >= MOST_FAILED:
             raise _given_up(self.outcome)
-        late: set[int] = set()
+        reopened: set[int] = set()
         try:
-            return self._run_batch(batch, late)
+            return self._run_batch(batch, reopened)
         except Exception as error:
-            # A lost lock or a signal cancels Spark's jobs, whose errors look like any other.
+            # A lost lock or a signal cancels Spark jobs, whose errors look like any others.
             self.claimed.check()
             if not is_of_events(error):
                 raise
-            if not late & seen:
-                # A late bucket that was added to the batch may be the one at fault.
-                units = sorted(batch.planned | late)
-                why = self._note(units, error)
-        if late & seen:
-            return self._tried(self._without(batch, late & seen), seen)
+            if not reopened & tried:
+                # A late bucket that was added to the batch may be the cause.
+                units = sorted(batch.planned | reopened)
+                why = self._record_failure(units, error)
+        if reopened & tried:
+            return self._try_remaining(self._not_reopening(batch, reopened & tried), tried)
         if len(units) == 1:
             return BatchSize()
-        seen.update(units)
-        return self._in_halves(batch, units, why, seen)
+        tried.update(units)
+        return self._in_halves(batch, units, why, tried)
 
-    def _left_out(self, batch: Batch, error: BucketsLost) -> Batch:
-        """Return a batch that leaves alone what events are gone of; their pieces stay open."""
+    def _leave_out(self, batch: Batch, error: BucketsLost) -> Batch:
+        """Return a batch without buckets that have lost events; their pieces stay open."""
         late = error.buckets.keys() - batch.planned
         if late:
             self.claimed.extend(late_pieces(self.run, self.definition, late))
         leave_out(self.claimed, self.outcome, error.buckets)
         return batch.leaving_out(error.buckets.keys())
 
-    def _without(self, batch: Batch, again: set[int]) -> Batch:
-        """Return a batch that does not reopen what was tried by itself: it would never be alone."""
-        waits = f"{GAP_ERROR} what is late in it waits for the next run"
-        self.claimed.finish_some(again, State.HELD, {}, waits)
-        self.outcome.gaps |= dict.fromkeys(again, waits)
-        return batch.not_reopening(again)
+    def _not_reopening(self, batch: Batch, tried: set[int]) -> Batch:
+        """Return a batch that does not reopen buckets of other parts: they could never be alone."""
+        error = f"{GAP_ERROR} what is late in it waits for the next run"
+        self.claimed.finish_some(tried, State.HELD, {}, error)
+        self.outcome.gaps |= dict.fromkeys(tried, error)
+        return batch.not_reopening(tried)
 
-    def _in_halves(self, batch: Batch, units: Sequence[int], why: str, seen: set[int]) -> BatchSize:
-        before = len(self.outcome.failed), len(self.outcome.warnings)
-        sizes = [self._tried(half, seen) for half in self._halves(batch, units)]
-        if before == (len(self.outcome.failed), len(self.outcome.warnings)):
+    def _in_halves(
+        self, batch: Batch, units: Sequence[int], why: str, tried: set[int]
+    ) -> BatchSize:
+        failures_before = len(self.outcome.failed), len(self.outcome.warnings)
+        sizes = [self._try_remaining(half, tried) for half in self._halves(batch, units)]
+        if failures_before == (len(self.outcome.failed), len(self.outcome.warnings)):
             # A check of several rows, such as unique, may concern more than one time bucket.
-            what = f"warning: {len(units):,} buckets failed together, and none of them alone"
-            self.outcome.warnings.append(f"{what}: {why}")
+            warning = f"warning: {len(units):,} buckets failed together, and none of them alone"
+            self.outcome.warnings.append(f"{warning}: {why}")
         rows = sum(size.rows for size in sizes)
         return BatchSize(rows, sum(size.payload_bytes for size in sizes))
 
     def _halves(self, batch: Batch, units: Sequence[int]) -> Iterator[Batch]:
-        """Yield the older half, and when it is over the other one."""
+        """Yield the older half and then, when it is processed, the newer half."""
         pieces = {piece.time_bucket: piece for piece in batch.pieces}
-        whole = replace(
-            batch, pieces=[pieces.get(unit, Piece(unit, Reason.LATE)) for unit in units]
-        )
+        full = replace(batch, pieces=[pieces.get(unit, Piece(unit, Reason.LATE)) for unit in units])
         middle = len(units) // 2
         older, newer = units[:middle], units[middle:]
         failed, gaps = self.outcome.failed, self.outcome.gaps
         end = older[-1] + self.run.settings.bucket_size.milliseconds
-        yield whole.part(older, {*newer, *failed}, gaps, end)
-        yield whole.part(newer, failed.keys(), gaps, batch.end)
+        yield full.part(older, {*newer, *failed}, gaps, end)
+        yield full.part(newer, failed.keys(), gaps, batch.end)
 
-    def _note(self, units: Sequence[int], error: Exception) -> str:
-        """Report a failure, record it if it is of a single time bucket, and return it in a line."""
+    def _record_failure(self, units: Sequence[int], error: Exception) -> str:
+        """Report a failure and return it in a line; record it if it is of a single time bucket."""
         why = reason_of(error)
         name = self.definition.name
         if len(units) > 1:
             self.run.say(f"{name}: {len(units):,} buckets fail, trying them in halves: {why}")
             return why
         if not isinstance(error, TidemarkError):
-            # The trace is what a bug report needs; the report's one line is what everybody reads.
+            # Bug reports need the trace; the report has one line.
             traceback.print_exc(file=sys.stderr)
         self.run.say(f"{name}: {from_millis(units[0]):%Y-%m-%d %H:%M} fails: {why}")
         self.claimed.finish_some({units[0]}, State.FAILED, {}, why)
@@ -181,10 +174,10 @@ class Bisection:
 def leave_out(
     claimed: Claim, outcome: ProjectionOutcome, buckets: Mapping[int, HistoryPurged]
 ) -> None:
-    """Record the pieces of time buckets that cannot be made again from what is there.
+    """Record the pieces of time buckets whose result cannot be made again.
 
     Raises:
-        LockLost: another run has taken a piece over.
+        LockLost: another run has taken over a piece.
     """
     by_error: dict[str, set[int]] = {}
     for bucket, error in buckets.items():
@@ -195,14 +188,14 @@ def leave_out(
 
 
 def is_of_events(error: Exception) -> bool:
-    """Return whether its events may have made a batch fail, so that a part of them may succeed."""
+    """Return whether events may have caused the error, so that a part of the batch may succeed."""
     if isinstance(error, TidemarkError):
-        return type(error) in _FORESEEN
+        return type(error) in _EVENT_ERRORS
     return is_of_rows(error)
 
 
 def require_done(plan: ProjectionPlan, outcome: ProjectionOutcome) -> None:
-    """Fail a projection of which pieces have failed, when all others are processed.
+    """Fail a projection with failed pieces, after all others are processed.
 
     Raises:
         TidemarkError: the error of the oldest failed piece, with the number of failed pieces.
@@ -210,14 +203,14 @@ def require_done(plan: ProjectionPlan, outcome: ProjectionOutcome) -> None:
     if outcome.failed:
         number = len({*plan.time_buckets, *outcome.failed, *outcome.counts})
         if number == 1:
-            (what,) = outcome.failed.values()
+            (failure,) = outcome.failed.values()
         else:
-            number_of = f"{counted(number, 'bucket')}{_beside_the_new(plan, outcome)}"
-            what = f"{len(outcome.failed):,} of {number_of}, {_first(outcome)}"
-        raise together(what, outcome.statuses)
+            of_all = f"{counted(number, 'bucket')}{_outside_window(plan, outcome)}"
+            failure = f"{len(outcome.failed):,} of {of_all}, {_first(outcome)}"
+        raise together(failure, outcome.statuses)
 
 
-def _beside_the_new(plan: ProjectionPlan, outcome: ProjectionOutcome) -> str:
+def _outside_window(plan: ProjectionPlan, outcome: ProjectionOutcome) -> str:
     """Explain why a plan has more time buckets than the window."""
     earlier = sum(piece.reason in _EARLIER for piece in plan.pieces)
     late = len((outcome.failed.keys() | outcome.counts.keys()) - set(plan.time_buckets))
@@ -227,8 +220,8 @@ def _beside_the_new(plan: ProjectionPlan, outcome: ProjectionOutcome) -> str:
 
 
 def _given_up(outcome: ProjectionOutcome) -> TidemarkError:
-    what = f"{counted(len(outcome.failed), 'bucket')}, and what is left was not tried"
-    return together(f"{what}, {_first(outcome)}", outcome.statuses)
+    failed = f"{counted(len(outcome.failed), 'bucket')}, and what is left was not tried"
+    return together(f"{failed}, {_first(outcome)}", outcome.statuses)
 
 
 def _first(outcome: ProjectionOutcome) -> str:
@@ -238,7 +231,7 @@ def _first(outcome: ProjectionOutcome) -> str:
 
 
 def lines(name: str, outcome: ProjectionOutcome) -> list[str]:
-    """Return the pieces that failed, as lines for reports."""
+    """Return lines about the failed pieces, for reports."""
     shown = sorted(outcome.failed.items())[:_SHOWN]
     more = len(outcome.failed) - len(shown)
     return [

@@ -1,4 +1,4 @@
-"""How the projections of a run ended, and how each of their batches did."""
+"""The outcomes of a run's batches and projections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What a batch held: rows of the source, and bytes of their payloads."""
+    """The rows of the source in a batch, and the bytes of their payloads."""
 
     rows: int = 0
     payload_bytes: int = 0
@@ -37,17 +37,16 @@ class BatchSize:
 
 @dataclass(frozen=True)
 class BatchOutcome:
-    """How one batch ended.
+    """The outcome of one batch.
 
     Attributes:
-        counts: of COUNTS, of each time bucket that was processed.
-        totals: of COUNTS, without what was not processed.
-        gaps: the error of each time bucket that is processed, but for events held back.
-        beyond: late events behind a gap, in time buckets that were not processed.
-        warnings: for people.
+        counts: COUNTS of each processed time bucket.
+        totals: totals of COUNTS, for processed time buckets only.
+        gaps: the error of each processed time bucket in which events are held back.
+        beyond: number of late events after a gap, in time buckets that were not processed.
         failing_checks: the checks that warn.
-        size: what was read.
-        fields: which fields its events have.
+        size: the size of the rows read.
+        fields: the fields that the events fill.
     """
 
     counts: Mapping[int, Mapping[str, int]]
@@ -62,18 +61,18 @@ class BatchOutcome:
 
 @dataclass
 class ProjectionOutcome:
-    """How a projection ended so far, filled one batch after the other.
+    """The outcome of a projection so far, filled batch by batch.
 
     Attributes:
-        counts: of each time bucket when it was last processed.
-        gaps: the error of each that is processed, but for events held back.
-        failed: the error of each that could not be processed, while others were.
-        lost: the time buckets in `failed` whose events are gone.
-        statuses: the exit statuses of what failed.
-        totals: of COUNTS.
-        beyond: late events behind a gap, in time buckets that were not processed.
-        warnings: for people, the checks that fail but do not stop it.
-        fields: which fields the events have.
+        counts: COUNTS of each time bucket when it was last processed.
+        gaps: the error of each processed time bucket in which events are held back.
+        failed: the error of each time bucket that could not be processed.
+        lost: the time buckets in `failed` that have lost events.
+        statuses: the exit statuses of the failures.
+        totals: totals of COUNTS.
+        beyond: number of late events after a gap, in time buckets that were not processed.
+        warnings: warnings of batches, and failing checks that do not stop the projection.
+        fields: the fields that the events fill.
     """
 
     counts: dict[int, Mapping[str, int]] = field(default_factory=dict)
@@ -88,34 +87,34 @@ class ProjectionOutcome:
 
     @property
     def buckets(self) -> int:
-        """How many time buckets are done."""
+        """The number of done time buckets."""
         return len(self.counts) - len(self.gaps)
 
     def fail(self, bucket: int, why: str, status: int) -> None:
-        """Note a time bucket that could not be processed, or not with the late events in it."""
+        """Add a time bucket that could not be processed, or not with its late events."""
         self.failed[bucket] = why
         self.statuses.add(status)
         self.counts.pop(bucket, None)
         self.gaps.pop(bucket, None)
 
     def leave_out(self, bucket: int, error: HistoryPurged) -> None:
-        """Note a time bucket that is left as it is, since events of it are gone."""
+        """Add a time bucket that stays unchanged because it has lost events."""
         self.fail(bucket, str(error), error.exit_status)
         self.lost.add(bucket)
 
     def add(self, batch: BatchOutcome) -> None:
-        """Add a batch. What an earlier one held back and this one accepts is not rejected."""
+        """Add a batch; events that it accepts no longer count as rejected by earlier batches."""
         self.totals.update(batch.totals)
-        for bucket, now in batch.counts.items():
+        for bucket, counts in batch.counts.items():
             for name in accept.REJECTED:
                 self.totals[name] -= self.counts.get(bucket, {}).get(name, 0)
-            self.counts[bucket] = now
+            self.counts[bucket] = counts
             self.gaps.pop(bucket, None)
         self.gaps |= batch.gaps
-        # Each batch sees them anew.
-        more = max(batch.beyond - self.beyond, 0)
-        self.totals[accept.REJECTED[-1]] += more
-        self.beyond += more
+        # Each batch counts the same events again.
+        new = max(batch.beyond - self.beyond, 0)
+        self.totals[accept.REJECTED[-1]] += new
+        self.beyond += new
         self.totals["check_warnings"] += sum(check.failing for check in batch.failing_checks)
         self.fields.add(batch.fields)
         # Each batch may see the same persistence ids.
@@ -125,19 +124,18 @@ class ProjectionOutcome:
 
 @dataclass
 class RunTally:
-    """What the projections of a run did, one after the other.
+    """The results of a run's projections so far.
 
     Attributes:
-        pieces: how many, by how they ended.
-        counts: of COUNTS.
-        lines: for reports.
-        errors: of what failed.
-        done: the time buckets that are done.
-        moved: the span of time buckets that each projection has done, by its name.
-        read: the tables that were read, `keyspace.table`.
-        written: those that were written, and directories.
-        swapped: how many blue/green versions became the live ones.
-        rollups: how many were made.
+        pieces: numbers of pieces by outcome.
+        counts: totals of COUNTS.
+        lines: lines for reports.
+        done: the done time buckets.
+        moved: the span of done time buckets by projection name.
+        read: tables that were read, `keyspace.table`.
+        written: tables and directories that were written.
+        swapped: number of blue/green versions that became live.
+        rollups: number of rollups made.
     """
 
     pieces: PieceCounts = field(default_factory=PieceCounts)
@@ -152,9 +150,9 @@ class RunTally:
     rollups: int = 0
 
     def outcome(self, size: BucketSize) -> Outcome:
-        """Return it as the outcome of the run."""
-        is_done = self.pieces.done or self.swapped or self.rollups
-        state = RunState.DONE if is_done else RunState.NOTHING
+        """Return the outcome of the run."""
+        has_done = self.pieces.done or self.swapped or self.rollups
+        state = RunState.DONE if has_done else RunState.NOTHING
         if self.errors:
             state = RunState.FAILED
         error = all_of(self.errors)
@@ -165,7 +163,7 @@ class RunTally:
 
 
 def failure_of(work: Callable[[], None]) -> TidemarkError | None:
-    """Return the error that a projection fails with; None if it does not fail."""
+    """Do the work of a projection; return the error that it fails with, or None."""
     try:
         work()
     except TidemarkError as error:
@@ -175,7 +173,7 @@ def failure_of(work: Callable[[], None]) -> TidemarkError | None:
         termination.check()
         if (outage := outage_of(error)) is not None:
             return outage
-        # The trace is what a bug report needs; the report's one line is what everybody reads.
+        # Bug reports need the trace; the report has one line.
         traceback.print_exc(file=sys.stderr)
         return TidemarkError(root_cause(error))
     return None

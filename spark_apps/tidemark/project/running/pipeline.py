@@ -1,4 +1,4 @@
-"""The pipeline of a projection: the steps of a batch, in the order of its writes."""
+"""The pipeline of a projection: the steps of a batch in their order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tidemark.text import counted
 
 @dataclass
 class _Counts:
-    """What was read of each time bucket, and what became of it."""
+    """The counts of a batch by time bucket and in total."""
 
     by_bucket: dict[int, dict[str, int]]
     size: BatchSize
@@ -48,39 +48,35 @@ class _Counts:
 
     @classmethod
     def of(cls, decoded: DataFrame) -> Self:
-        """Count the events as `transform.decode` makes them."""
+        """Count the events in the result of `transform.decode`."""
         rows = transform.counts_by_bucket(decoded).collect()  # a row for each bucket
         by_bucket = {
             row.time_bucket: {"events_read": row.events_read, "quarantined": row.quarantined}
             for row in rows
         }
-        number, size = sum(row.events_read for row in rows), sum(row.bytes_read for row in rows)
+        events, size = sum(row.events_read for row in rows), sum(row.bytes_read for row in rows)
         quarantined = sum(row.quarantined for row in rows)
-        return cls(by_bucket, BatchSize(number, size), quarantined, FilledFields.of(rows))
+        return cls(by_bucket, BatchSize(events, size), quarantined, FilledFields.of(rows))
 
     def add_quarantined(self, unprocessed: DataFrame) -> None:
-        """Count the events that the user's code raised for."""
+        """Count the events for which the user's code raised an error."""
         for row in unprocessed.groupBy("time_bucket").count().collect():
             self.quarantined += row["count"]
-            # Those of a history lie in buckets that this run does not process.
+            # Events of a history lie in time buckets that this run does not process.
             if row.time_bucket in self.by_bucket:
                 self.by_bucket[row.time_bucket]["quarantined"] += row["count"]
 
     def add(self, time_buckets: list[int], counts: Mapping[int, Mapping[str, int]]) -> None:
-        """Add counts of some time buckets under their own names."""
+        """Add counts by name to some time buckets."""
         for bucket in time_buckets:
             self.by_bucket.setdefault(bucket, {}).update(counts.get(bucket, {}))
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The steps of one projection over the batches that a run has claimed.
+    """The steps of one projection for the batches that a run has claimed.
 
-    Attributes:
-        run: the context of the run.
-        claimed: the pieces; checked before each kind of write.
-        analyzed: the definition.
-        acceptance: what decides which events are processed.
+    The claim is checked before each kind of write.
     """
 
     run: RunContext
@@ -91,16 +87,12 @@ class Pipeline:
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
         """Process a batch from its first read to the ledger.
 
-        Data comes before offsets, offsets before the ledger: whatever is cut off between two
-        writes is done again by the next run with the same rows.
-
-        Args:
-            batch: what to process.
-            reopened: is filled with the done time buckets that late events reopen, so that they
-                are known if this fails.
+        Data is written before offsets, and offsets before the ledger: after a crash between two
+        writes, the next run writes the same rows again. Done time buckets that late events reopen
+        are added to `reopened`, also if the batch fails later.
         """
         self._say(f"reading the events of {counted(len(batch.pieces), 'bucket')}")
-        watch = ReconcileGuard.begin(self.run, self._definition)
+        guard = ReconcileGuard.begin(self.run, self._definition)
         with ExitStack() as in_memory:
             accepted = self.acceptance.accept(batch, self.claimed, in_memory)
             reopened.update(set(accepted.time_buckets) - batch.planned)
@@ -109,14 +101,14 @@ class Pipeline:
             if counts.quarantined:
                 self._quarantine(transform.unreadable(decoded), counts)
             result = self._transform(decoded, accepted, counts, in_memory)
-            watch.require_undisturbed()
-            result, stored = self._store_result(result, decoded, accepted, counts)
+            guard.require_undisturbed()
+            result, write_counts = self._store_result(result, decoded, accepted, counts)
             self._release(decoded, result, accepted)
             self._write_offsets(decoded, accepted)
-            self._note_made(accepted, counts, is_sure=True)
+            self._note_origins(accepted, counts, is_sure=True)
             self._write_missing(batch, accepted)
         self._finish(accepted, counts)
-        return _outcome(accepted, counts, stored)
+        return _outcome(accepted, counts, write_counts)
 
     @property
     def _definition(self) -> Definition:
@@ -137,7 +129,7 @@ class Pipeline:
     def _transform(
         self, decoded: DataFrame, accepted: AcceptedEvents, counts: _Counts, in_memory: ExitStack
     ) -> Result:
-        """Make the result; events that the user's code raises for are quarantined and counted."""
+        """Make the result; quarantine and count events for which the user's code raises."""
         result = modes.MODES[self._definition.mode].transform(
             BatchEvents(
                 self.run,
@@ -163,9 +155,9 @@ class Pipeline:
     def _store_result(
         self, result: Result, decoded: DataFrame, accepted: AcceptedEvents, counts: _Counts
     ) -> tuple[Result, Counted]:
-        """Store the result; if single events make it fail, without them, as on-error says.
+        """Store the result; if single events make this fail, leave them out, as `on-error` says.
 
-        Rows are checked as a whole before the first is written.
+        All rows are checked before the first is written.
         """
         try:
             return result, self._write(result, accepted, counts)
@@ -188,33 +180,37 @@ class Pipeline:
         return result, self._write(result, accepted, counts)
 
     def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
-        """Store the result; adds rows_written to the counts of each bucket if they are known."""
+        """Store the result, and count rows_written by time bucket if known."""
         self._say(f"writing {self._definition.target}")
-        request = WriteRequest(self.run, self.claimed, self._store, accepted.made_again)
-        stored = modes.write(request, result.rows, partial(self._note_made, accepted, counts))
-        if stored.by_bucket is not None:
-            rows = {bucket: stored.by_bucket.get(bucket, 0) for bucket in accepted.made_again}
-            written = {bucket: {"rows_written": number} for bucket, number in rows.items()}
-            counts.add(accepted.made_again, written)
-        return stored
+        request = WriteRequest(self.run, self.claimed, self._store, accepted.result_buckets)
+        write_counts = modes.write(
+            request, result.rows, partial(self._note_origins, accepted, counts)
+        )
+        if write_counts.by_bucket is not None:
+            rows = {
+                bucket: write_counts.by_bucket.get(bucket, 0) for bucket in accepted.result_buckets
+            }
+            rows_written = {bucket: {"rows_written": count} for bucket, count in rows.items()}
+            counts.add(accepted.result_buckets, rows_written)
+        return write_counts
 
-    def _note_made(
+    def _note_origins(
         self, accepted: AcceptedEvents, counts: _Counts, *, is_sure: bool = False
     ) -> None:
-        """Note before the result what it is made from; again when the offsets are written."""
+        """Write the origins before the result; with `is_sure`, again after the offsets."""
         if not self._definition.mode.replaces_buckets:
             return
         self.claimed.check()
-        made = {}
-        for bucket in accepted.made_again:
+        origins = {}
+        for bucket in accepted.result_buckets:
             read = counts.by_bucket.get(bucket, {}).get("events_read", 0)
             new = accepted.counts.get(bucket, {}).get("accepted", 0)
-            made[bucket] = (
+            origins[bucket] = (
                 BucketOrigin(read, 0, self._definition.fingerprint)
                 if is_sure
                 else BucketOrigin(read, new, "")
             )
-        bucket_origin.note(self._store, made)
+        bucket_origin.note(self._store, origins)
 
     def _write_offsets(self, decoded: DataFrame, accepted: AcceptedEvents) -> None:
         self._say("writing the offsets")
@@ -225,20 +221,20 @@ class Pipeline:
         self.claimed.check()
         self._store.advance_cursors(newest, now)
 
-    def _first_tried(self) -> set[int]:
-        """Return the time buckets that no earlier run has begun."""
+    def _first_attempted(self) -> set[int]:
+        """Return the time buckets that no earlier run has started."""
         return {piece.time_bucket for piece in self.claimed.pieces if piece.attempt == 1}
 
     def _release(self, decoded: DataFrame, result: Result, accepted: AcceptedEvents) -> None:
-        """Let events leave quarantine that could be processed now.
+        """Release the events from quarantine that could be processed now.
 
-        It comes after the result, and before the offsets: what is cut off here is done again, and
-        what was consumed may not be read again.
+        Call it after the result is written, so that a crash here is repaired by the next run, and
+        before the offsets are, since consumed events may not be read again.
         """
         definition = self._definition
-        # Another version may have quarantined what a blue/green one meets for the first time.
-        new = set() if definition.is_blue_green else self._first_tried()
-        if result.processed is None and new.issuperset(accepted.made_again):
+        # Another version may have quarantined events that are new to a blue/green version.
+        new = set() if definition.is_blue_green else self._first_attempted()
+        if result.processed is None and new.issuperset(accepted.result_buckets):
             return
         processed = transform.processed(decoded) if result.processed is None else result.processed
         if new:
@@ -246,30 +242,30 @@ class Pipeline:
         dead_letters.release_processed(processed, self.run, self.claimed, definition)
 
     def _write_missing(self, batch: Batch, accepted: AcceptedEvents) -> None:
-        new = self._first_tried()
+        new = self._first_attempted()
         former = [bucket for bucket in accepted.time_buckets if bucket not in new]
         self.claimed.check()
         missing_numbers.replace(self._store, batch.slices, former, accepted.missing)
 
     def _finish(self, accepted: AcceptedEvents, counts: _Counts) -> None:
-        """Tell the ledger, last of all."""
+        """Write the ledger, after all other writes."""
         counts.add([*accepted.time_buckets], accepted.counts)
         for bucket, gap in accepted.gaps.items():
             self.claimed.finish_some({bucket}, State.HELD, counts.by_bucket, gap)
-        whole = set(accepted.time_buckets) - set(accepted.gaps)
-        self.claimed.finish_some(whole, State.DONE, counts.by_bucket)
+        complete = set(accepted.time_buckets) - set(accepted.gaps)
+        self.claimed.finish_some(complete, State.DONE, counts.by_bucket)
 
     def _say(self, text: str) -> None:
         self.run.say(f"{self._definition.name}: {text}")
 
 
-def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> BatchOutcome:
+def _outcome(accepted: AcceptedEvents, counts: _Counts, write_counts: Counted) -> BatchOutcome:
     totals = {
         "events_read": counts.size.rows,
         "quarantined": counts.quarantined,
         **accepted.totals,
-        "rows_written": stored.rows,
-        "rows_deleted": stored.deleted,
+        "rows_written": write_counts.rows,
+        "rows_deleted": write_counts.deleted,
     }
     return BatchOutcome(
         counts.by_bucket,
@@ -277,7 +273,7 @@ def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> Batc
         accepted.gaps,
         accepted.beyond,
         accepted.warnings,
-        stored.warnings,
+        write_counts.warnings,
         counts.size,
         counts.fields,
     )

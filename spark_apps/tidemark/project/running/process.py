@@ -1,4 +1,4 @@
-"""One projection in a run: its pieces from claim to ledger, batch by batch."""
+"""Processes one projection in a run, from the claim of its pieces to the ledger."""
 
 from __future__ import annotations
 
@@ -27,19 +27,15 @@ def process(
     policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
 ) -> None:
-    """Record the held pieces, do the others and those that turn out to be late, batch by batch.
+    """Record the held pieces, and process the others and late time buckets batch by batch.
 
-    Args:
-        run: the context of the run.
-        plan: of the projection.
-        analyzed: its definition; None if all of its pieces are held.
-        policy: what to do about events that are missing. If it is strict all is one batch:
-            nothing is written before the last gap is known.
-        outcome: is filled batch by batch, so that it is known if a later one fails.
+    `analyzed` is None if all pieces are held. With a strict policy there is one batch, so that
+    nothing is written before all gaps are known. `outcome` is filled batch by batch, so that it is
+    available if a later batch fails.
 
     Raises:
         LockHeld: another run works on this projection.
-        LockLost: our own lock ran out while we worked.
+        LockLost: the lock expired during the work.
         HistoryPurged: events were deleted before they were consumed.
         WrongData: the policy is strict and there is a gap, or a blocking check fails.
         TidemarkError: some pieces failed, the others are done: a blocking check fails, the result
@@ -69,36 +65,36 @@ def process(
 def process_claimed(
     run: RunContext,
     claimed: Claim,
-    whole: Batch,
+    batch: Batch,
     analyzed: AnalyzedDefinition,
     policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
 ) -> None:
-    """Do the pieces that are claimed, and those that turn out to be late; as `process` does.
+    """Process the claimed pieces and late time buckets, as `process` does.
 
     Pieces that fail because of their events are in `outcome.failed`; the caller reports them.
     """
-    source = event_source(run, whole.definition, whole.slices)
-    acceptance = Acceptance(OffsetStore.of(run, whole.definition), source, policy)
+    source = event_source(run, batch.definition, batch.slices)
+    acceptance = Acceptance(OffsetStore.of(run, batch.definition), source, policy)
     pipeline = Pipeline(run, claimed, analyzed, acceptance)
-    bisection = Bisection(run, claimed, whole.definition, policy, outcome, pipeline.run_batch)
-    batches = Batches(source, whole, is_one=policy.strict)
-    for batch in batches.each(unsettled=outcome.gaps):
-        batches.measured(bisection.process(batch))
+    bisection = Bisection(run, claimed, batch.definition, policy, outcome, pipeline.run_batch)
+    batches = Batches(source, batch, is_single=policy.strict)
+    for part in batches.each(unsettled=outcome.gaps):
+        batches.measured(bisection.process(part))
 
 
 def _without_purged(
     claimed: Claim, batch: Batch, policy: MissingEventPolicy, outcome: ProjectionOutcome
 ) -> Batch:
-    """Take the time buckets whose tag views purge has emptied out of a batch.
+    """Remove the time buckets whose tag views purge has emptied from a batch.
 
     Raises:
         BucketsLost: there are such time buckets, and the policy is strict.
     """
-    gone = batch.plan.purged_to_process
-    if not gone:
+    purged = batch.plan.purged_to_process
+    if not purged:
         return batch
     if policy.strict:
-        raise BucketsLost(gone, batch.definition.name)
-    leave_out(claimed, outcome, gone)
-    return batch.leaving_out(gone.keys())
+        raise BucketsLost(purged, batch.definition.name)
+    leave_out(claimed, outcome, purged)
+    return batch.leaving_out(purged.keys())

@@ -1,7 +1,7 @@
-"""Whether reconcile has touched the tag views while a projection read them.
+"""Checks that reconcile did not change the tag views while a projection read them.
 
-A rebuild deletes partitions before it writes them again: what is read meanwhile is a part of them,
-and looks like a result with less in it. A lock of its own would have a projection stop tag-write.
+A rebuild deletes partitions before it writes them again: rows read meanwhile are incomplete. If the
+projection took the lock of the tag views instead, it would stop tag-write.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from tidemark.project.definition.model import Definition
 
 @dataclass(frozen=True)
 class ReconcileGuard:
-    """The operations of reconcile that were known before a projection read its first row.
+    """The operations of reconcile before a projection read its first row.
 
     Attributes:
-        run: the context of the run.
-        is_asked: whether the projection reads tag views.
+        reads_tag_views: whether the projection does; otherwise there is nothing to guard.
         day: the day of the audit trail on which the read began.
-        known: the operations of reconcile up to then.
+        earlier: the operations of reconcile before the read.
     """
 
     run: RunContext
-    is_asked: bool
+    reads_tag_views: bool
     day: str
-    known: frozenset[UUID]
+    earlier: frozenset[UUID]
 
     @classmethod
     def begin(cls, run: RunContext, definition: Definition) -> ReconcileGuard:
-        """Read the operations of reconcile before anything else is read.
+        """Read the operations of reconcile; call it before all other reads.
 
         Raises:
-            LockHeld: reconcile is at work.
+            LockHeld: reconcile is running.
         """
-        day, is_asked = _today(), definition.source.reads_tag_views
-        if is_asked:
+        day, reads_tag_views = _today(), definition.source.reads_tag_views
+        if reads_tag_views:
             _require_unlocked(run)
-        return cls(run, is_asked, day, _operations(run, {day}) if is_asked else frozenset())
+        earlier = _operations(run, {day}) if reads_tag_views else frozenset()
+        return cls(run, reads_tag_views, day, earlier)
 
     def require_undisturbed(self) -> None:
-        """Compare the operations of reconcile before anything is written.
+        """Require that reconcile has not worked since `begin`; call it before all writes.
 
         Raises:
-            LockHeld: reconcile is at work, or was since `begin`.
+            LockHeld: reconcile is running, or was since `begin`.
         """
-        if not self.is_asked:
+        if not self.reads_tag_views:
             return
         _require_unlocked(self.run)
-        if _operations(self.run, {self.day, _today()}) - self.known:
+        if _operations(self.run, {self.day, _today()}) - self.earlier:
             raise LockHeld(
                 "reconcile has changed the tag views while they were read",
                 where=self.run.settings.journal_keyspace,
@@ -80,7 +80,7 @@ def _require_unlocked(run: RunContext) -> None:
 
 
 def _operations(run: RunContext, days: set[str]) -> frozenset[UUID]:
-    """Read the audit rows of what reconcile has begun or ended on this journal on some days."""
+    """Read the times of the audit rows of reconcile on this journal on some days."""
     rows = [
         row
         for day in days

@@ -1,8 +1,8 @@
-"""Blue/green: which version of a projection its readers see, and the swap to one that caught up.
+"""Blue/green releases: makes a version of a projection live that has caught up.
 
-A version with `release: blue-green` has a table, a ledger and offsets of its own. What is live is
-one row, which readers look up; without a row it is the table that the definition names, if the
-projection has ever been processed in place.
+A version with `release: blue-green` has its own table, ledger and offsets. Readers look up the live
+version in one row; without the row, the definition's table is live if the projection was ever
+processed in place.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from tidemark.project.planning.lock import lock_of
 from tidemark.project.writing.target import require_target
 
 
-def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool) -> None:
-    """Refuse a result that its table cannot hold; a version's own table is made if it is missing.
+def require_table(run: RunContext, analyzed: AnalyzedDefinition, *, create: bool) -> None:
+    """Require that the table fits the result; with `create`, create a version's missing table.
 
     Raises:
-        SchemaMismatch: naming every difference at once.
+        SchemaMismatch: the table differs; names every difference.
     """
-    definition = checked.definition
+    definition = analyzed.definition
     if (
         definition.is_blue_green
         and run.control.table_columns(definition.keyspace, definition.table) is None
     ):
-        template = replace(checked, definition=replace(definition, table=definition.template))
+        template = replace(analyzed, definition=replace(definition, table=definition.template))
         require_target(run.control, template)
         if not create:
             return
         run.say(f"{definition.name}: making the table {definition.target}")
         create_table_like(run.control, definition.keyspace, definition.template, definition.table)
-    require_target(run.control, checked)
+    require_target(run.control, analyzed)
 
 
 @dataclass
 class Settled:
-    """What became of the blue/green versions of a run.
+    """The outcome of the blue/green versions of a run.
 
     Attributes:
-        lines: for reports.
-        swapped: how many are live now.
-        unpromoted: why others are not, though they have caught up.
+        lines: lines for reports.
+        swapped: number of versions that became live.
+        unpromoted: why other versions that have caught up did not become live.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -68,44 +68,40 @@ class Settled:
 
     @property
     def error(self) -> WrongData | None:
-        """The error of the run, if a version that has caught up is not live."""
+        """The error of the run, if a version that has caught up did not become live."""
         return WrongData("; ".join(self.unpromoted)) if self.unpromoted else None
 
 
 def settle(run: RunContext, definitions: Sequence[Definition], passed: Collection[int]) -> Settled:
-    """Swap every version that has caught up, unless it skipped more events than the live one.
+    """Make versions live that have caught up, unless they skipped more events than the live one.
 
-    A version that is promoted by hand is only reported.
-
-    Args:
-        run: the context of the run.
-        definitions: the projections of the run.
-        passed: the time buckets that validate is done with.
+    A version that is promoted by hand is only reported. `passed` are the time buckets that validate
+    has passed.
 
     Raises:
         LockHeld: another run works on the new version.
-        TidemarkError: somebody else changed what is live meanwhile.
+        TidemarkError: the live version was changed meanwhile.
     """
     settled = Settled()
     for definition in definitions:
         if not definition.is_blue_green:
             continue
-        before = live(run.control, run.settings, definition)
-        if is_live(before, definition):
+        current = live(run.control, run.settings, definition)
+        if is_live(current, definition):
             continue
-        done, left = standing(run.control, run.settings, definition, passed)
-        if left or not done:
+        done, pending = standing(run.control, run.settings, definition, passed)
+        if pending or not done:
             if done:
-                beside = f"; {before}" if before else ""
-                line = f"{definition.name}: {building(definition, done, left)}{beside}"
+                live_now = f"; {current}" if current else ""
+                line = f"{definition.name}: {building(definition, done, pending)}{live_now}"
                 settled.lines.append(line)
             continue
         if definition.is_promoted_by_hand:
-            reason = why_not_live(run.control, run.settings, definition, before, passed)
+            reason = why_not_live(run.control, run.settings, definition, current, passed)
             settled.lines.append(f"{definition.name}: {reason}")
             continue
         try:
-            _swap(run, definition, before, passed)
+            _swap(run, definition, current, passed)
         except WrongData as error:
             settled.unpromoted.append(str(error))
             continue
@@ -115,25 +111,25 @@ def settle(run: RunContext, definitions: Sequence[Definition], passed: Collectio
 
 
 def _swap(
-    run: RunContext, definition: Definition, before: Live | None, passed: Collection[int]
+    run: RunContext, definition: Definition, current: Live | None, passed: Collection[int]
 ) -> None:
     with lock_of(run, definition):
-        done = require_ready(run.control, run.settings, definition, before, passed)
-        make_live(run, definition, before)
+        done = require_ready(run.control, run.settings, definition, current, passed)
+        make_live(run, definition, current)
         audit.record(
             run,
             "release",
             definition.identity(run.settings.journal_keyspace),
-            [swap_line(definition, before)],
+            [swap_line(definition, current)],
             {"buckets": len(done)},
         )
 
 
-def make_live(run: RunContext, definition: Definition, before: Live | None) -> None:
-    """Let readers see this version, if what is live is still what it was; under its lock.
+def make_live(run: RunContext, definition: Definition, current: Live | None) -> None:
+    """Make this version live, unless the live version has changed; call it under the lock.
 
     Raises:
-        TidemarkError: somebody else changed what is live meanwhile.
+        TidemarkError: the live version was changed meanwhile.
     """
     settings, projection = run.settings, definition.identity(run.settings.journal_keyspace)
     if not compare_and_set(
@@ -146,7 +142,7 @@ def make_live(run: RunContext, definition: Definition, before: Live | None) -> N
             "since": clock.now(),
             "owner": run.owner,
         },
-        expected={"live_table": before.table} if before and before.is_stored else None,
+        expected={"live_table": current.table} if current and current.is_stored else None,
     ):
         raise TidemarkError(
             f"what is live of projection {definition.name} was changed meanwhile",
@@ -155,7 +151,7 @@ def make_live(run: RunContext, definition: Definition, before: Live | None) -> N
         )
 
 
-def swap_line(definition: Definition, before: Live | None) -> str:
-    """Return what a swap changes, for reports and the audit table."""
-    now = f"now version {definition.version} in {definition.target}"
-    return f"{before or 'nothing is live'}; {now}"
+def swap_line(definition: Definition, current: Live | None) -> str:
+    """Describe a swap, for reports and the audit table."""
+    after = f"now version {definition.version} in {definition.target}"
+    return f"{current or 'nothing is live'}; {after}"

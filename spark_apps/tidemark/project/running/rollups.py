@@ -1,4 +1,4 @@
-"""The rollups of a run, which come after the projections whose read models they read."""
+"""The rollups of a run, made after the projections whose read models they read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemark.text import counted
 
 
 def attempt(run: RunContext, rollup: Rollup, tally: RunTally, *, force: bool) -> None:
-    """Bring a rollup up to date, and add what came of it; its failure stops no other projection."""
+    """Update a rollup and add the result to the tally; a failure stops no other projection."""
     name = rollup.definition.name
     failure = failure_of(lambda: _make(run, rollup, tally, force=force))
     if failure is not None:
@@ -44,42 +44,38 @@ def _make(run: RunContext, rollup: Rollup, tally: RunTally, *, force: bool) -> N
 
 
 def is_due(run: RunContext, rollup: Rollup, planned: Collection[str]) -> bool:
-    """Return whether a run makes a rollup, if the projections of these names have pieces to do."""
+    """Return whether a run makes a rollup; `planned` are the projections that have pieces."""
     return rollup.source.name in planned or bool(standing.read(run, rollup).reason)
 
 
-def tried(run: RunContext, rollup: Rollup, planned: Collection[str], rows: int) -> list[str]:
-    """Check a rollup as a run does; with `rows`, show so many of its rows, and a table to create.
-
-    Args:
-        run: the context of the run.
-        rollup: the projection.
-        planned: the projections that have pieces to do.
-        rows: 0 to show none.
+def checked_lines(
+    run: RunContext, rollup: Rollup, planned: Collection[str], rows: int
+) -> list[str]:
+    """Check a rollup as a run does; with `rows`, show that many rows, and the table to create.
 
     Raises:
         DefinitionError, SchemaMismatch: the SELECT, the source or the target cannot be used.
     """
     definition, name = rollup.definition, rollup.definition.name
-    now = standing.read(run, rollup)
-    standing.require_tables(run, rollup, now)
+    state = standing.read(run, rollup)
+    standing.require_tables(run, rollup, state)
     lines = [line(run, rollup, planned)]
-    if now.present is None or not (now.reason or rows):
+    if state.present is None or not (state.reason or rows):
         return lines
-    checked = make.analyzed(run, rollup, now.present.table)
+    analyzed = make.analyzed(run, rollup, state.present.table)
     if rows and lacks_table(run.control, definition):
         lines.append(f"{name}: {definition.target} does not exist yet; this makes it")
-        lines += create_statement(checked)
+        lines += create_statement(analyzed)
     else:
-        require_target(run.control, checked)
+        require_target(run.control, analyzed)
     if rows:
         lines.append(f"{name}: the first {rows} rows of the result")
-        lines += table_lines(make.result(run, checked, now.present.table), rows)
+        lines += table_lines(make.result(run, analyzed, state.present.table), rows)
     return lines
 
 
 def line(run: RunContext, rollup: Rollup, planned: Collection[str] = ()) -> str:
-    """Return how a rollup stands, if the projections of these names have pieces to do."""
+    """Describe the state of a rollup; `planned` are the projections that have pieces."""
     source = rollup.source.name
     after = f"; {source} is planned, and the rollup comes after it" if source in planned else ""
     return f"{rollup.definition.name}: {standing.read(run, rollup).line(rollup)}{after}"

@@ -1,4 +1,4 @@
-"""project from plan to report."""
+"""Runs `project`, from the plan to the report."""
 
 from __future__ import annotations
 
@@ -38,22 +38,17 @@ def run_window(
     policy: MissingEventPolicy,
     show: int = 0,
 ) -> Outcome:
-    """Bring the read models up to the window; paused projections are left out.
+    """Update the read models up to the end of the window, except for paused projections.
 
-    A definition is checked against Spark and its target before the first of its events is read. A
-    projection that cannot be used or fails does not stop the others; the outcome has each error.
-    Rollups come last, and read what their sources have done so far.
+    A definition is checked against Spark and its target before its events are read. A projection
+    that cannot be used or fails does not stop the others; the outcome has all errors. Rollups come
+    last, and read the rows that their sources have so far.
 
-    Args:
-        run: the context of the run.
-        window: whole time buckets that are over.
-        options: which projections, and how much of them.
-        dry_run: check and plan only.
-        policy: what to do about events that are missing.
-        show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
+    `dry_run` only checks and plans; `show` is then the number of rows to show of each result over
+    a sample.
 
     Raises:
-        TidemarkError: as `build.build` raises it.
+        TidemarkError: from `build.build`.
     """
     plan = build(run, window, options)
     if dry_run:
@@ -98,12 +93,12 @@ def _planned(run: RunContext, plan: RunPlan, show: int) -> Outcome:
     lines = [line for projection in plan.projections for line in projection.lines()]
     for definition in [*plan.definitions, *plan.refused]:
         try:
-            lines += _tried(run, definition, plans.get(definition.name), show)
+            lines += _checked_lines(run, definition, plans.get(definition.name), show)
         except NO_RETRY_HELPS as error:
             errors.append(error)
     for rollup in plan.rollups:
         try:
-            lines += rollups.tried(run, rollup, plans, show)
+            lines += rollups.checked_lines(run, rollup, plans, show)
         except NO_RETRY_HELPS as error:
             errors.append(error)
     is_due = any(rollups.is_due(run, rollup, plans) for rollup in plan.rollups)
@@ -126,25 +121,25 @@ def _ended(
     )
 
 
-def _tried(
+def _checked_lines(
     run: RunContext, definition: Definition, plan: ProjectionPlan | None, show: int
 ) -> list[str]:
-    """Check what a run would process; with `show` return a sample and the table to create."""
+    """Check a projection as a run does; with `show`, return a sample and the table to create."""
     is_to_create = bool(show) and lacks_table(run.control, definition)
-    checked = None
+    analyzed = None
     if is_to_create or (plan is not None and plan.time_buckets):
-        checked = _analyzed(run, definition)
+        analyzed = _analyzed(run, definition)
         if not is_to_create:
-            _require_target(run, checked, create=False)
-    lines = sample(run, plan, checked, show) if show and plan is not None else []
-    if checked is not None and is_to_create:
+            _require_target(run, analyzed, create=False)
+    lines = sample(run, plan, analyzed, show) if show and plan is not None else []
+    if analyzed is not None and is_to_create:
         lines.append(f"{definition.name}: {definition.target} does not exist yet; this makes it")
-        lines += create_statement(checked)
+        lines += create_statement(analyzed)
     return lines
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> releases.Settled:
-    """Report what became of blue/green versions; nothing is read without any."""
+    """Settle the blue/green versions; read nothing if there are none."""
     if not any(definition.is_blue_green for definition in definitions):
         return releases.Settled()
     return releases.settle(run, definitions, validated_buckets(run, run.settings))
@@ -165,80 +160,85 @@ def _require_target(run: RunContext, analyzed: AnalyzedDefinition, *, create: bo
 def _attempt(
     run: RunContext, plan: ProjectionPlan, policy: MissingEventPolicy, tally: RunTally
 ) -> None:
-    done = ProjectionOutcome()
-    failure = failure_of(lambda: _process(run, plan, policy, done))
+    outcome = ProjectionOutcome()
+    failure = failure_of(lambda: _process(run, plan, policy, outcome))
     if failure is not None:
-        _failed(plan, done, tally)
+        _failed(plan, outcome, tally)
         tally.errors.append(failure.within(f"projection {plan.definition.name} failed"))
-    if failure is None or done.counts or done.failed:
-        held = len(plan.held) + len(done.gaps)
-        tally.pieces.planned += done.buckets + held
-        tally.pieces.done += done.buckets
-        whole = done.counts.keys() - done.gaps.keys()
-        tally.done |= whole
-        if hull := Window.hull(whole, run.settings.bucket_size):
+    if failure is None or outcome.counts or outcome.failed:
+        held = len(plan.held) + len(outcome.gaps)
+        tally.pieces.planned += outcome.buckets + held
+        tally.pieces.done += outcome.buckets
+        complete = outcome.counts.keys() - outcome.gaps.keys()
+        tally.done |= complete
+        if hull := Window.hull(complete, run.settings.bucket_size):
             span = {"done_start": iso(hull.start), "done_end": iso(hull.end)}
             tally.moved[plan.definition.name] = span
             tally.read.add(plan.definition.source.table(run.settings))
             tally.read.update(plan.definition.tables.values())
             tally.written.add(plan.definition.target)
         tally.pieces.held += held
-        for key, number in done.totals.items():
-            tally.counts[key] += number
-        tally.lines += _lines(plan, done)
+        for key, count in outcome.totals.items():
+            tally.counts[key] += count
+        tally.lines += _lines(plan, outcome)
     tally.pieces.planned += len(plan.postponed)
 
 
 def _process(
-    run: RunContext, plan: ProjectionPlan, policy: MissingEventPolicy, done: ProjectionOutcome
+    run: RunContext, plan: ProjectionPlan, policy: MissingEventPolicy, outcome: ProjectionOutcome
 ) -> None:
     analyzed = None
     if plan.time_buckets:
-        # Spark is not started for pieces that are held.
+        # Held pieces do not start Spark.
         analyzed = _analyzed(run, plan.definition)
         _require_target(run, analyzed, create=True)
     try:
         if plan.slicing is not None:
-            slices.process(run, plan, analyzed, policy, done)
+            slices.process(run, plan, analyzed, policy, outcome)
         else:
-            process(run, plan, analyzed, policy, done)
+            process(run, plan, analyzed, policy, outcome)
     finally:
         for frame in analyzed.tables.values() if analyzed else ():
             frame.unpersist()
 
 
-def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
+def _lines(plan: ProjectionPlan, outcome: ProjectionOutcome) -> list[str]:
     name = plan.definition.name
-    numbers = ", ".join(
-        f"{number:,} {key.replace('_', ' ')}"
-        for key, number in done.totals.items()
-        if number or key in _ALWAYS_SHOWN
+    counts = ", ".join(
+        f"{count:,} {key.replace('_', ' ')}"
+        for key, count in outcome.totals.items()
+        if count or key in _ALWAYS_SHOWN
     )
     held = f", {len(plan.held)} held: {plan.waits_for}" if plan.held else ""
-    later = f", {len(plan.postponed):,} left for the next run" if plan.postponed else ""
+    postponed = f", {len(plan.postponed):,} left for the next run" if plan.postponed else ""
     missed = sum(piece.reason is Reason.MISSED for piece in plan.pieces)
-    made_good = f", {missed:,} missed by earlier runs" if missed else ""
+    caught_up = f", {missed:,} missed by earlier runs" if missed else ""
     older = sum(piece.reason is Reason.HISTORY for piece in plan.pieces)
-    made_good += f", {older:,} of its history" if older else ""
-    summary = f"{name}: {counted(done.buckets, 'bucket')}{made_good}, {numbers}{held}{later}"
-    older = len(plan.changed) - sum(bucket in plan.changed for bucket in done.counts)
-    still = [f"{name}: {time_buckets(older)} still of an older definition"] if older else []
-    shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
+    caught_up += f", {older:,} of its history" if older else ""
+    summary = f"{name}: {counted(outcome.buckets, 'bucket')}{caught_up}, {counts}{held}{postponed}"
+    older = len(plan.changed) - sum(bucket in plan.changed for bucket in outcome.counts)
+    stale = [f"{name}: {time_buckets(older)} still of an older definition"] if older else []
+    shown = sorted(outcome.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
-    more = len(done.gaps) - len(shown)
-    doubts = done.fields.doubts(f"all {done.fields.events:,} events of this run")
-    warnings = [*done.warnings, *(f"warning: {doubt}" for doubt in doubts)]
+    more = len(outcome.gaps) - len(shown)
+    doubts = outcome.fields.doubts(f"all {outcome.fields.events:,} events of this run")
+    warnings = [*outcome.warnings, *(f"warning: {doubt}" for doubt in doubts)]
     lines += [f"{name}: {warning}" for warning in warnings]
-    return [summary, *still, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
+    return [
+        summary,
+        *stale,
+        *lines,
+        *([f"{name}: {more:,} more held by gaps"] if more else []),
+    ]
 
 
-def _failed(plan: ProjectionPlan, done: ProjectionOutcome, tally: RunTally) -> None:
-    failed = {piece.time_bucket for piece in plan.pieces} | done.failed.keys()
-    failed -= done.counts.keys()
-    if done.counts or done.failed:
-        # The ledger was told before the first event was read.
+def _failed(plan: ProjectionPlan, outcome: ProjectionOutcome, tally: RunTally) -> None:
+    failed = {piece.time_bucket for piece in plan.pieces} | outcome.failed.keys()
+    failed -= outcome.counts.keys()
+    if outcome.counts or outcome.failed:
+        # Held pieces were recorded in the ledger before the first event was read.
         failed -= plan.held
     tally.pieces.planned += len(failed)
     tally.pieces.failed += len(failed)
     name = plan.definition.name
-    tally.lines += bisection.lines(name, done) or [f"{name}: failed"]
+    tally.lines += bisection.lines(name, outcome) or [f"{name}: failed"]

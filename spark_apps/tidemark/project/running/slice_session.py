@@ -1,4 +1,4 @@
-"""What one run does of its slices, and what the ledger is told of them."""
+"""Processes the slices of one run, and records the resulting states in the ledger."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.offset_store.slice_records import SlicePart
 from tidemark.project.planning.batch import Batch
 from tidemark.project.planning.plan import APPLICATION, ProjectionPlan, ledger
-from tidemark.project.planning.slices import known
+from tidemark.project.planning.slices import open_pieces
 from tidemark.project.running.outcome import ProjectionOutcome
 from tidemark.project.running.process import process_claimed
 
 
 @dataclass(frozen=True)
 class _SliceRecorder:
-    """Writes how time buckets ended in a range of slices."""
+    """Records the results of time buckets for a range of slices."""
 
     run: RunContext
     store: OffsetStore
@@ -37,7 +37,7 @@ class _SliceRecorder:
     slices: SliceRange
 
     def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Start nothing: should this run die, the frontier shows again what was late."""
+        """Record nothing: if this run dies, the next one finds the late events again."""
         return ()
 
     def finish(
@@ -47,7 +47,7 @@ class _SliceRecorder:
         counts: Mapping[int, Mapping[str, int]],
         error: str | None,
     ) -> None:
-        """Record the end of pieces in these slices."""
+        """Record the results of pieces in these slices."""
         now = slice_records.now()
         parts = [
             SlicePart(
@@ -71,7 +71,7 @@ class _SliceRecorder:
 
 
 class SliceSession:
-    """One run's slices, by what is left of each time bucket, under the locks of all of them."""
+    """The slices of one run, under the locks of all of them."""
 
     def __init__(self, run: RunContext, plan: ProjectionPlan, locks: Locks) -> None:
         self._run, self._plan, self._locks = run, plan, locks
@@ -81,18 +81,18 @@ class SliceSession:
         self._open()
 
     def _open(self) -> None:
-        """Record in the ledger that this version works on the pieces, in parts."""
-        entries, _ = known(self._run, self._plan.definition)
+        """Record in the ledger that this version of the definition works on parts of the pieces."""
+        entries, _ = open_pieces(self._run, self._plan.definition)
         closed = [
             piece
             for piece in self._plan.pieces
             if (entry := entries.get(piece.time_bucket)) is None
             or not slice_records.is_open(entry, self._version)
         ]
-        # A run on other slices may be first: then its attempt is ours too.
+        # If a run on other slices was first, this run shares its attempt.
         with suppress(LockLost):
             self._ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
-        self._entries, self._parts = known(self._run, self._plan.definition)
+        self._entries, self._parts = open_pieces(self._run, self._plan.definition)
         self._pieces = {
             piece.time_bucket: replace(piece, attempt=entry.attempt)
             for piece in self._plan.pieces
@@ -103,62 +103,58 @@ class SliceSession:
             self._forget()
 
     def _forget(self) -> None:
-        """Forget the parts of this run's slices, so that they are done again."""
-        own = self._plan.slices
-        again = [
+        """Delete the parts of this run's slices, so that they are processed again."""
+        slices = self._plan.slices
+        overlapping = [
             part
             for bucket in self._plan.time_buckets
             for part in self._parts.get(bucket, ())
-            if part.slices.first <= own.last and own.first <= part.slices.last
+            if part.slices.first <= slices.last and slices.first <= part.slices.last
         ]
         self._locks.check()
-        slice_records.forget(self._store, again)
-        _, self._parts = known(self._run, self._plan.definition)
+        slice_records.forget(self._store, overlapping)
+        _, self._parts = open_pieces(self._run, self._plan.definition)
 
     def process(
         self, analyzed: AnalyzedDefinition, policy: MissingEventPolicy, total: ProjectionOutcome
     ) -> None:
-        """Process what is left of every time bucket; what came of it goes into `total`."""
+        """Process the pending slices of all time buckets, and add the outcomes to `total`."""
         done = slice_records.done(self._parts)
-        wanted = [
-            planned_bucket
-            for planned_bucket in self._plan.time_buckets
-            if planned_bucket in self._pieces
-        ]
-        left = {bucket: done.get(bucket, []) for bucket in wanted}
-        portions = slice_ranges.portions([self._plan.slices], left)
-        parts = [self._portion(portion, analyzed, policy) for portion in portions]
-        _together(parts, set(wanted), total)
+        buckets = [bucket for bucket in self._plan.time_buckets if bucket in self._pieces]
+        done_slices = {bucket: done.get(bucket, []) for bucket in buckets}
+        portions = slice_ranges.portions([self._plan.slices], done_slices)
+        outcomes = [self._portion(portion, analyzed, policy) for portion in portions]
+        _add_up(outcomes, set(buckets), total)
 
     def _portion(
         self, portion: Portion, analyzed: AnalyzedDefinition, policy: MissingEventPolicy
     ) -> ProjectionOutcome:
         self._run.say(f"{self._plan.definition.name}: slices {slice_ranges.text(portion.slices)}")
         done = slice_records.done(self._parts)
-        own = portion.slices
-        before = {
-            bucket for bucket, ranges in done.items() if not slice_ranges.missing(own, ranges)
+        slices = portion.slices
+        done_before = {
+            bucket for bucket, ranges in done.items() if not slice_ranges.missing(slices, ranges)
         }
         pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
-        whole = Batch(self._plan, own, pieces, self._plan.done | before)
-        recorder = _SliceRecorder(self._run, self._store, self._version, own)
+        batch = Batch(self._plan, slices, pieces, self._plan.done | done_before)
+        recorder = _SliceRecorder(self._run, self._store, self._version, slices)
         claimed = Claim(pieces, self._locks, recorder)
         outcome = ProjectionOutcome()
         with claimed.failed_on_error():
-            process_claimed(self._run, claimed, whole, analyzed, policy, outcome)
+            process_claimed(self._run, claimed, batch, analyzed, policy, outcome)
         return outcome
 
     def roll_up(self) -> None:
-        """Tell the ledger how the pieces stand, by what all runs have done of them."""
+        """Write the states of the pieces to the ledger, from the parts of all runs."""
         self._locks.check()
-        _, parts = known(self._run, self._plan.definition)
+        _, parts = open_pieces(self._run, self._plan.definition)
         waiting = [
             PieceRollup(bucket, piece.attempt, State.HELD, error=self._plan.waits_for)
             for bucket, piece in self._pieces.items()
             if bucket in self._plan.held
         ]
         rollups = [
-            slice_records.standing(piece, parts.get(bucket, ()))
+            slice_records.rolled_up_state(piece, parts.get(bucket, ()))
             for bucket, piece in self._pieces.items()
             if bucket not in self._plan.held
         ]
@@ -172,24 +168,20 @@ class SliceSession:
             [*waiting, *rollups],
             owner=self._run.owner,
         )
-        whole = [rollup.time_bucket for rollup in rollups if rollup.state is State.DONE]
-        slice_records.forget_buckets(self._store, whole)
+        complete = [rollup.time_bucket for rollup in rollups if rollup.state is State.DONE]
+        slice_records.forget_buckets(self._store, complete)
 
 
-def _together(
-    parts: Sequence[ProjectionOutcome], wanted: set[int], total: ProjectionOutcome
+def _add_up(
+    outcomes: Sequence[ProjectionOutcome], buckets: set[int], total: ProjectionOutcome
 ) -> None:
-    """Join the outcomes of ranges: a time bucket is done if it is done in each range."""
-    for part in parts:
-        total.totals.update(part.totals)
-        total.gaps = part.gaps | total.gaps
-        total.failed = part.failed | total.failed
-        total.statuses |= part.statuses
-        total.warnings += part.warnings
-        total.fields.add(part.fields)
-    total.gaps = {
-        failed_bucket: why
-        for failed_bucket, why in total.gaps.items()
-        if failed_bucket not in total.failed
-    }
-    total.counts = {bucket: {} for bucket in (wanted | total.gaps.keys()) - total.failed.keys()}
+    """Add up the outcomes of ranges: a time bucket is done if it is done in each range."""
+    for outcome in outcomes:
+        total.totals.update(outcome.totals)
+        total.gaps = outcome.gaps | total.gaps
+        total.failed = outcome.failed | total.failed
+        total.statuses |= outcome.statuses
+        total.warnings += outcome.warnings
+        total.fields.add(outcome.fields)
+    total.gaps = {bucket: why for bucket, why in total.gaps.items() if bucket not in total.failed}
+    total.counts = {bucket: {} for bucket in (buckets | total.gaps.keys()) - total.failed.keys()}

@@ -1,7 +1,7 @@
-"""A projection range of slices by range of slices: which may change at any time.
+"""Processes a projection by ranges of slices, which may differ from run to run.
 
-Each range is processed as whole time buckets are, with offsets, counts and cursors of its own; what
-is done of a time bucket is recorded for its slices, and the bucket is done when all of them are.
+Each range is processed like whole time buckets, with its own offsets, counts and cursors. The
+result is recorded for the slices of a time bucket, which is done when all of them are.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def process(
     policy: MissingEventPolicy,
     outcome: ProjectionOutcome,
 ) -> None:
-    """Process the plan's slices alone, as `process.process` does whole time buckets.
+    """Process only the plan's slices, as `process.process` does whole time buckets.
 
-    Disjoint ranges may be processed at the same time, by several runs.
+    Several runs may process disjoint ranges at the same time.
 
     Raises:
         LockHeld: another run works on some of these slices.
-        LockLost: our own lock ran out while we worked.
+        LockLost: the lock expired during the work.
         HistoryPurged: events were deleted before they were consumed, or with their tag views.
         WrongData: the policy is strict and there is a gap.
-        TidemarkError: as there; all ranges were tried.
+        TidemarkError: as for `process.process`; all ranges were tried.
     """
     if plan.purged_to_process and not policy.accept_purged:
         raise BucketsLost(plan.purged_to_process, plan.definition.name)

@@ -1,4 +1,4 @@
-"""Step 2, read: each source of events, behind one protocol."""
+"""Step 2, read: the sources of events, behind one protocol."""
 
 from __future__ import annotations
 

@@ -40,16 +40,16 @@ class KafkaJournalSource(EventSource):
         """Read the numbers of the topic's events, by a scan."""
         return event_numbers(self.only_ours(self._events()))
 
-    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
-        """Read what is behind the stored numbers, or everything."""
-        return self.only_ours(self._behind(batch, stored))
+    def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
+        """Read the events after the stored numbers, or all events."""
+        return self.only_ours(self._events_after(batch, offsets))
 
     def written(self) -> DataFrame | None:
-        """Read how far each series was written, by the topic's heads."""
+        """Read how far each series was written, from the topic's heads."""
         return self._heads.select("persistence_id", "written_to")
 
     def deleted(self) -> DataFrame:
-        """Read how far each persistence id is deleted, by the topic's heads."""
+        """Read how far each persistence id is deleted, from the topic's heads."""
         return self._heads.where(F.col("deleted_to") > 0).select("persistence_id", "deleted_to")
 
     def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
@@ -58,32 +58,34 @@ class KafkaJournalSource(EventSource):
     def _events(self) -> DataFrame:
         return frames.events(self._heads, self.run.settings, self._topic)
 
-    def _behind(self, batch: Batch, stored: DataFrame) -> DataFrame:
-        """Read what lies behind the stored number of each persistence id; at first, everything.
+    def _events_after(self, batch: Batch, offsets: DataFrame) -> DataFrame:
+        """Read the events after the stored number of each persistence id; at first, all events.
 
-        Every persistence id has a head, so none is overlooked.
+        Every persistence id has a head, so none is missed.
         """
-        if stored.isEmpty():
+        if offsets.isEmpty():
             return self._events()
         known_to = F.coalesce(F.col("stored_number"), F.lit(0))
-        starts = self._heads.join(stored, on="persistence_id", how="left").select(
+        starts = self._heads.join(offsets, on="persistence_id", how="left").select(
             "persistence_id", (F.greatest(known_to, F.col("deleted_to")) + 1).alias("first_nr")
         )
 
         def fetch(frontier: DataFrame, width: int) -> DataFrame:
-            wanted = increments.numbers(frontier, width)
-            return frames.events_of(wanted, self._heads, self.run.settings)
+            event_keys = increments.numbers(frontier, width)
+            return frames.events_of(event_keys, self._heads, self.run.settings)
 
-        after = self.definition.reset_after
-        if after is not None:
-            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), after, fetch)
+        reset_after = self.definition.reset_after
+        if reset_after is not None:
+            starts = restarts.rewound_to_restart(
+                starts, offsets, self.deleted(), reset_after, fetch
+            )
         end = batch.plan.end
-        behind = increments.in_rounds(starts, fetch, end_bucket=end).localCheckpoint()
-        return behind.unionByName(self._behind_jumps(end, starts, behind))
+        contiguous = increments.in_rounds(starts, fetch, end_bucket=end).localCheckpoint()
+        return contiguous.unionByName(self._after_jumps(end, starts, contiguous))
 
-    def _behind_jumps(self, end: int, starts: DataFrame, behind: DataFrame) -> DataFrame:
-        """Read all events of the persistence ids with some behind a number that is not there."""
-        last = behind.groupBy("persistence_id").agg(
+    def _after_jumps(self, end: int, starts: DataFrame, contiguous: DataFrame) -> DataFrame:
+        """Read all events of the persistence ids that have events after an absent number."""
+        last = contiguous.groupBy("persistence_id").agg(
             F.max("sequence_nr").alias("last_nr"), F.max("time_bucket").alias("last_bucket")
         )
         ids = starts.join(last, on="persistence_id", how="left").join(self._heads, "persistence_id")
@@ -92,8 +94,8 @@ class KafkaJournalSource(EventSource):
         lagging = ids.where((F.col("written_to") > last_nr) & ~is_over).select("persistence_id")
         jumping = self._heads.join(lagging, on="persistence_id", how="left_semi").localCheckpoint()
         if jumping.isEmpty():
-            return behind.limit(0)
-        return frames.events(jumping, self.run.settings, self._topic).select(*behind.columns)
+            return contiguous.limit(0)
+        return frames.events(jumping, self.run.settings, self._topic).select(*contiguous.columns)
 
     @cached_property
     def _heads(self) -> DataFrame:

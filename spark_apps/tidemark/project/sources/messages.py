@@ -1,4 +1,4 @@
-"""Source `messages`: the whole journal."""
+"""Source `messages`: all events of the journal."""
 
 from __future__ import annotations
 
@@ -38,34 +38,36 @@ class MessagesSource(EventSource):
         index = frames.message_index(self.run.spark, self.run.settings)
         return event_numbers(self.only_ours(index))
 
-    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
-        """Read what follows the stored numbers, by key."""
+    def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
+        """Read the events after the stored numbers, by key."""
         lowest = planned.groupBy("persistence_id").agg(F.min("sequence_nr").alias("named_nr"))
-        starts = self._starts(batch, stored, lowest.select("persistence_id"))
+        starts = self._starts(batch, offsets, lowest.select("persistence_id"))
         if batch.plan.truncated_from is not None:
-            # What is there before a planned event, wherever it lies, must not count as expired.
+            # Existing events before a planned event, in any time bucket, must not count as expired.
             starts = starts.join(lowest, on="persistence_id", how="left")
-        after = self.definition.reset_after
-        if after is not None:
+        reset_after = self.definition.reset_after
+        if reset_after is not None:
 
             def fetch(frontier: DataFrame, width: int) -> DataFrame:
                 return increments.messages_in(frontier, width, self.run.settings)
 
-            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), after, fetch)
+            starts = restarts.rewound_to_restart(
+                starts, offsets, self.deleted(), reset_after, fetch
+            )
         return increments.after(starts, self.run.settings, end=_end_of(batch))
 
-    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
-        """Read what follows the stored numbers, by key, with its payload."""
-        starts = self._starts(batch, stored)
+    def unread_events(self, batch: Batch, offsets: DataFrame) -> DataFrame:
+        """Read the events after the stored numbers with their payload, by key."""
+        starts = self._starts(batch, offsets)
         events = increments.after(starts, self.run.settings, *read.PAYLOAD, end=_end_of(batch))
         return read.numbered(events).select(*read.COLUMNS, *read.PAYLOAD)
 
-    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
-        """Return all persistence ids and those of the rows, if all_persistence_ids names them."""
-        ids = self._ids(stored)
+    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
+        """Return all persistence ids and those of the rows, if all_persistence_ids is complete."""
+        ids = self._ids(offsets)
         if not self._is_listed:
             return None
-        # The ids are read once a run, and the rows of its later batches after them.
+        # The ids are read once in a run, before the rows of its later batches.
         return (
             ids.unionByName(planned.select("persistence_id"))
             .distinct()
@@ -74,7 +76,7 @@ class MessagesSource(EventSource):
         )
 
     def sample(self, time_buckets: Sequence[int]) -> DataFrame:
-        """Read messages of any time: without an index, those of time buckets need a scan."""
+        """Read messages of any time, as finding those of time buckets may need a scan."""
         return frames.message_index(self.run.spark, self.run.settings, *read.PAYLOAD)
 
     def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
@@ -87,25 +89,25 @@ class MessagesSource(EventSource):
         return read.message_rows_of(self.run, keys, time_buckets)
 
     def _starts(
-        self, batch: Batch, stored: DataFrame, planned_ids: DataFrame | None = None
+        self, batch: Batch, offsets: DataFrame, planned_ids: DataFrame | None = None
     ) -> DataFrame:
-        """Return where to begin to read each persistence id that may have something new."""
-        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-        ids = self._ids(stored)
+        """Return where to begin to read each persistence id that may have new events."""
+        positions = offsets.select("persistence_id", F.col("stored_number").alias("known_to"))
+        ids = self._ids(offsets)
         if planned_ids is not None:
             ids = ids.unionByName(planned_ids).distinct()
-        known = ids.join(known, on="persistence_id", how="left")
-        if not self._looks_at_all(batch):
-            known = self._with_news(known, planned_ids)
-        return increments.starts(known, self.deleted())
+        positions = ids.join(positions, on="persistence_id", how="left")
+        if not self._reads_all_ids(batch):
+            positions = self._with_unread_events(positions, planned_ids)
+        return increments.starts(positions, self.deleted())
 
-    def _looks_at_all(self, batch: Batch) -> bool:
-        """Return whether every persistence id is asked.
+    def _reads_all_ids(self, batch: Batch) -> bool:
+        """Return whether to read every persistence id, not only those that tag-write saw change.
 
-        tag-write must have been over the time buckets, or what it has seen says nothing of them.
-        Once for each day of the journal all are asked: it finds what tag-write has not seen, such
-        as a late event far from the time buckets of its runs. A time bucket that waits for a gap
-        is not to end as if nothing was in it.
+        tag-write's scanning progress only helps if tag-write has processed the time buckets. Once
+        for each day of the journal all ids are read, to find events that tag-write has not seen,
+        such as a late event far from the time buckets of its runs. A time bucket that waits for a
+        gap must not end as if it were empty.
         """
         if any(piece.reason is Reason.GAP for piece in batch.pieces):
             return True
@@ -119,36 +121,36 @@ class MessagesSource(EventSource):
             Pieces.of(self.run.control, self.run.settings, applications.TAG_WRITE).standing().done
         )
 
-    def _with_news(self, known: DataFrame, planned_ids: DataFrame | None) -> DataFrame:
-        """Leave out the persistence ids of which tag-write has seen nothing that is not stored."""
+    def _with_unread_events(self, positions: DataFrame, planned_ids: DataFrame | None) -> DataFrame:
+        """Leave out the persistence ids whose stored number tag-write has not passed."""
         scanned = frames.scanning(self.run.spark, self.run.settings)
-        has_news = F.col("scanned_to").isNull() | (
+        has_unread = F.col("scanned_to").isNull() | (
             F.col("scanned_to") > F.coalesce("known_to", F.lit(0))
         )
         if planned_ids is not None:
             planned = planned_ids.withColumn("is_planned", F.lit(True))
-            known = known.join(planned, on="persistence_id", how="left")
-            has_news |= F.col("is_planned").isNotNull()
-        asked = known.join(scanned, on="persistence_id", how="left").where(has_news)
-        return asked.select("persistence_id", "known_to")
+            positions = positions.join(planned, on="persistence_id", how="left")
+            has_unread |= F.col("is_planned").isNotNull()
+        with_unread = positions.join(scanned, on="persistence_id", how="left").where(has_unread)
+        return with_unread.select("persistence_id", "known_to")
 
-    def _ids(self, stored: DataFrame) -> DataFrame:
-        """Return all persistence ids that there were when the run asked first; in memory.
+    def _ids(self, offsets: DataFrame) -> DataFrame:
+        """Return all persistence ids that existed at the run's first call; in memory.
 
-        They are read by a scan of the journal if all_persistence_ids is not known to name them.
+        They are read by a scan of the journal unless all_persistence_ids is known to be complete.
         """
         if self._all_ids is None:
             spark, settings = self.run.spark, self.run.settings
-            known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-            self._is_listed = not stored.isEmpty() and listing.names_all(
-                spark, self.run.control, settings, known
+            positions = offsets.select("persistence_id", F.col("stored_number").alias("known_to"))
+            self._is_listed = not offsets.isEmpty() and listing.names_all(
+                spark, self.run.control, settings, positions
             )
             if self._is_listed:
                 ids = self._listed()
             else:
                 ids = frames.message_index(spark, settings).select("persistence_id")
-            every = self.only_ours(ids).unionByName(known.select("persistence_id")).distinct()
-            self._all_ids = every.localCheckpoint()
+            all_ids = self.only_ours(ids).unionByName(positions.select("persistence_id")).distinct()
+            self._all_ids = all_ids.localCheckpoint()
         return self._all_ids
 
     def _listed(self) -> DataFrame:
@@ -164,7 +166,6 @@ class MessagesSource(EventSource):
 def _end_of(batch: Batch) -> int:
     """Return where to stop (epoch ms).
 
-    A batch must not follow the whole backlog after it, or all batches together would read it as
-    often as there are batches.
+    A batch must not read the complete backlog after it, or every batch would read the backlog.
     """
     return batch.plan.end if batch.end is None else batch.end

@@ -44,12 +44,12 @@ class PersistenceIdsSource(EventSource):
         """Read the numbers of the persistence ids, by direct joins."""
         return event_numbers(self.only_ours(self._messages()))
 
-    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
-        """Read everything of the persistence ids."""
+    def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
+        """Read the keys of all events of the persistence ids."""
         return self.only_ours(self._messages())
 
-    def unread_events(self, batch: Batch, stored: DataFrame) -> DataFrame:
-        """Read everything of the persistence ids, with the payload."""
+    def unread_events(self, batch: Batch, offsets: DataFrame) -> DataFrame:
+        """Read all events of the persistence ids, with the payload."""
         events = read.numbered(self.only_ours(self._messages(*read.PAYLOAD)))
         return events.select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint(eager=False)
 
@@ -57,7 +57,7 @@ class PersistenceIdsSource(EventSource):
         """Read how far these persistence ids are deleted."""
         return frames.deleted(self.run.spark, self.run.settings, self._id_rows())
 
-    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
+    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Return the ids that the definition names."""
         return self._id_rows()
 

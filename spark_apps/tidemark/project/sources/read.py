@@ -1,4 +1,4 @@
-"""Events as the journal holds them: the rows that the sources of projections are made of."""
+"""Reads of journal events and tag-view rows, from which the sources are made."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from tidemark.spark.shapes import shaped
 PAYLOAD = tuple(shapes.PAYLOAD)
 COLUMNS = tuple(name for name in shapes.EVENTS if name not in shapes.PAYLOAD)
 """The columns of an event without its payload."""
-
-
 _FEW = 0.2
-"""The share of the journal up to which the index is cheaper than a scan."""
+"""The share of the journal up to which an index read is cheaper than a scan."""
 _MOST_RANGES = 16
 
 
@@ -33,8 +31,8 @@ _MOST_RANGES = 16
 def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
     """Read all messages of some time buckets.
 
-    Where they are few among all and there is an index on their time, the index finds them; else a
-    scan of all messages does.
+    If they are few and an index on their time exists, the index finds them; otherwise, a scan of
+    all messages does.
     """
     spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
     ranges = _ranges(set(time_buckets), size)
@@ -49,39 +47,39 @@ def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
 
 
 def message_keys(run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
-    """Find the keys of the messages in some time buckets by a scan; None if an index knows them.
+    """Find the keys of the messages in some time buckets by a scan; None if there is an index.
 
     Columns: persistence_id, partition_nr, sequence_nr, time_bucket (bigint).
     """
     if tables.has_time_index(run.control, run.settings):
         return None
     messages = frames.message_index(run.spark, run.settings, "partition_nr")
-    wanted = in_buckets(messages, time_buckets)
-    return wanted.select("persistence_id", "partition_nr", "sequence_nr", "time_bucket")
+    keys = in_buckets(messages, time_buckets)
+    return keys.select("persistence_id", "partition_nr", "sequence_nr", "time_bucket")
 
 
 def message_rows_of(run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
-    """Read the messages of `message_keys` that lie in some time buckets, by direct join.
+    """Read the messages in some time buckets by direct join with the keys of `message_keys`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    # An event that is there at two times has one key.
-    wanted = in_buckets(keys, time_buckets).drop("time_bucket").distinct()
-    return by_sequence_nr(frames.messages_of(wanted, run.settings, *PAYLOAD), time_buckets)
+    # An event with rows at two times has one key.
+    bucket_keys = in_buckets(keys, time_buckets).drop("time_bucket").distinct()
+    return by_sequence_nr(frames.messages_of(bucket_keys, run.settings, *PAYLOAD), time_buckets)
 
 
 def _are_few(run: RunContext, time_buckets: Sequence[int]) -> bool:
     if not tables.has_time_index(run.control, run.settings):
         return False
-    known = Estimates.read(run).by_bucket(is_by_tag=False)
-    wanted = sum(known.get(bucket, 0) for bucket in time_buckets)
-    is_known = all(bucket in known for bucket in time_buckets)
-    return is_known and wanted <= _FEW * sum(known.values())
+    rows_by_bucket = Estimates.read(run).by_bucket(is_by_tag=False)
+    rows = sum(rows_by_bucket.get(bucket, 0) for bucket in time_buckets)
+    has_counts = all(bucket in rows_by_bucket for bucket in time_buckets)
+    return has_counts and rows <= _FEW * sum(rows_by_bucket.values())
 
 
 def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
-    """Return the first and the end of each run of time buckets without a gap."""
+    """Return the first and the end of each contiguous range of time buckets."""
     firsts = sorted(bucket for bucket in time_buckets if bucket - size not in time_buckets)
     ends = sorted(bucket + size for bucket in time_buckets if bucket + size not in time_buckets)
     return list(zip(firsts, ends, strict=True))
@@ -98,19 +96,19 @@ def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
 
 def in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
     """Keep the rows of some time buckets, by time_bucket."""
-    wanted = local_rows(
+    buckets = local_rows(
         rows.sparkSession, [(bucket,) for bucket in time_buckets], "time_bucket bigint"
     )
-    return rows.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+    return rows.join(F.broadcast(buckets), on="time_bucket", how="left_semi")
 
 
 def numbered(events: DataFrame) -> DataFrame:
     """Number events of the journal: each persistence id is a series of its sequence nrs.
 
-    All columns are kept; timestamp is renamed to event_timeuuid, tag and number are added.
+    Renames timestamp to event_timeuuid, and adds tag and number.
     """
-    named = events.withColumnRenamed("timestamp", "event_timeuuid")
-    return named.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    renamed = events.withColumnRenamed("timestamp", "event_timeuuid")
+    return renamed.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
 
 
 @shaped(returns=shapes.KEYS)
@@ -121,9 +119,9 @@ def tag_view_rows(
     time_buckets: Sequence[int],
     *payload: str,
 ) -> DataFrame:
-    """Read the rows of some tags in some time buckets, with the payload columns that are named.
+    """Read the rows of some tags in some time buckets.
 
-    Columns: COLUMNS, and of the payload only what is named.
+    Columns: COLUMNS, and the payload columns in `payload`.
     """
     keys = local_rows(
         spark,

@@ -1,4 +1,4 @@
-"""The tables of Cassandra that a definition joins its events with."""
+"""The Cassandra tables that a definition joins its events with."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidemark.spark.read_once import kept_once
 def read(run: RunContext, definition: Definition) -> dict[str, DataFrame]:
     """Return the reference tables of a definition by their names.
 
-    Each is read at its first use and kept: all batches of a run join with the same rows. The caller
-    unpersists them.
+    Each is read at its first use and cached, so that all batches of a run join with the same rows.
+    The caller unpersists them.
 
     Raises:
-        SchemaMismatch: there is no such table.
+        SchemaMismatch: a table does not exist.
     """
     frames = {}
     for name, target in definition.tables.items():

@@ -1,4 +1,4 @@
-"""Persistence ids that began again at number 1: where their new life is looked for."""
+"""Finds persistence ids that began again at number 1."""
 
 from __future__ import annotations
 
@@ -17,57 +17,51 @@ _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS
 
 
 @shaped(
-    seen={**shapes.IN_SERIES, "event_timeuuid": "string"},
-    stored={**shapes.SERIES, "stored_number": "bigint", "stored_timeuuid": "string"},
+    events={**shapes.IN_SERIES, "event_timeuuid": "string"},
+    offsets={**shapes.SERIES, "stored_number": "bigint", "stored_timeuuid": "string"},
     deleted=shapes.DELETED,
     returns=shapes.RESTARTED,
 )
-def restarted_ids(seen: DataFrame, stored: DataFrame, deleted: DataFrame, after: int) -> DataFrame:
-    """Find the series that began anew; usually none.
+def restarted_ids(
+    events: DataFrame, offsets: DataFrame, deleted: DataFrame, after: int
+) -> DataFrame:
+    """Find the series that began again; usually none.
 
-    Args:
-        seen: the events that there are.
-        stored: of all series; the stored timeuuid may be null.
-        deleted: of all persistence ids.
-        after: seconds.
+    `events` are the existing events; a stored timeuuid may be null; `after` is in seconds.
     """
     former = columns.timeuuid_ticks(F.col("stored_timeuuid")) + after * _TICKS_PER_SECOND
-    limits = stored.join(deleted, on="persistence_id", how="left").select(
+    limits = offsets.join(deleted, on="persistence_id", how="left").select(
         *SERIES,
         "stored_number",
         former.alias("former_ticks"),
         F.coalesce("deleted_to", F.lit(0)).alias("deleted_to"),
     )
-    lower = seen.join(limits, on=[*SERIES]).where(
+    lower = events.join(limits, on=[*SERIES]).where(
         (F.col("number") > F.col("deleted_to")) & (F.col("number") <= F.col("stored_number"))
     )
-    anew = lower.where(columns.timeuuid_ticks(F.col("event_timeuuid")) > F.col("former_ticks"))
-    return anew.select(*SERIES, "former_ticks").distinct()
+    is_later = columns.timeuuid_ticks(F.col("event_timeuuid")) > F.col("former_ticks")
+    return lower.where(is_later).select(*SERIES, "former_ticks").distinct()
 
 
 def rewound_to_restart(
     beginnings: DataFrame,
-    stored: DataFrame,
+    offsets: DataFrame,
     deleted: DataFrame,
     after: int,
     fetch: Callable[[DataFrame, int], DataFrame],
 ) -> DataFrame:
     """Return where to begin for each persistence id: at its first event if that starts a new life.
 
-    Args:
-        beginnings: where to begin otherwise.
-        stored: as for `restarted_ids`.
-        deleted: how far each persistence id is deleted.
-        after: seconds.
-        fetch: as `journal.increments.in_rounds` takes it.
+    `beginnings` says where to begin otherwise; `after` is in seconds; `fetch` is that of
+    `increments.in_rounds`.
     """
     lowest = beginnings.select("persistence_id").join(deleted, on="persistence_id", how="left")
     lowest = lowest.select(
         "persistence_id", (F.coalesce("deleted_to", F.lit(0)) + 1).alias("first_nr")
     ).localCheckpoint()
     first_events = read.numbered(fetch(lowest, 1))
-    anew = restarted_ids(first_events, stored, deleted, after).select("persistence_id")
-    firsts = lowest.join(anew, on="persistence_id", how="left_semi").withColumnRenamed(
+    restarted = restarted_ids(first_events, offsets, deleted, after).select("persistence_id")
+    firsts = lowest.join(restarted, on="persistence_id", how="left_semi").withColumnRenamed(
         "first_nr", "lowest_nr"
     )
     first = F.coalesce("lowest_nr", "first_nr")

@@ -18,9 +18,9 @@ class TagsSource(EventSource):
     """The tag views of the definition's tags.
 
     Attributes:
-        searched: SERIES and next_number, the numbers that an earlier batch of the run has found in
-            no time bucket; None if there are none. The next run searches them again: Pekko may
-            write a row into any time bucket.
+        searched: SERIES and next_number: numbers that earlier batches of the run found in no time
+            bucket; None at first. The next run searches them again, since Pekko may write a row
+            into any time bucket.
     """
 
     searched: DataFrame | None = None
@@ -32,7 +32,7 @@ class TagsSource(EventSource):
         return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
 
     def numbers(self) -> DataFrame:
-        """Read the numbers of the tag views, and the last ones that tag_write_progress knows."""
+        """Read the numbers of the tag views, and the last numbers in tag_write_progress."""
         keys = self._of_our_tags(tag_view_rows.tag_view_keys(self.run.spark, self.run.settings))
         epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
         number = F.col("tag_pid_sequence_nr").alias("number")
@@ -52,7 +52,7 @@ class TagsSource(EventSource):
         return self.only_ours(rows)
 
     def progress(self) -> DataFrame:
-        """Read the last row of each series by the progress: see `frames.placed_progress`."""
+        """Read the last row of each series from the progress, see `frames.placed_progress`."""
         progress = frames.placed_progress(self.run.spark, self.run.settings)
         return self.only_ours(self._of_our_tags(progress))
 
