@@ -85,8 +85,9 @@ def test_nothing_follows_a_step_that_has_completed_nothing(two: list[FlightsJour
 
 
 def stored(flights: FlightsJournal) -> set[tuple[str, str]]:
-    """Return all that is stored, without the names of the journal's keyspaces."""
-    names = re.compile("|".join([flights.journal.keyspace, flights.journal.own_keyspace]))
+    """Return all that is stored, without the names of keyspaces and of pages of Data Docs."""
+    keyspaces = (flights.journal.keyspace, flights.journal.own_keyspace)
+    names = re.compile("|".join([*keyspaces, r"\S+\.html"]))
     return {
         (table, names.sub("", str(row)))
         for table, rows in flights.everything().items()
