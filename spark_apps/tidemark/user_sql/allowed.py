@@ -155,8 +155,8 @@ def flat() -> Iterator[None]:
 
 
 def _require_plan(plan: Any, tables: Collection[str]) -> None:
-    listed = ", ".join(tables)
-    only = f"the only table is {listed}" if len(tables) == 1 else f"the tables are {listed}"
+    table_list = ", ".join(tables)
+    only = f"the only table is {table_list}" if len(tables) == 1 else f"the tables are {table_list}"
     for node, readable in _nodes(plan, frozenset(name.lower() for name in tables)):
         kind = _kind(node)
         if kind not in _PLAN_NODES:

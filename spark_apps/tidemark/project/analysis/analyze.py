@@ -218,9 +218,9 @@ def _analyzed(
     if not isinstance(body, Select):
         user_code.require_loadable(spark, definition)
         empty = spark.createDataFrame([], schema)
-        result, again = (_called(definition, body, empty, tables) for _ in range(2))
+        result, result_again = (_called(definition, body, empty, tables) for _ in range(2))
         _require_of_events(definition, body, result, tables)
-        if not is_same_plan(result, again):
+        if not is_same_plan(result, result_again):
             raise definition.error(
                 f"{body.name} makes another query each time that it is called",
                 "leave out what depends on the call, such as the present time",

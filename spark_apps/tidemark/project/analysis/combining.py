@@ -113,8 +113,8 @@ def _rows(
     if name == "Union":
         names = _of_all([each(child.output()) for child in children], inputs, output)
     elif name in {"Project", "Aggregate"}:
-        listed = node.projectList() if name == "Project" else node.aggregateExpressions()
-        for column in each(listed):
+        expressions = node.projectList() if name == "Project" else node.aggregateExpressions()
+        for column in each(expressions):
             if _kind(column) == "Alias" and (name_of_child := _name(column.child(), names)):
                 names[_id(column)] = name_of_child
     return _Rows(names, any(part.has_events for part in inputs))
@@ -190,9 +190,9 @@ def grouped_by(frame: DataFrame) -> list[str] | None:
 
     None if the rows are no groups, or if the frame lacks a grouping expression.
     """
-    above, node = [], gateway.analyzed_plan(frame)
+    parents, node = [], gateway.analyzed_plan(frame)
     while _kind(node) in _ROW_BY_ROW:
-        above.append(node)
+        parents.append(node)
         [node] = each(node.children())
     if _kind(node) != "Aggregate":
         return None
@@ -201,14 +201,14 @@ def grouped_by(frame: DataFrame) -> list[str] | None:
         {_id(column) for column in each(node.aggregateExpressions()) if _is_of(column, group)}
         for group in groups
     ]
-    for project in (node for node in reversed(above) if _kind(node) == "Project"):
+    for project in (node for node in reversed(parents) if _kind(node) == "Project"):
         for column in each(project.projectList()):
             if _kind(column) == "Alias" and _kind(column.child()) == "AttributeReference":
                 for holder in holders:
                     holder |= {_id(column)} if _id(column.child()) in holder else set()
-    output = {_id(column): str(column.name()) for column in each((above or [node])[0].output())}
-    named = [next((output[key] for key in output if key in holder), None) for holder in holders]
-    return None if None in named else [name for name in named if name]
+    output = {_id(column): str(column.name()) for column in each((parents or [node])[0].output())}
+    names = [next((output[key] for key in output if key in holder), None) for holder in holders]
+    return None if None in names else [name for name in names if name]
 
 
 def _is_of(column: Any, group: Any) -> bool:

@@ -106,7 +106,7 @@ class _Decoding:
             values = {name: record.getField(name) for name in schema.fields.names}
             is_read = _takes(index) & avro.is_read(record)
             parsed = parsed.when(is_read, self._struct(values))
-        for index, name in self._decoders.whole.items():
+        for index, name in self._decoders.payload_fields.items():
             is_text = self._decoders.rules[index].kind is DecoderKind.STRING
             value = F.decode("event", "UTF-8") if is_text else F.col("event")
             parsed = parsed.when(_takes(index), self._struct({name: value}))

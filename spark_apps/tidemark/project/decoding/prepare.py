@@ -24,7 +24,7 @@ from tidemark.spark.python_workers import prepare_python_workers
 _OPEN = (DecoderKind.JSON, DecoderKind.JACKSON_JSON, DecoderKind.JACKSON_CBOR, DecoderKind.PYTHON)
 """The kinds whose payloads may have any field."""
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_WHOLE = {DecoderKind.STRING: T.StringType(), DecoderKind.BYTES: T.BinaryType()}
+_PAYLOAD_TYPES = {DecoderKind.STRING: T.StringType(), DecoderKind.BYTES: T.BinaryType()}
 _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 
@@ -34,13 +34,13 @@ class Decoders:
 
     Attributes:
         rules: rules; the first rule that selects an event decodes it.
-        whole: for `string` and `bytes`, the field that stores the payload.
+        payload_fields: for `string` and `bytes`, the field that holds the complete payload.
         avro: for `avro`, the schema.
         translators: for the kinds that run in Python, the function.
     """
 
     rules: tuple[DecoderRule, ...]
-    whole: Mapping[int, str] = field(default_factory=dict)
+    payload_fields: Mapping[int, str] = field(default_factory=dict)
     avro: Mapping[int, Avro] = field(default_factory=dict)
     translators: Mapping[int, Translator] = field(default_factory=dict)
 
@@ -58,14 +58,14 @@ def prepare(
     Raises:
         DefinitionError: a rule does not fit the event, or its file or function cannot be used.
     """
-    whole_fields: dict[int, str] = {}
+    payload_fields: dict[int, str] = {}
     schemas: dict[int, Avro] = {}
     translators: dict[int, Translator] = {}
     given_fields: set[str] = set()
     for index, rule in enumerate(rules):
-        if rule.kind in _WHOLE:
-            whole_fields[index] = _whole_field(rule, event)
-            given_fields.add(whole_fields[index])
+        if rule.kind in _PAYLOAD_TYPES:
+            payload_fields[index] = _payload_field(rule, event)
+            given_fields.add(payload_fields[index])
         elif rule.kind is DecoderKind.AVRO:
             schemas[index] = _avro(spark, rule, event)
             given_fields.update(schemas[index].fields.names)
@@ -81,7 +81,7 @@ def prepare(
     _require_all_given(rules, event, given_fields)
     if translators:
         prepare_python_workers(spark)
-    return Decoders(tuple(rules), whole_fields, schemas, translators)
+    return Decoders(tuple(rules), payload_fields, schemas, translators)
 
 
 def _require_all_given(
@@ -96,8 +96,8 @@ def _require_all_given(
         )
 
 
-def _whole_field(rule: DecoderRule, event: T.StructType) -> str:
-    kind = _WHOLE[rule.kind]
+def _payload_field(rule: DecoderRule, event: T.StructType) -> str:
+    kind = _PAYLOAD_TYPES[rule.kind]
     fitting = [event_field.name for event_field in event.fields if event_field.dataType == kind]
     type_name = kind.simpleString().upper()
     if rule.arguments and rule.arguments[0] in fitting:

@@ -85,8 +85,8 @@ def read_all(directory: Path) -> Catalog:
                 continue
             definition = read(file)
         except DefinitionError as error:
-            named = _NAME.search(content)
-            unusable.append(Unusable(file, named[1].decode() if named else file.stem, error))
+            match = _NAME.search(content)
+            unusable.append(Unusable(file, match[1].decode() if match else file.stem, error))
         except OSError as error:
             what, do = f"the file cannot be read: {error.strerror}", "correct it, or remove it"
             unusable.append(
@@ -97,9 +97,9 @@ def read_all(directory: Path) -> Catalog:
     for same in by_name.values():
         unusable += [_same_name(definition, same) for definition in same if len(same) > 1]
     usable = {name: same[0] for name, same in sorted(by_name.items()) if len(same) == 1}
-    rollups, refused = _rollups(list(usable.values()), unusable)
+    rollups, unusable_rollups = _rollups(list(usable.values()), unusable)
     of_events = [each for each in usable.values() if not isinstance(each.source, ReadModel)]
-    return Catalog(of_events, rollups, [*unusable, *refused])
+    return Catalog(of_events, rollups, [*unusable, *unusable_rollups])
 
 
 def _rollups(
@@ -107,16 +107,16 @@ def _rollups(
 ) -> tuple[list[Rollup], list[Unusable]]:
     """Return the rollups among definitions, the usable and the unusable."""
     by_name = {definition.name: definition for definition in usable}
-    rollups, refused = [], []
+    rollups, unusable_rollups = [], []
     for definition in usable:
         if isinstance(definition.source, ReadModel):
             source = by_name.get(definition.source.projection)
             others = [other for other in usable if other is not definition]
             if problem := _rollup_problem(definition, source, others, unusable):
-                refused.append(Unusable(definition.file, definition.name, problem))
+                unusable_rollups.append(Unusable(definition.file, definition.name, problem))
             elif source is not None:
                 rollups.append(Rollup(definition, source))
-    return rollups, refused
+    return rollups, unusable_rollups
 
 
 def _rollup_problem(
@@ -156,8 +156,8 @@ def _files(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.sql")) + modules
 
 
-def _same_name(definition: Definition, same: Sequence[Definition]) -> Unusable:
-    other = next(other for other in same if other is not definition)
+def _same_name(definition: Definition, definitions: Sequence[Definition]) -> Unusable:
+    other = next(other for other in definitions if other is not definition)
     error = definition.error(
         f"the name {definition.name} is taken by {other.file.name}",
         "give each projection a name of its own",
@@ -205,12 +205,12 @@ def select(directory: Path, names: Sequence[str], *, with_rollups: bool = False)
     )
     if unknown:
         usable = [*catalog.definitions, *(rollup.definition for rollup in catalog.rollups)]
-        known = ", ".join(definition.name for definition in usable)
+        usable_names = ", ".join(definition.name for definition in usable)
         broken_files = ", ".join(broken.file.name for broken in catalog.unusable)
         raise InvalidInput(
             f"no projection is named {', '.join(sorted(unknown))}",
             where="--projection",
-            do=(f"there are: {known}" if known else f"{directory} has none")
+            do=(f"there are: {usable_names}" if usable_names else f"{directory} has none")
             + (f"; these files cannot be used: {broken_files}" if broken_files else ""),
         )
     return selected

@@ -44,10 +44,10 @@ def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> 
     events; None if the projection never ran.
     """
     store = OffsetStore.of(run, definition)
-    stored = consumption.stored_offsets(store, run.spark, ALL)
-    stored = stored.where(F.col("tag").isin(*definition.source.series_tags))
+    offsets = consumption.stored_offsets(store, run.spark, ALL)
+    offsets = offsets.where(F.col("tag").isin(*definition.source.series_tags))
     numbers = event_source(run, definition).numbers()
-    rows = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
+    rows = by_slice(numbers, offsets, first_bucket).collect()  # a row for each slice
     cursors = store.cursors()
     return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in rows}
 

@@ -208,8 +208,8 @@ def _gaps_summary(counts: Mapping[str, int]) -> str:
 
 
 def _gap_lines(gaps: Sequence[Missing]) -> list[str]:
-    more = len(gaps) - _GAPS_SHOWN
+    hidden = len(gaps) - _GAPS_SHOWN
     return [
         *(f"  {gap}" for gap in gaps[:_GAPS_SHOWN]),
-        *([f"  and {more:,} more series"] if more > 0 else []),
+        *([f"  and {hidden:,} more series"] if hidden > 0 else []),
     ]

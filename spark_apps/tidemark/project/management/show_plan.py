@@ -90,7 +90,7 @@ def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
     parts = [f"{number:,} {reason}" for reason, number in sorted(reasons.items())]
     parts += [f"{len(plan.postponed):,} left for later runs"] if plan.postponed else []
     summary = f"{name}: {', '.join(parts)}; {_estimate(plan, estimates)}, by the ledger"
-    listed = [
+    piece_lines = [
         f"{name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}, "
         + (
             f"held: {plan.waits_for}"
@@ -99,8 +99,8 @@ def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
         )
         for piece in list(plan.pieces)[:SHOWN]
     ]
-    more = len(plan.pieces) - len(listed)
-    return [summary, *listed, *([f"{name}: {more:,} more, see --save"] if more else [])]
+    hidden = len(plan.pieces) - len(piece_lines)
+    return [summary, *piece_lines, *([f"{name}: {hidden:,} more, see --save"] if hidden else [])]
 
 
 def _ranges(run: RunContext, plan: ProjectionPlan, ranges: int) -> list[str]:

@@ -103,7 +103,7 @@ def _finished(entry: PieceRow) -> datetime:
 
 
 @dataclass
-class _Shown:
+class _Report:
     """The report, to which each projection is added."""
 
     ready: TimeBuckets
@@ -131,39 +131,39 @@ def run_status(
     """
     shown_ranges = slice_ranges(ranges)
     selected = select_usable(run, names, with_rollups=True)
-    shown = _Shown(TimeBuckets([], run.settings.bucket_size.milliseconds))
+    report = _Report(TimeBuckets([], run.settings.bucket_size.milliseconds))
     errors: list[TidemarkError] = [*selected.errors]
     for definition in selected.definitions:
         try:
-            _show(run, definition, shown, shown_ranges if exact else [])
+            _show(run, definition, report, shown_ranges if exact else [])
             target_check.require(run, definition, ledger(run, definition).standing())
             if verify:
-                shown.lines.append(f"  {mode_bucket.require_rows(run, definition)}")
+                report.lines.append(f"  {mode_bucket.require_rows(run, definition)}")
         except NO_RETRY_HELPS as error:
             errors.append(error)
     rollups = []
     for rollup in selected.rollups:
         try:
-            rollups.append(rollup_status.show(run, rollup, shown.lines))
+            rollups.append(rollup_status.show(run, rollup, report.lines))
         except NO_RETRY_HELPS as error:
             errors.append(error)
     counts = {
         "projections": len(selected.definitions),
-        "paused": sum(details["paused"] for details in [*shown.details, *rollups]),
-        "validated_buckets": len(shown.ready),
-        "open_pieces": sum(shown_projection["open"] for shown_projection in shown.details),
+        "paused": sum(details["paused"] for details in [*report.details, *rollups]),
+        "validated_buckets": len(report.ready),
+        "open_pieces": sum(details["open"] for details in report.details),
     }
     return Outcome(
         RunState.FAILED if errors else RunState.DONE,
         counts=counts,
-        lines=shown.lines,
+        lines=report.lines,
         error=all_of(errors),
-        details={"projections": shown.details, "rollups": rollups},
+        details={"projections": report.details, "rollups": rollups},
     )
 
 
 def _show(
-    run: RunContext, definition: Definition, shown: _Shown, ranges: Sequence[SliceRange]
+    run: RunContext, definition: Definition, report: _Report, ranges: Sequence[SliceRange]
 ) -> None:
     """Add a projection to the report, with the lag of each range of slices in `ranges`."""
     settings = run.settings
@@ -174,24 +174,24 @@ def _show(
     oldest = now_ms if first_bucket is None else first_bucket
     begin = history.begin_of(definition, settings.bucket_size)
     ready = ready_buckets(run, definition, oldest, now_ms).within(begin, 2**63 - 1)
-    shown.ready |= ready if definition.source.reads_journal else ()
-    now = progress(
+    report.ready |= ready if definition.source.reads_journal else ()
+    current = progress(
         entries,
         definition.fingerprint,
         ready,
         settings.bucket_size.milliseconds,
         ledger_state.spans,
     )
-    estimates = Estimates.read(run, now.open_buckets)
-    behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
-    lines = [f"{definition.name} version {definition.version}: {_summary(now)}"]
+    estimates = Estimates.read(run, current.open_buckets)
+    behind = estimates.of(current.open_buckets, is_by_tag=definition.source.reads_tag_views)
+    lines = [f"{definition.name} version {definition.version}: {_summary(current)}"]
     lines += [f"  {pause}"] if pause.paused else []
     lines += _release_lines(run, definition)
     lines += _begin_lines(definition, ledger_state)
-    lines += _lines(now, behind)
+    lines += _lines(current, behind)
     missing_ranges = _missing(run, definition, entries)
     lines += _missing_lines(missing_ranges)
-    details = {**_details(definition, now, behind), "paused": bool(pause.paused)}
+    details = {**_details(definition, current, behind), "paused": bool(pause.paused)}
     details["from"] = iso(definition.begin) if definition.begin else None
     details["begun"] = iso(from_millis(oldest)) if ledger_state else None
     details["missing"] = [_missing_details(gap) for gap in missing_ranges[:_MISSING_DETAILS]]
@@ -204,8 +204,8 @@ def _show(
         details["slices"] = [
             _range_details(slice_range, range_lag) for slice_range, range_lag in by_range.items()
         ]
-    shown.lines += lines
-    shown.details.append(details)
+    report.lines += lines
+    report.details.append(details)
 
 
 def _release_lines(run: RunContext, definition: Definition) -> list[str]:
@@ -225,19 +225,19 @@ def _begin_lines(definition: Definition, ledger_state: LedgerState) -> list[str]
     return [f"  not begun{stated or ': it begins with the first time bucket that there is'}"]
 
 
-def _lines(now: ProjectionProgress, behind: Estimate) -> list[str]:
+def _lines(current: ProjectionProgress, behind: Estimate) -> list[str]:
     lines = []
-    if now.open_buckets:
-        first = from_millis(now.open_buckets[0])
-        lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
+    if current.open_buckets:
+        first = from_millis(current.open_buckets[0])
+        lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {current.lag}")
         lines.append(f"  {behind} in open time buckets, by the ledger")
-    if now.oldest_gap is not None:
-        bucket, error = now.oldest_gap
+    if current.oldest_gap is not None:
+        bucket, error = current.oldest_gap
         lines.append(
-            f"  oldest gap {from_millis(bucket):%Y-%m-%d %H:%M}, age {now.gap_age}: {error}"
+            f"  oldest gap {from_millis(bucket):%Y-%m-%d %H:%M}, age {current.gap_age}: {error}"
         )
-    if now.last_error not in (None, now.oldest_gap):
-        bucket, error = now.last_error or (0, "")
+    if current.last_error not in (None, current.oldest_gap):
+        bucket, error = current.last_error or (0, "")
         lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
     return lines
 
@@ -254,11 +254,11 @@ def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow
 def _missing_lines(ranges: Sequence[Missing]) -> list[str]:
     if not ranges:
         return []
-    more = len(ranges) - _MISSING_SHOWN
+    hidden = len(ranges) - _MISSING_SHOWN
     return [
         f"  {counted(len(ranges), 'range')} of missing numbers, in the table projection_gap:",
         *(f"    {missing}" for missing in ranges[:_MISSING_SHOWN]),
-        *([f"    and {more:,} more"] if more > 0 else []),
+        *([f"    and {hidden:,} more"] if hidden > 0 else []),
     ]
 
 
@@ -290,19 +290,21 @@ def _time(slice_lag: Lag) -> str:
     return f"{slice_lag.time}, and slices not begun" if slice_lag.time else "unknown, not begun"
 
 
-def _details(definition: Definition, now: ProjectionProgress, behind: Estimate) -> dict[str, Any]:
-    gap, error = now.oldest_gap, now.last_error
+def _details(
+    definition: Definition, current: ProjectionProgress, behind: Estimate
+) -> dict[str, Any]:
+    gap, error = current.oldest_gap, current.last_error
     return {
         "name": definition.name,
         "version": definition.version,
-        "pieces": {str(state): number for state, number in now.states.items()},
-        "open": len(now.open_buckets),
-        "oldest_open": iso(from_millis(now.open_buckets[0])) if now.open_buckets else None,
-        "lag_seconds": int(now.lag.total_seconds()),
+        "pieces": {str(state): number for state, number in current.states.items()},
+        "open": len(current.open_buckets),
+        "oldest_open": iso(from_millis(current.open_buckets[0])) if current.open_buckets else None,
+        "lag_seconds": int(current.lag.total_seconds()),
         "rows_estimated": behind.rows,
         "pieces_without_estimate": behind.unknown,
         "oldest_gap": iso(from_millis(gap[0])) if gap else None,
-        "gap_age_seconds": int(now.gap_age.total_seconds()),
+        "gap_age_seconds": int(current.gap_age.total_seconds()),
         "gap": gap[1] if gap else None,
         "last_error": {"time_bucket": iso(from_millis(error[0])), "error": error[1]}
         if error
@@ -320,6 +322,6 @@ def _range_details(slice_range: SliceRange, range_lag: Lag) -> dict[str, Any]:
     }
 
 
-def _summary(now: ProjectionProgress) -> str:
-    parts = [f"{number:,} {state}" for state, number in sorted(now.states.items())]
-    return ", ".join([*parts, f"{len(now.open_buckets):,} open"])
+def _summary(current: ProjectionProgress) -> str:
+    parts = [f"{number:,} {state}" for state, number in sorted(current.states.items())]
+    return ", ".join([*parts, f"{len(current.open_buckets):,} open"])

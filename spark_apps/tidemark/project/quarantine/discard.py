@@ -64,5 +64,5 @@ def _plan(
         f"{definition.name}: deletes {counted(number, 'event')} from quarantine, consumed and in no"
         f" result: {reason}"
     )
-    more = [f"and {number - len(examples):,} more"] if number > len(examples) else []
-    return Plan(counts, [what, *examples, *more], apply)
+    further_lines = [f"and {number - len(examples):,} more"] if number > len(examples) else []
+    return Plan(counts, [what, *examples, *further_lines], apply)

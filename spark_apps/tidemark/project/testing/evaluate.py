@@ -53,8 +53,8 @@ def _of_query(analyzed: AnalyzedDefinition, events: DataFrame) -> tuple[DataFram
         if not causes:
             raise
     failures = failing_events.failures(causes, events)
-    others = events.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
-    return analyze.apply(analyzed, others).localCheckpoint(), failures
+    processable = events.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
+    return analyze.apply(analyzed, processable).localCheckpoint(), failures
 
 
 def require_same_divided(
@@ -109,12 +109,14 @@ def _require_same_by_bucket(
         sorted(map(tuple, frame.collect()), key=_order)
         for frame in (rows_of(result, definition), rows_in_parts)
     )
-    differing = next(
+    different_rows = next(
         (pair for pair in zip_longest(at_once, in_parts, fillvalue=()) if not _are_same(*pair)),
         None,
     )
-    if differing:
-        shown = ["(" + ", ".join(map(str, row)) + ")" if row else "no row" for row in differing]
+    if different_rows:
+        shown = [
+            "(" + ", ".join(map(str, row)) + ")" if row else "no row" for row in different_rows
+        ]
         raise TidemarkError(
             f"the result has {shown[0]} from all time buckets at once, and {shown[1]} from each of"
             " them by itself",

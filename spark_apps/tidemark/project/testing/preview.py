@@ -48,10 +48,10 @@ def sample(
     source = event_source(run, plan.definition, plan.slices)
     planned = source.rows(plan.time_buckets)
     # Collected, since a limit within a plan would read every partition of the source.
-    first = planned.select("time_bucket").take(1)
-    if not first:
+    first_rows = planned.select("time_bucket").take(1)
+    if not first_rows:
         return [f"{name}: no events in the planned time buckets"]
-    bucket = first[0].time_bucket
+    bucket = first_rows[0].time_bucket
     sample_rows = source.rows([bucket]).take(SAMPLE)
     other_rows = planned.where(F.col("time_bucket") != bucket).take(_OTHERS)
     decoded = _decoded(run, analyzed, sample_rows, planned.schema)

@@ -21,7 +21,7 @@ def by_fold(batch: BatchEvents) -> Result:
     key = [
         name for name in ("persistence_id", "sequence_nr", IS_SNAPSHOT) if name in events.columns
     ]
-    unread = transform.unreadable(decoded).limit(0)
+    unreadable = transform.unreadable(decoded).limit(0)
     start = fold_start.find_start(run, batch.store, analyzed, decoded, batch.accepted.reached)
     if not start.to_replay.isEmpty():
         run.say(f"{analyzed.definition.name}: reading the histories of states that begin")
@@ -35,14 +35,14 @@ def by_fold(batch: BatchEvents) -> Result:
         decoded_history = transform.decode(
             history, analyzed.event, analyzed.decoders
         ).localCheckpoint()
-        unread = transform.unreadable(decoded_history.join(decoded, on=key, how="left_anti"))
-        others = events.join(start.to_replay, on="persistence_id", how="left_anti")
-        events = others.unionByName(history)
+        unreadable = transform.unreadable(decoded_history.join(decoded, on=key, how="left_anti"))
+        other_events = events.join(start.to_replay, on="persistence_id", how="left_anti")
+        events = other_events.unionByName(history)
         decoded_rest = decoded.join(start.to_replay, on="persistence_id", how="left_anti")
         decoded = decoded_rest.unionByName(decoded_history)
     folded = kept_once(fold_frame.folded(transform.readable(decoded), start.states, analyzed))
     failed = transform.unprocessed(events, fold_frame.failures(folded))
-    unprocessed = failed.unionByName(unread)
+    unprocessed = failed.unionByName(unreadable)
     processed = fold_frame.with_states(transform.processed(decoded), start).join(
         unprocessed.select("persistence_id", "sequence_nr"),
         on=["persistence_id", "sequence_nr"],

@@ -54,7 +54,7 @@ def folded(
 
 
 def with_states(events: DataFrame, start: FoldStart) -> DataFrame:
-    """Add to events the generation of a state that includes them, see `shapes.PROCESSED`."""
+    """Add to events the generation of a state at or after them, see `shapes.PROCESSED`."""
     states = start.states.select(_PERSISTENCE_ID, F.col(_SEQUENCE_NR).alias(_FOLDED_TO)).join(
         start.generations, on=_PERSISTENCE_ID, how="left"
     )
@@ -102,8 +102,8 @@ def to_store(folded: DataFrame, decoded: DataFrame, start: FoldStart) -> DataFra
 
 def failures(folded: DataFrame) -> DataFrame:
     """Return the events that could not be folded: persistence_id, sequence_nr and cause."""
-    listed = F.from_json(FAILURES, _FAILURES_TYPE)
-    return folded.where(F.col(FAILURES).isNotNull()).select(_PERSISTENCE_ID, F.inline(listed))
+    parsed = F.from_json(FAILURES, _FAILURES_TYPE)
+    return folded.where(F.col(FAILURES).isNotNull()).select(_PERSISTENCE_ID, F.inline(parsed))
 
 
 def _fold(analyzed: AnalyzedDefinition, in_parts: bool) -> Fold:

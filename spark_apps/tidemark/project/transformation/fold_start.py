@@ -152,8 +152,8 @@ def events_of(
         _require_all(skips.uncounted(based, skipped), events, str(definition.file))
     if bases is None:
         return events
-    first = transform.distinct_events(snapshots.rows_of(bases, run.settings))
-    return events.unionByName(first).localCheckpoint()
+    snapshot_events = transform.distinct_events(snapshots.rows_of(bases, run.settings))
+    return events.unionByName(snapshot_events).localCheckpoint()
 
 
 def _stored(analyzed: AnalyzedDefinition, ids: DataFrame) -> DataFrame:

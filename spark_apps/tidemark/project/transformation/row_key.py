@@ -72,28 +72,26 @@ def count(
     definition: Definition,
     key: RowKey,
     *,
-    one_row_each: Sequence[str],
-    filled: Sequence[str] = (),
+    unique: Sequence[str],
+    required: Sequence[str] = (),
     by: Sequence[str] = (),
 ) -> RowCount:
     """Count the rows of a result, which must be in memory, by the values of the columns `by`.
 
-    No two rows may be equal in the columns `one_row_each`, if not empty. The columns `filled` must
-    not be null, in addition to those of the key.
+    No two rows may be equal in the columns `unique`, if not empty. The columns `required` must not
+    be null, in addition to those of the key.
     """
-    checked_columns = list(dict.fromkeys([*one_row_each, *filled, *key.columns]))
-    problems = [*(_problem(rows, name, key, filled) for name in checked_columns), _too_large(rows)]
+    columns = list(dict.fromkeys([*unique, *required, *key.columns]))
+    problems = [*(_problem(rows, name, key, required) for name in columns), _too_large(rows)]
     problem = F.coalesce(*problems, F.lit(None).cast("string"))
-    why = F.concat(problem, F.lit(" in a row of the result: "), _shown(checked_columns))
-    counted = rows.select(
-        *dict.fromkeys([*one_row_each, *by]), why.alias(_WHY), F.lit(1).alias(_ROWS)
-    )
+    why = F.concat(problem, F.lit(" in a row of the result: "), _shown(columns))
+    counted = rows.select(*dict.fromkeys([*unique, *by]), why.alias(_WHY), F.lit(1).alias(_ROWS))
     repetition = F.lit(None).cast("string")
-    if one_row_each:
-        counted = counted.groupBy(*dict.fromkeys([*one_row_each, *by])).agg(
+    if unique:
+        counted = counted.groupBy(*dict.fromkeys([*unique, *by])).agg(
             F.min(_WHY).alias(_WHY), F.count(F.lit(1)).alias(_ROWS)
         )
-        text = F.concat(_ROWS, F.lit(" rows of the result have one key: "), _shown(one_row_each))
+        text = F.concat(_ROWS, F.lit(" rows of the result have one key: "), _shown(unique))
         repetition = F.when(F.col(_ROWS) > 1, text)
     totals = (
         counted.withColumn(_DOUBLED, repetition)
@@ -107,17 +105,17 @@ def count(
         do = "give it a value, as with coalesce, or leave such rows out with WHERE"
         error = TidemarkError(unstorable[0], where=str(definition.file), do=do)
     elif repeated := sorted(row[_DOUBLED] for row in totals if row[_DOUBLED]):
-        differing = _differing(rows, one_row_each)
+        differing = _differing(rows, unique)
         apart = f"; they differ in {', '.join(differing)}" if differing else ""
         do = "let the SELECT give one row for each key, or add to the key what tells rows apart"
         error = TidemarkError(f"{repeated[0]}{apart}", where=str(definition.file), do=do)
     return RowCount(numbers, error)
 
 
-def _problem(rows: DataFrame, name: str, key: RowKey, filled: Sequence[str]) -> Column:
-    """Return the error in a value of a key or filled column, or null."""
+def _problem(rows: DataFrame, name: str, key: RowKey, required: Sequence[str]) -> Column:
+    """Return the error in a value of a key or required column, or null."""
     value, kind = F.col(name), rows.schema[name].dataType
-    not_null = [*key.columns, *filled]
+    not_null = [*key.columns, *required]
     problem = F.when(value.isNull(), F.lit(f"{name} is null")) if name in not_null else F.lit(None)
     if name in key.columns and isinstance(kind, (T.StringType, T.BinaryType)):
         size = F.octet_length(name)
@@ -149,15 +147,15 @@ def _shown(names: Sequence[str]) -> Column:
     return F.concat_ws(", ", *pairs)
 
 
-def _differing(rows: DataFrame, one_row_each: Sequence[str]) -> list[str]:
+def _differing(rows: DataFrame, unique: Sequence[str]) -> list[str]:
     """Return the columns in which the rows of the first repeated key differ."""
-    others = [name for name in rows.columns if name not in one_row_each]
+    others = [name for name in rows.columns if name not in unique]
     # As text, since Spark compares no maps.
     values = [
         F.count_distinct(F.coalesce(F.col(name).cast("string"), F.lit(""))).alias(name)
         for name in others
     ]
     number = F.count(F.lit(1)).alias(_ROWS)
-    repeated = rows.groupBy(*one_row_each).agg(number, *values).where(F.col(_ROWS) > 1)
-    first = repeated.orderBy(*one_row_each).head()
+    repeated = rows.groupBy(*unique).agg(number, *values).where(F.col(_ROWS) > 1)
+    first = repeated.orderBy(*unique).head()
     return [] if first is None else [name for name in others if first[name] > 1]

@@ -118,12 +118,12 @@ def compared(first: DataFrame, second: DataFrame, key: Sequence[str]) -> DataFra
         in both frames, the columns that differ, with the text of both values.
     """
     kinds = {item.name: item.dataType for item in first.schema.fields}
-    others = [name for name in first.columns if name not in key]
+    value_columns = [name for name in first.columns if name not in key]
     left = first.select(
-        F.struct(*key).alias("a"), F.struct(F.lit(1).alias("_"), *others).alias("x")
+        F.struct(*key).alias("a"), F.struct(F.lit(1).alias("_"), *value_columns).alias("x")
     )
     right = second.select(
-        F.struct(*key).alias("b"), F.struct(F.lit(1).alias("_"), *others).alias("y")
+        F.struct(*key).alias("b"), F.struct(F.lit(1).alias("_"), *value_columns).alias("y")
     )
     same_key = [
         _comparable(F.col(f"a.`{name}`"), kinds[name]).eqNullSafe(
@@ -133,12 +133,12 @@ def compared(first: DataFrame, second: DataFrame, key: Sequence[str]) -> DataFra
     ]
     joined = left.join(right, on=reduce(Column.__and__, same_key), how="full")
     in_first, in_second = F.col("x").isNotNull(), F.col("y").isNotNull()
-    changes = F.array_compact(F.array(*(_change(name, kinds[name]) for name in others)))
+    changes = F.array_compact(F.array(*(_change(name, kinds[name]) for name in value_columns)))
     is_in_both = in_first & in_second
     return joined.select(
         F.coalesce("a", "b").alias("key"),
         F.when(is_in_both, "both").when(in_first, "first").otherwise("second").alias("side"),
-        F.when(is_in_both & F.lit(bool(others)), changes)
+        F.when(is_in_both & F.lit(bool(value_columns)), changes)
         .otherwise(F.array())
         .cast(_CHANGES)
         .alias("changes"),

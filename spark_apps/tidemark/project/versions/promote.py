@@ -49,8 +49,8 @@ def promote(run: RunContext, name: str, version: int | None, *, apply: bool) -> 
 def _other(run: RunContext, in_file: Definition, version: int) -> Definition:
     """Return a version that is not in the file, with the fingerprint that the ledger has for it."""
     name = in_file.name
-    other = live_release.at_version(in_file, version)
-    fingerprints = ledger(run, other).standing().versions
+    definition = live_release.at_version(in_file, version)
+    fingerprints = ledger(run, definition).standing().versions
     if not fingerprints:
         raise InvalidInput(
             f"{name} has no version {version} of its own",
@@ -65,7 +65,7 @@ def _other(run: RunContext, in_file: Definition, version: int) -> Definition:
         )
     # If several definitions had this version, none of them has processed every time bucket.
     [fingerprint, *other_fingerprints] = fingerprints
-    return replace(other, fingerprint="" if other_fingerprints else fingerprint)
+    return replace(definition, fingerprint="" if other_fingerprints else fingerprint)
 
 
 def _plan(run: RunContext, definition: Definition) -> Plan:

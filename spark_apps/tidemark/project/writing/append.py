@@ -35,7 +35,7 @@ def count(
     rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
 ) -> Counted:
     """Count the rows of the result; raise a TidemarkError if an event has more than one row."""
-    row_count = row_key.count(rows, definition, key, one_row_each=_EVENT, filled=_EVENT)
+    row_count = row_key.count(rows, definition, key, unique=_EVENT, required=_EVENT)
     return Counted(row_count.checked()[()])
 
 

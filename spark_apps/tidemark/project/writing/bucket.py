@@ -70,7 +70,7 @@ def count_by_bucket(
         TidemarkError: there are rows of time buckets that were not read, or two rows with one key.
     """
     by = ["time_bucket"]
-    row_count = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
+    row_count = row_key.count(rows, definition, key, unique=key.columns, by=by)
     by_bucket = {bucket: number for (bucket,), number in row_count.numbers.items()}
     foreign = sorted(
         "null" if bucket is None else iso(from_millis(bucket))
@@ -105,14 +105,14 @@ def differing_buckets(run: RunContext, definition: Definition) -> list[BucketDif
     if why_not_compared(run, definition):
         return []
     pieces = ledger(run, definition)
-    last = pieces.standing().known.last
-    if last is None:
+    last_bucket = pieces.standing().known.last
+    if last_bucket is None:
         return []
-    first = last - COMPARED * run.settings.bucket_size.milliseconds
-    entries = _written(pieces.entries(first), definition)
-    differing = _differing(entries, _stored(run, definition, entries))
+    first_bucket = last_bucket - COMPARED * run.settings.bucket_size.milliseconds
+    entries = _written(pieces.entries(first_bucket), definition)
+    differences = _differing(entries, _stored(run, definition, entries))
     entries_now = _written(
-        pieces.entries_of(difference.time_bucket for difference in differing), definition
+        pieces.entries_of(difference.time_bucket for difference in differences), definition
     )
     unchanged_entries = {
         bucket: entry for bucket, entry in entries_now.items() if entry == entries[bucket]
@@ -138,15 +138,15 @@ def require_rows(run: RunContext, definition: Definition) -> str:
     """
     if reason := why_not_compared(run, definition):
         return f"rows are not compared with what was written: {reason}"
-    differing = differing_buckets(run, definition)
-    if not differing:
+    differences = differing_buckets(run, definition)
+    if not differences:
         return "each time bucket has as many rows as were written"
-    first, last = differing[0].time_bucket, differing[-1].time_bucket
+    first, last = differences[0].time_bucket, differences[-1].time_bucket
     end = last + run.settings.bucket_size.milliseconds
     raise WrongData(
-        f"{counted(len(differing), 'time bucket')} of {definition.target} have another number of"
+        f"{counted(len(differences), 'time bucket')} of {definition.target} have another number of"
         f" rows than projection {definition.name} has written:"
-        f" {'; '.join(shortened([*map(str, differing)], _NAMED))}",
+        f" {'; '.join(shortened([*map(str, differences)], _NAMED))}",
         where=str(definition.file),
         do=f"run `{target_check.write_again(definition, first, end)}`",
     )

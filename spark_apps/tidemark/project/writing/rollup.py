@@ -32,7 +32,7 @@ def count(
     rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
 ) -> Counted:
     """Count the rows of the result; raise a TidemarkError if two rows have the same key."""
-    return Counted(row_key.count(rows, definition, key, one_row_each=key.columns).checked()[()])
+    return Counted(row_key.count(rows, definition, key, unique=key.columns).checked()[()])
 
 
 def changes(result: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -45,13 +45,13 @@ def changes(result: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFra
         The rows of the result that are new or differ, and the rows to delete, with nulls in the
         columns outside of the key. Columns: those of the result, and tidemark_is_deleted (boolean).
     """
-    others = [name for name in result.columns if name not in key]
+    value_columns = [name for name in result.columns if name not in key]
     new = result.select(F.struct(*result.columns).alias("new"))
     old = stored.select(F.struct(*result.columns).alias("old"))
     is_same = {name: _is_same(name, result.schema, stored.schema) for name in result.columns}
-    has_value = (F.col(f"old.`{name}`").isNotNull() for name in others)
+    has_value = (F.col(f"old.`{name}`").isNotNull() for name in value_columns)
     is_stored = reduce(
-        and_, (is_same[name] for name in others), reduce(or_, has_value, F.lit(False))
+        and_, (is_same[name] for name in value_columns), reduce(or_, has_value, F.lit(False))
     )
     joined = new.join(old, on=reduce(and_, (is_same[name] for name in key)), how="full")
     key_values = [
@@ -62,7 +62,7 @@ def changes(result: DataFrame, stored: DataFrame, key: Sequence[str]) -> DataFra
     ]
     return joined.where(~F.coalesce(is_stored, F.lit(False))).select(
         *(value.alias(name) for name, value in zip(key, key_values, strict=True)),
-        *(F.col(f"new.`{name}`").alias(name) for name in others),
+        *(F.col(f"new.`{name}`").alias(name) for name in value_columns),
         F.col("new").isNull().alias(transform.IS_DELETED),
     )
 
@@ -89,9 +89,9 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     control, definition = batch.run.control, batch.definition
     key = RowKey.of(control, definition).columns
     stored = connector.read(batch.run.spark, definition.keyspace, definition.table, *rows.columns)
-    differing = kept_once(changes(rows, stored, key))
+    differences = kept_once(changes(rows, stored, key))
     try:
-        [change_counts] = differing.agg(
+        [change_counts] = differences.agg(
             F.count_if(~F.col(transform.IS_DELETED)).alias("rows"),
             F.count_if(transform.IS_DELETED).alias("deleted"),
         ).collect()
@@ -101,12 +101,12 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
         batch.claimed.check()
         write_time = management_state.next_write_time(batch.store)
         if changed.rows:
-            tables.write_newest(_at(write_time, transform.stored(differing)), definition)
+            tables.write_newest(_at(write_time, transform.stored(differences)), definition)
         if changed.deleted:
             batch.claimed.check()
-            tables.delete_newest(_at(write_time - 1, transform.deletions(differing)), definition)
+            tables.delete_newest(_at(write_time - 1, transform.deletions(differences)), definition)
     finally:
-        differing.unpersist()
+        differences.unpersist()
     return changed
 
 

@@ -49,7 +49,7 @@ def count(
 ) -> Counted:
     """Count the rows of `newest`; raise a TidemarkError if a persistence id has several rows."""
     event_key = list(EVENT_KEY)
-    row_count = row_key.count(rows, definition, key, one_row_each=event_key[:1], filled=event_key)
+    row_count = row_key.count(rows, definition, key, unique=event_key[:1], required=event_key)
     number = row_count.checked()[()]
     if transform.IS_DELETED not in rows.columns:
         return Counted(number)
