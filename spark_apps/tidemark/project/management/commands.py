@@ -271,7 +271,7 @@ COMMANDS: Mapping[str, Command] = {
 """The commands by their names on the command line."""
 
 TOOLS: Mapping[str, Callable[..., None]] = {"new": new}
-"""The commands that need no run, by their names on the command line."""
+"""The commands that need no `RunContext`, by their names on the command line."""
 
 _WINDOW = "--window-start 2026-11-20 --window-end 2026-11-21"
 EXAMPLES: Mapping[str, Sequence[str]] = {

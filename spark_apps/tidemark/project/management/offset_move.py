@@ -200,7 +200,7 @@ class OffsetMove:
         return Plan(counts, lines, apply)
 
     def _offset(self, number: int, nearest: EventRef | None) -> Offset:
-        """Return the offset for a number; `nearest` may be its event, or another nearby."""
+        """Return the offset for a number: its event's, or lower bounds if the event is missing."""
         if nearest is not None and nearest.number == number:
             timestamp = nearest.timestamp
             return Offset(

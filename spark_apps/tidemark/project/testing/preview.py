@@ -40,7 +40,7 @@ def sample(
     The sample is the first SAMPLE rows of a planned time bucket that has events; an event has a row
     for each of its tags. So sums are those of the sample. No fold begins with a state or snapshot.
     With events of other time buckets, this also checks that the result does not depend on how runs
-    divide the events. `analyzed` is None if all pieces of the plan are locked.
+    divide the events. `analyzed` is None if all planned time buckets are held.
     """
     name = plan.definition.name
     if analyzed is None:
