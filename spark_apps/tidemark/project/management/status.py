@@ -103,7 +103,7 @@ def _finished(entry: PieceRow) -> datetime:
 
 
 @dataclass
-class _Report:
+class _StatusReport:
     """The report, to which each projection is added."""
 
     ready: TimeBuckets
@@ -131,7 +131,7 @@ def run_status(
     """
     shown_ranges = slice_ranges(ranges)
     selected = select_usable(run, names, with_rollups=True)
-    report = _Report(TimeBuckets([], run.settings.bucket_size.milliseconds))
+    report = _StatusReport(TimeBuckets([], run.settings.bucket_size.milliseconds))
     errors: list[TidemarkError] = [*selected.errors]
     for definition in selected.definitions:
         try:
@@ -163,7 +163,7 @@ def run_status(
 
 
 def _show(
-    run: RunContext, definition: Definition, report: _Report, ranges: Sequence[SliceRange]
+    run: RunContext, definition: Definition, report: _StatusReport, ranges: Sequence[SliceRange]
 ) -> None:
     """Add a projection to the report, with the lag of each range of slices in `ranges`."""
     settings = run.settings
