@@ -1,4 +1,4 @@
-"""What the author of a projection imports: the decorator, and `testing` for unit tests.
+"""The public API for authors of projections: the decorator, and `testing` for unit tests.
 
 The application is `tidemark.project`.
 """
@@ -12,16 +12,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def projection(**header: object) -> Callable[[Function], Function]:
-    """State what a projection is; the arguments are the header of a SQL file, with `_` for `-`.
+    """Define a projection; the arguments are the header keys of a SQL file, with `_` for `-`.
 
-    They must be literals, also those in lists and dicts: they are read from the file before it is
-    run, see `tidemark.user_files.python_file`. The function stays as it is, so that it can be
-    called in a test.
+    All arguments must be literals, also inside lists and dicts, because Tidemark reads the header
+    without running the file, see `tidemark.user_files.python_file`. The decorator returns the
+    function unchanged, so that a test can call it.
 
-    In mode `fold` it is `fold(state, events)`: from the state of one persistence id (a dict of the
-    fields in `state`, or None) and a pandas DataFrame of its next events in the order of their
-    sequence nrs to the new state. In all other modes it takes the Spark DataFrame `events` and
-    returns the result.
+    In mode `fold` the function is `fold(state, events)`. It takes the state of one persistence id
+    (a dict of the fields in `state`, or None) and a pandas DataFrame of its next events in the
+    order of their sequence nrs, and returns the new state. In all other modes the function takes
+    the Spark DataFrame `events` and returns the result.
     """
 
     def unchanged(function: Function) -> Function:

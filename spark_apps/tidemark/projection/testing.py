@@ -1,4 +1,4 @@
-"""Unit tests of a definition, with plain rows and without Cassandra.
+"""The public API for unit tests of a definition, with plain rows and without Cassandra.
 
 ::
 

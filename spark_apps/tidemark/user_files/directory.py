@@ -8,12 +8,12 @@ from tidemark.errors import InvalidInput
 
 
 def require_directory(directory: Path, variable: str, files: str) -> None:
-    """Refuse a directory that is not there.
+    """Reject a directory that does not exist.
 
     Args:
-        directory: what the setting names.
-        variable: the setting's environment variable.
-        files: what it holds, for people.
+        directory: value of the setting.
+        variable: environment variable of the setting.
+        files: contents of the directory, for the error message.
 
     Raises:
         InvalidInput: there is no such directory.

@@ -1,4 +1,4 @@
-"""The form of a header: pydantic models, whose errors become one line with a remedy."""
+"""Pydantic models for headers, and their errors as one line with a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-"""A text that is not empty after blanks around it are stripped."""
+"""A text that is not empty after its surrounding blanks are stripped."""
 BY_SHAPE = Discriminator(lambda value: "text" if isinstance(value, str | int) else "mapping")
 """The discriminator between a short form, tagged `text`, and a long form, tagged `mapping`."""
 _REFUSED = "refused"
@@ -45,7 +45,7 @@ _REMEDIES = {
     "too_short": "name at least one",
     "model_type": "write a mapping",
 }
-"""The remedy of an error, by pydantic's type of the error."""
+"""The remedy for each of pydantic's error types."""
 
 
 def refusal(do: str, what: str = "", key: str = "") -> PydanticCustomError:
@@ -61,19 +61,19 @@ def refusal(do: str, what: str = "", key: str = "") -> PydanticCustomError:
 
 
 def _require_different(values: tuple[str, ...]) -> tuple[str, ...]:
-    twice = [value for number, value in enumerate(values) if value in values[:number]]
-    if twice:
-        raise refusal("name each of them once", f"{twice[0]} is there twice")
+    repeated = [value for number, value in enumerate(values) if value in values[:number]]
+    if repeated:
+        raise refusal("name each of them once", f"{repeated[0]} is there twice")
     return values
 
 
 EACH_ONCE = AfterValidator(_require_different)
-"""The annotation of a tuple of texts that must not repeat a text, and may be empty."""
+"""Annotation of a tuple of texts that must be distinct; the tuple may be empty."""
 DIFFERENT = (
     EACH_ONCE,
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
 )
-"""The annotations of a tuple of texts that must not be empty and must not repeat a text."""
+"""Annotations of a tuple of texts that must be distinct; the tuple must not be empty."""
 Texts = Annotated[tuple[Text, ...], *DIFFERENT]
 
 
@@ -93,7 +93,7 @@ class HeaderModel(BaseModel):
 
     @classmethod
     def required(cls, _value: Mapping[str, Any]) -> set[str]:
-        """Return the keys without which a mapping is refused."""
+        """Return the keys that a mapping must have."""
         return {key for key, field in cls.fields().items() if field.is_required()}
 
     @model_validator(mode="before")
@@ -136,8 +136,8 @@ def describe(
 
     Args:
         form: form of the header.
-        error: one of pydantic's errors.
-        name: innermost key around the error; empty without one.
+        error: an error from pydantic.
+        name: innermost key around the error; empty if there is none.
         is_python: whether the header is in a Python file.
     """
     details, value = error.get("ctx", {}), error["input"]
@@ -167,7 +167,7 @@ def _written(key: str, value: Any, is_python: bool) -> str:
 
 
 def _spelled(key: str, is_python: bool) -> str:
-    """Return a key as the file spells it: in Python a keyword of the language ends with `_`."""
+    """Return a key as the file spells it; a key that is a Python keyword gets a trailing `_`."""
     if not is_python:
         return key
     name = key.replace("-", "_")

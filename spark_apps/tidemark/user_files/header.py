@@ -1,7 +1,7 @@
-"""A header: the values above a file's body, each with its place in the file.
+"""The header of a user's file: its values, each with its place in the file.
 
-A header is written as YAML in a SQL file and as keyword arguments in a Python file; this module
-represents both in one way.
+A SQL file writes its header as YAML, a Python file as keyword arguments; this module represents
+both in the same way.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Checked = TypeVar("Checked", bound=HeaderModel)
 
 @dataclass(frozen=True)
 class Node:
-    """One value as written in the file.
+    """A value as written in the file.
 
     Attributes:
-        value: text, number, or nodes in order or by key.
+        value: text, number, list of nodes, or nodes by key.
         place: start of the value.
         keys: start of each key of a mapping.
-        padded: text with as many line ends and blanks before it as in its file, so that a place
-            that Spark names is the place in the file.
+        padded: the text after as many line ends and blanks as in its file, so that positions in
+            Spark's errors are positions in the file.
     """
 
     value: str | int | list[Node] | dict[str, Node]
@@ -58,10 +58,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Header:
-    """The header of one file.
+    """The header of a file.
 
     Attributes:
-        file: path of the file.
         root: mapping of the header's keys.
         is_python: whether the header is written as keyword arguments, with `_` for `-`.
     """
@@ -72,10 +71,10 @@ class Header:
 
     def node(self, *path: str | int) -> Node:
         """Return the innermost value on a path; skip steps that the file does not have."""
-        return self._found(path)[0]
+        return self._innermost(path)[0]
 
-    def _found(self, path: Sequence[str | int]) -> tuple[Node, str]:
-        """Return the innermost value on a path, and the innermost key around it, or ""."""
+    def _innermost(self, path: Sequence[str | int]) -> tuple[Node, str]:
+        """Return the innermost value on a path, and the innermost key around the value, or ""."""
         node, name = self.root, ""
         for step in path:
             name = str(step) if step in node.keys else name
@@ -83,7 +82,7 @@ class Header:
         return node, name
 
     def line_of(self, key: str) -> int:
-        """Return the line of a key, or the line of the header for a key that is left out."""
+        """Return the line of a key; if the key is missing, the line of the header."""
         return self.root.keys.get(key, self.root.place)[0]
 
     def error(self, what: str, do: str, *path: str | int) -> DefinitionError:
@@ -91,7 +90,7 @@ class Header:
         return DefinitionError(what, where=self._where(path, self.node(*path).place), do=do)
 
     def _where(self, path: Sequence[str | int], place: Place) -> str:
-        """Return how an error names a value, by its path and its place in the file."""
+        """Return the location of a value for an error message."""
         return f"{self.file}:{place[0]}:{place[1]}"
 
     def checked(self, form: type[Checked]) -> Checked:
@@ -108,16 +107,16 @@ class Header:
         except ValidationError as error:
             problems = error.errors(include_url=False)
         problem = min(problems, key=self._rank)
-        name = self._found(problem["loc"])[1]
+        name = self._innermost(problem["loc"])[1]
         what, do = describe(form, problem, name, is_python=self.is_python)
         where = self._where(problem["loc"], self._place(problem))
         raise DefinitionError(what, where=where, do=do)
 
     def _rank(self, problem: ErrorDetails) -> tuple[bool, int, Place]:
-        """Return what errors are sorted by, the one to be told first.
+        """Return the sort key of an error; the lowest is reported.
 
-        Refused items make a list too short, so another error comes before `too_short`, and an inner
-        one of these before an outer one.
+        Rejected items make a list too short, so that `too_short` comes after all other errors, and
+        the inner `too_short` before the outer.
         """
         is_short = problem["type"] == "too_short"
         return is_short, -len(problem["loc"]) if is_short else 0, self._place(problem)
@@ -130,7 +129,7 @@ class Header:
 def error_in(
     file: Path, what: str, do: str, line: int, column: int | None = None
 ) -> DefinitionError:
-    """Return an error at a line, and a column if known, of a file; both count from 1."""
+    """Return an error at a line and, if known, a column of a file; both count from 1."""
     place = f"{file}:{line}" if column is None else f"{file}:{line}:{column}"
     return DefinitionError(what, where=place, do=do)
 

@@ -1,7 +1,7 @@
-"""A user's Python file with a decorator that states the values of a header.
+"""Reads a user's Python file, whose decorator has the values of the header as arguments.
 
-The file is parsed and not run, so that a list of the projections needs none of their imports and
-has none of their side effects. The decorator's arguments are therefore literals.
+The file is parsed and not run, so that listing projections needs none of their imports and has
+none of their side effects. The decorator's arguments must therefore be literals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUOTED = re.compile(r"""[rRuU]?('{3}|"{3}|'|")(.*)\1""", re.DOTALL)
 
 @dataclass(frozen=True)
 class PythonFile:
-    """A Python file, taken apart.
+    """The parts of a Python file.
 
     Attributes:
         header: arguments of the decorator.
@@ -43,19 +43,18 @@ class PythonFile:
 
 
 def is_definition(file: Path) -> bool:
-    """Tell whether a Python file names the decorator's module; others are the user's modules.
+    """Tell whether a Python file imports the decorator; other files are the user's modules.
 
-    Tests lie beside their definitions, under names that pytest finds.
+    A test may lie in the same directory as its definition, under a name that pytest finds.
     """
     return not file.name.startswith("test_") and MODULE.encode() in file.read_bytes()
 
 
 def read_python_file(file: Path) -> PythonFile:
-    """Read the decorator of a file's one decorated function.
+    """Read the decorator of the only decorated function of a file.
 
     Raises:
-        DefinitionError: the file is not such a definition; the message names file, line, column and
-            remedy.
+        DefinitionError: the file is no such definition.
     """
     text = utf8_text(file)
     try:
@@ -90,7 +89,7 @@ def read_python_file(file: Path) -> PythonFile:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines as Python counts them: `splitlines` ends them at more characters."""
+    """Return the lines as Python counts them; `splitlines` splits at more characters."""
     return io.StringIO(text, newline="").readlines()
 
 
@@ -101,7 +100,7 @@ def _is_ours(decorator: ast.expr) -> bool:
 
 
 def _key(name: str) -> str:
-    """Return the header's key of an argument; a keyword of the language is written with `_`."""
+    """Return the header's key of an argument; a Python keyword is written with a trailing `_`."""
     if keyword.iskeyword(name.removesuffix("_")):
         name = name.removesuffix("_")
     return name.replace("_", "-")
@@ -117,7 +116,7 @@ class _Literals:
     def mapping(
         self, node: ast.expr, items: Iterable[tuple[str | None, ast.expr | ast.keyword, ast.expr]]
     ) -> Node:
-        """Return the mapping of some names, each with the places of it and of its value."""
+        """Return a mapping by name, with the places of the names and of their values."""
         values: dict[str, Node] = {}
         keys: dict[str, Place] = {}
         for name, where, value in items:
@@ -151,7 +150,7 @@ class _Literals:
         return Node(value, self._place(node), padded=self._padded(node, str(value)))
 
     def _padded(self, node: ast.expr, value: str) -> str:
-        """Return the text at its place; if it is written with escapes, at its start."""
+        """Return the text padded to its place; with escapes in it, to the start of its literal."""
         line, column = self._place(node)
         quoted = _QUOTED.fullmatch(ast.get_source_segment(self._text, node) or "")
         if quoted and quoted[2].split() == value.split():
@@ -159,8 +158,8 @@ class _Literals:
         return "\n" * (line - 1) + " " * (column - 1) + value
 
     def _place(self, node: ast.expr | ast.keyword) -> Place:
-        before = self._lines[node.lineno - 1].encode()[: node.col_offset]
-        return node.lineno, len(before.decode()) + 1
+        prefix = self._lines[node.lineno - 1].encode()[: node.col_offset]
+        return node.lineno, len(prefix.decode()) + 1
 
     def _error(self, node: ast.expr | ast.keyword, what: str) -> DefinitionError:
         remedy = "write texts, numbers, lists and dicts; the file is read before it is run"

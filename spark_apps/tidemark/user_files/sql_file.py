@@ -1,8 +1,8 @@
-"""A user's SQL file: a comment that holds a header in YAML, then SQL.
+"""Reads a user's SQL file: a comment that holds a header in YAML, then SQL.
 
-The marks are those of Test262, `/*---` and `---*/`: formatters leave a block comment unchanged, and
+The marks `/*---` and `---*/` are those of Test262: formatters leave a block comment unchanged, and
 the YAML in the comment is written as in a separate file. Every scalar is a text until a form sets
-its type, so that `no`, `off`, `1e3` or a date mean what they look like.
+its type, so that YAML does not change the meaning of `no`, `off`, `1e3` or a date.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _OPENED = re.compile(r"\s*/\*[ \t]*---")
 
 @dataclass(frozen=True)
 class SqlFile:
-    """A SQL file, taken apart.
+    """The parts of a SQL file.
 
     Attributes:
         header: front matter of the file.
-        body: SQL after the front matter, padded with empty lines to its line in the file, so that a
-            place that Spark names is the place in the file.
+        body: SQL after as many empty lines as it has lines above it in the file, so that lines in
+            Spark's errors are lines of the file.
     """
 
     header: Header
@@ -41,7 +41,7 @@ def read_sql_file(file: Path) -> SqlFile:
 
     Raises:
         DefinitionError: the front matter is missing, is not YAML, or uses more of YAML than a
-            header needs; the message names file, line, column and remedy.
+            header needs.
     """
     text = utf8_text(file)
     front_matter = _FRONT_MATTER.match(text)

@@ -1,4 +1,4 @@
-"""Text in YAML as nodes, each with its place; every scalar stays a text."""
+"""Parses YAML into nodes, each with its place; every scalar stays a text."""
 
 from __future__ import annotations
 
@@ -23,45 +23,44 @@ from yaml.events import (
 from tidemark.user_files.header import Header, Node, Place, error_in, utf8_text
 
 _DEPTH = 24
-"""Levels of lists and mappings: a header has five, a group in the hook of another one more."""
+"""Levels of lists and mappings: a header has five, a group in the hook of another group six."""
 _NULLS = ("null", "Null", "NULL", "~", "")
 _NO_CHARACTER = re.compile(r"\\U(?!00(?:0|10))[0-9a-fA-F]{8}")
-"""The number of a character behind the last one."""
+"""An escape with a number higher than the last character's."""
 
 
 class WrittenNull(str):
-    """A text that is a null in YAML or JSON: without quotes. Keys that have nulls look for it."""
+    """A null of YAML or JSON as text, without quotes. Forms with nullable keys check for it."""
 
 
 def mapping_of(file: Path, text: str, empty: tuple[str, str]) -> Node:
-    """Return the mapping that a text holds.
+    """Return the mapping in a text.
 
     Args:
-        file: the file that the text is from, for errors.
-        text: YAML, at its place in the file.
-        empty: what is wrong with a text without keys, and the remedy.
+        file: origin of the text, for errors.
+        text: YAML, padded to its place in the file.
+        empty: description and remedy of the error if the text has no keys.
 
     Raises:
-        DefinitionError: the text is not YAML, or uses more of YAML than a header needs; the message
-            names file, line, column and remedy.
+        DefinitionError: the text is not YAML, or uses more of YAML than a header needs.
     """
     return _Yaml(file, _without_tabs(text)).root(empty)
 
 
 def read_yaml_file(file: Path, empty: tuple[str, str]) -> Header:
-    """Read a file that is a header alone; arguments and errors are those of `mapping_of`."""
+    """Read a file that has only a header; arguments and errors are those of `mapping_of`."""
     return Header(file, mapping_of(file, utf8_text(file), empty))
 
 
 def _without_tabs(text: str) -> str:
-    """Return JSON with blanks for its tabs, which YAML takes only in texts; other text as it is."""
+    """Replace tabs by blanks in JSON, since YAML allows tabs only in texts; keep other text."""
     if "\t" not in text or not text.lstrip().startswith("{"):
         return text
     try:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
-    # In the texts of JSON there are no tabs but `\t`.
+    # JSON has tabs in its texts only as `\t`.
     return text.replace("\t", " ")
 
 
@@ -84,10 +83,10 @@ class _Yaml:
             place = self._place_of(error.position)
             raise error_in(self._file, what, "leave it out", *place) from None
         except (ValueError, OverflowError):
-            # PyYAML does not look at the numbers of characters and versions.
-            found = _NO_CHARACTER.search(self._text)
+            # PyYAML does not check the numbers of characters and versions.
+            out_of_range = _NO_CHARACTER.search(self._text)
             what = "not YAML: the number of a character is too large"
-            place = self._place_of(found.start() if found else 0)
+            place = self._place_of(out_of_range.start() if out_of_range else 0)
             raise error_in(self._file, what, "correct it", *place) from None
 
     def _place_of(self, position: int) -> Place:
@@ -95,7 +94,7 @@ class _Yaml:
         return line, position - self._text.rfind("\n", 0, position)
 
     def root(self, empty: tuple[str, str]) -> Node:
-        """Return the mapping that the text holds; `empty` is said of a text without one."""
+        """Return the mapping in the text; see `mapping_of`."""
         documents = 0
         for event in self._events:
             documents += isinstance(event, DocumentStartEvent)
@@ -117,7 +116,7 @@ class _Yaml:
             raise self._error(event, f"a header has no tags such as {tag}", "leave it out")
         place = _place(event.start_mark)
         if isinstance(event, ScalarEvent):
-            event.value = self._whole(event)
+            event.value = self._without_surrogates(event)
             is_null = event.implicit[0] and event.value in _NULLS
             value = WrittenNull(event.value) if is_null else event.value
             return Node(value, place, padded=self._padded(event))
@@ -126,8 +125,8 @@ class _Yaml:
         items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]
         return Node(items, place)
 
-    def _whole(self, event: ScalarEvent) -> str:
-        """Return a scalar with whole characters: JSON writes some of them as two halves."""
+    def _without_surrogates(self, event: ScalarEvent) -> str:
+        """Return a scalar with surrogate pairs joined: JSON writes some characters as pairs."""
         try:
             return str(event.value).encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
@@ -155,7 +154,7 @@ class _Yaml:
             yield event
 
     def _padded(self, event: ScalarEvent) -> str:
-        """Return the text at its place; if it is written with escapes, at its start."""
+        """Return the text padded to its place; with escapes in it, to the start of the scalar."""
         start, end = _mark(event.start_mark), _mark(event.end_mark)
         line, column, first = start.line, start.column, start.index
         if event.style in ("'", '"'):
@@ -175,5 +174,5 @@ def _place(mark: Any) -> Place:
 
 
 def _mark(mark: Any) -> yaml.Mark:
-    """Return a mark of parsed text, which always exists although its type is optional."""
+    """Return a mark of an event, which always exists for parsed text, despite its type."""
     return cast(yaml.Mark, mark)

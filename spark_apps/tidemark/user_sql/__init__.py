@@ -1,1 +1,1 @@
-"""SQL that users write: one SELECT, checks of its rows, and what Spark refuses of them."""
+"""SQL that users write: a SELECT, checks of its rows, and errors in Spark's parsing of both."""

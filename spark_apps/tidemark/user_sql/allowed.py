@@ -1,15 +1,15 @@
 """The SQL that users may write for Spark: an allow-list of plan nodes, expressions and functions.
 
-The list is compared with what Spark's parser makes of a text, before a name is resolved: by then no
-catalog, file or class has been asked for. A node that is not listed is rejected, so that what a new
-Spark adds is rejected until it is listed here.
+Spark's parsed plan is compared with the list before names are resolved, so that no catalog, file or
+class has been accessed yet. A node that is not listed is rejected, so that additions of a new Spark
+version are rejected until they are listed here.
 
 ==================  ===========================================================================
 rejected            because
 ==================  ===========================================================================
 TRANSFORM … USING   it starts a process
-(SELECT …) as value it reads what is none of the row's; a SELECT can use a JOIN
-range(…) in FROM    a table function makes rows without end
+(SELECT …) as value it reads data outside of the row; a SELECT can use a JOIN
+range(…) in FROM    a table function can make any number of rows
 other tables        a definition reads its own tables, and no file or catalog
 IDENTIFIER(…)       the name would be known only after this check
 reflect, …          functions outside `FUNCTIONS` call Java, read files' names or parse XML
@@ -60,7 +60,7 @@ _EXPRESSIONS = frozenset(
     """.split()
 )
 _MOVING = re.compile(r"(?i)^(date|timestamp\w*)\s*['\"]\s*(now|today|tomorrow|yesterday)\b")
-"""Literals of which Spark makes the time at which it parses them."""
+"""Literals that Spark replaces by the time of parsing."""
 _MOST_COMMENTS = 100
 _SUBQUERIES = frozenset({"Exists", "InSubquery", "LateralSubquery", "ListQuery", "ScalarSubquery"})
 _NAMES = {
@@ -71,19 +71,19 @@ _NAMES = {
     "ScriptTransformation": "TRANSFORM ... USING",
     "UnresolvedTableValuedFunction": "a table function",
 }
-"""What users call a node whose name in Spark says little."""
+"""Names for users, of nodes whose name in Spark says little."""
 
 
 class NotAllowed(ParseException):
     """A text has a construct that is not listed.
 
     Attributes:
-        what: which, in a clause.
+        what: the construct, in a clause.
         do: the remedy.
     """
 
     def __init__(self, what: str, do: str, node: Any) -> None:
-        """Bind; the message ends with the place of a node, as those of Spark's parser do."""
+        """Make a message that ends with the node's place, like those of Spark's parser."""
         origin = node.origin()
         line, column = origin.line(), origin.startPosition()
         place = f" (line {line.get()}, pos {column.get()})" if line.isDefined() else ""
@@ -92,20 +92,20 @@ class NotAllowed(ParseException):
 
 
 def query(spark: SparkSession, sql: str, tables: Collection[str]) -> DataFrame:
-    """Return the rows of a SELECT over some of the session's views; nothing is run.
+    """Return the rows of a SELECT over some of the session's views, without running it.
 
     Raises:
-        NotAllowed: it has another construct, or reads another table.
-        ParseException: it is no query.
+        NotAllowed: the text has a construct that is not listed, or reads another table.
+        ParseException: the text is no query.
         AnalysisException: a name is unknown, or types do not fit.
     """
     _require_readable(sql)
     parser = gateway.session_of(spark).sessionState().sqlParser()
-    # An INSERT or a SET is a plan as well. In parentheses nothing but a query is possible. The
-    # SELECT keeps its lines: it starts with as many line ends as its file has above it.
+    # An INSERT or a SET is a plan as well, but only a query can stand in parentheses. Line numbers
+    # stay right, because the SELECT is padded with line ends to its place in the file.
     bracketed = f"SELECT * FROM ({sql}\n)"
     with flat():
-        # Without the parentheses first: a syntax error would be described by them.
+        # Without parentheses first, since Spark would mention them in a syntax error.
         parser.parsePlan(sql)
         _require_plan(parser.parsePlan(bracketed), tables)
         with ansi(spark):
@@ -113,16 +113,13 @@ def query(spark: SparkSession, sql: str, tables: Collection[str]) -> DataFrame:
 
 
 def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = ()) -> Column:
-    """Return an expression over the columns of a row; `ansi` where it is put into a frame.
+    """Return an expression over the columns of a row; use it in a frame inside `ansi`.
 
-    Args:
-        spark: the session.
-        sql: the text.
-        jar_functions: names of functions that the session has beside Spark's own.
+    `jar_functions` are names of functions that the session has in addition to Spark's own.
 
     Raises:
-        NotAllowed: it has another construct.
-        ParseException: it is no expression.
+        NotAllowed: the text has a construct that is not listed.
+        ParseException: the text is no expression.
     """
     _require_readable(sql)
     parser = gateway.session_of(spark).sessionState().sqlParser()
@@ -133,11 +130,7 @@ def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = (
 
 
 def _require_readable(sql: str) -> None:
-    """Reject what Spark's lexer does not survive: comments in comments fill the heap of the JVM.
-
-    Raises:
-        ParseException: naming what is wrong.
-    """
+    """Reject text that breaks Spark's lexer: nested comments fill the heap of the JVM."""
     if sql.count("/*") > _MOST_COMMENTS:
         raise ParseException(message=f"it has more than {_MOST_COMMENTS} comments")
     try:
@@ -151,7 +144,7 @@ def flat() -> Iterator[None]:
     """Let Spark parse and analyze a text in this block.
 
     Raises:
-        ParseException: that takes more than the JVM's stack, or more rounds than Spark makes.
+        ParseException: the text is nested too deeply for the JVM's stack or Spark's iterations.
     """
     try:
         yield
@@ -162,38 +155,38 @@ def flat() -> Iterator[None]:
 
 
 def _require_plan(plan: Any, tables: Collection[str]) -> None:
-    listed = ", ".join(tables)
-    only = f"the only table is {listed}" if len(tables) == 1 else f"the tables are {listed}"
-    for node, known in _nodes(plan, frozenset(name.lower() for name in tables)):
+    table_list = ", ".join(tables)
+    only = f"the only table is {table_list}" if len(tables) == 1 else f"the tables are {table_list}"
+    for node, readable in _nodes(plan, frozenset(name.lower() for name in tables)):
         kind = _kind(node)
         if kind not in _PLAN_NODES:
             raise NotAllowed(f"{_NAMES.get(kind, kind)} is not allowed", only, node)
         if kind == "UnresolvedRelation":
             parts = each(node.multipartIdentifier())
-            if len(parts) > 1 or parts[0].lower() not in known:
+            if len(parts) > 1 or parts[0].lower() not in readable:
                 raise NotAllowed(f"unknown table {'.'.join(parts)}", only, node)
         expressions = each(node.expressions())
         if kind == "WithWindowDefinition":
-            # Spark does not list what is in a map among a node's expressions.
+            # Spark's list of a node's expressions lacks those that it holds in a map.
             expressions += each(node.windowDefinitions().values().toSeq())
         _require_expressions(expressions, ())
 
 
 def _nodes(plan: Any, tables: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
-    """Return the nodes of a plan, each with the names of the tables that it can mean.
+    """Return the nodes of a plan, each with the names of the tables that it can read.
 
-    A common table expression can mean those before it: its own name within it, or a name outside of
-    its WITH, would be a table of the catalog.
+    A common table expression can read those before it. Its own name within it, and its name outside
+    of its WITH, would mean a table of the catalog.
     """
     plans = [(plan, tables)]
     while plans:
-        node, known = plans.pop()
-        yield node, known
+        node, readable = plans.pop()
+        yield node, readable
         if _kind(node) == "UnresolvedWith":
             for relation in each(node.innerChildren()):
-                plans.append((relation, known))
-                known |= {str(relation.alias()).lower()}
-        plans += [(child, known) for child in each(node.children())]
+                plans.append((relation, readable))
+                readable |= {str(relation.alias()).lower()}
+        plans += [(child, readable) for child in each(node.children())]
 
 
 def _require_expressions(expressions: list[Any], jar_functions: Collection[str]) -> None:

@@ -1,7 +1,7 @@
-"""The rules by which Spark evaluates what users wrote: a value that does not fit is an error.
+"""Evaluates users' SQL by Spark's ANSI rules: a value that does not fit is an error.
 
-By default Spark wraps an overflow, and makes null of an invalid cast and of a division by zero: a
-wrong result of a green run. Tidemark's own expressions keep that default.
+By default Spark wraps an overflow, and returns null for an invalid cast and a division by zero, so
+that a successful run has a wrong result. Tidemark's own expressions keep that default.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _ANSI = "spark.sql.ansi.enabled"
 
 @contextmanager
 def ansi(spark: SparkSession) -> Iterator[None]:
-    """Let Spark parse and analyze users' SQL in this block; a frame keeps the rules that it got."""
-    before = spark.conf.get(_ANSI, "false")
+    """Apply ANSI rules to SQL that is analyzed in this block; its frames keep these rules."""
+    previous = spark.conf.get(_ANSI, "false")
     spark.conf.set(_ANSI, "true")
     try:
         yield
     finally:
-        spark.conf.set(_ANSI, str(before))
+        spark.conf.set(_ANSI, str(previous))
 
 
 def attempted(spark: SparkSession, value: Column) -> Column:
-    """Return a struct with the one field `value`, or null where evaluating it is an error."""
+    """Return a struct with `value` as its only field, or null where its evaluation fails."""
     return gateway.tried(spark, F.struct(value.alias("value")))

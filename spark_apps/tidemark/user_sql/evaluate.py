@@ -1,4 +1,4 @@
-"""A user's SELECT as Spark's rows, and checks of them as Spark's columns."""
+"""Evaluates a user's SELECT as a frame, and checks of its rows as columns."""
 
 from __future__ import annotations
 
@@ -17,23 +17,18 @@ from tidemark.user_sql.row_check import RowCheck
 from tidemark.user_sql.statement import Select
 
 SHOWN_CHARACTERS = 40
-"""Of a value in an example."""
+"""Most characters of a value in an example."""
 
 
 def accepted(
     spark: SparkSession, select: Select, file: Path, columns: str, tables: Sequence[str]
 ) -> DataFrame:
-    """Return the rows of a SELECT over the session's views if it is allowed; nothing is read.
+    """Return the rows of a SELECT over the views `tables`, without reading them.
 
-    Args:
-        spark: the session.
-        select: of the file.
-        file: the user's.
-        columns: the columns there are, for the error.
-        tables: the views that it may read.
+    `columns` names the columns that exist, for the error message.
 
     Raises:
-        DefinitionError: naming file, line, column and what would be right.
+        DefinitionError: the SELECT is not allowed, or cannot be parsed or analyzed.
     """
     try:
         return allowed.query(spark, select.sql, tables)
@@ -44,22 +39,17 @@ def accepted(
 
 
 def require_evaluable(rows: DataFrame, check: RowCheck, file: Path) -> None:
-    """Refuse a check that Spark cannot evaluate; no row is read.
-
-    Args:
-        rows: what is checked, with or without rows.
-        check: of the file.
-        file: the user's.
+    """Reject a check that Spark cannot evaluate; reads no rows, so that `rows` may be empty.
 
     Raises:
-        DefinitionError: naming file, line, column and what would be right.
+        DefinitionError: the check is not allowed, or cannot be parsed or analyzed.
     """
     columns = f"the columns of the result are {', '.join(rows.columns)}"
     what, place = f"the check {check.text}", (check.line, check.column)
     try:
         with allowed.flat(), ansi(rows.sparkSession):
             if not check.is_unique:
-                # An aggregate or a window would look at other rows, which only `unique` does.
+                # A WHERE rejects aggregates and windows: only `unique` may read other rows.
                 rows.where(_expression(rows, check))
             rows.select(_fails(rows, check))
     except ParseException as error:
@@ -69,10 +59,10 @@ def require_evaluable(rows: DataFrame, check: RowCheck, file: Path) -> None:
 
 
 def with_failures(rows: DataFrame, checks: Mapping[str, RowCheck]) -> DataFrame:
-    """Add a column for each check, by its name: whether the row fails it.
+    """Add a boolean column for each check, under its name: whether the row fails the check.
 
-    Of `unique` all rows that are not alone do; of another check also rows for which it cannot be
-    evaluated, as for a division by zero.
+    All rows with equal values fail `unique`. A row also fails if its check cannot be evaluated,
+    for example because of a division by zero.
     """
     with ansi(rows.sparkSession):
         return rows.select(
@@ -82,23 +72,23 @@ def with_failures(rows: DataFrame, checks: Mapping[str, RowCheck]) -> DataFrame:
 
 def _fails(rows: DataFrame, check: RowCheck) -> Column:
     if check.is_unique:
-        alike = Window.partitionBy(_expression(rows, check))
-        return F.count(F.lit(1)).over(alike) > 1
-    tried = attempted(rows.sparkSession, _expression(rows, check))
-    return tried.isNull() | ~F.coalesce(tried["value"], F.lit(True))
+        equal_rows = Window.partitionBy(_expression(rows, check))
+        return F.count(F.lit(1)).over(equal_rows) > 1
+    evaluated = attempted(rows.sparkSession, _expression(rows, check))
+    return evaluated.isNull() | ~F.coalesce(evaluated["value"], F.lit(True))
 
 
 def named_columns(rows: DataFrame, check: RowCheck, key: Sequence[str]) -> list[str]:
-    """Return the columns of an example: the key's and the check's; Spark orders no maps."""
+    """Return the columns of an example: those of the key and the check that Spark can order."""
     with ansi(rows.sparkSession):
         plan = gateway.analyzed_plan(rows.select(_expression(rows, check)))
     used = [str(attribute.name()) for attribute in gateway.each(plan.references().toSeq())]
-    ordered = {
+    orderable = {
         field.name
         for field in rows.schema.fields
         if not any(kind in field.dataType.simpleString() for kind in ("map<", "interval", "void"))
     }
-    return [name for name in dict.fromkeys([*key, *sorted(used)]) if name in ordered]
+    return [name for name in dict.fromkeys([*key, *sorted(used)]) if name in orderable]
 
 
 def _expression(rows: DataFrame, check: RowCheck) -> Column:

@@ -1,9 +1,9 @@
-"""The functions of Spark that users' SQL may call, by Spark's own groups.
+"""The functions of Spark that users' SQL may call, in Spark's own groups.
 
-Not listed, of Spark 3.5: those that call Java (`java_method`, `reflect`), that name a file, a
-catalog, a user or a version (`input_file_name`, `current_catalog`, ...), and that parse XML, whose
-entities may name files (`xpath`, ...). `tests/unit/user_sql/test_allowed.py` compares this list
-with Spark's.
+Of Spark 3.5 this list omits functions that call Java (`java_method`, `reflect`), that return a
+file, a catalog, a user or a version (`input_file_name`, `current_catalog`, ...), or that parse XML,
+whose entities may name files (`xpath`, ...). `tests/unit/user_sql/test_allowed.py` compares this
+list with Spark's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark's refusal of what a user wrote, in one line, at its place in the user's file."""
+"""Spark's errors about users' SQL, as one line with the place in the user's file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 
 
 def sentence(error: PySparkException) -> str:
-    """Return the first line of Spark's message, without its code, its place and its plan."""
+    """Return the first line of Spark's message, without error code, place and plan."""
     text = str(error).strip().splitlines()[0]
     text = re.sub(r"^\[[A-Z_.0-9]+\] ", "", text)
     return _POSITION.split(text)[0].rstrip(" ;.(")
@@ -30,7 +30,7 @@ def refused(
     line: int,
     column: int | None = None,
 ) -> DefinitionError:
-    """Return the refusal of `what`, at the place that Spark names or else at this one."""
+    """Return the error about `what`, at Spark's place or else at the given line and column."""
     if isinstance(error, NotAllowed):
         return _located(file, error.what, error.do, error, line, column)
     return _located(file, f"Spark refuses {what}: {sentence(error)}", do, error, line, column)
@@ -44,15 +44,9 @@ def unresolved(
     line: int,
     column: int | None = None,
 ) -> DefinitionError:
-    """Return the analyzer's refusal of `what`.
+    """Return the analyzer's error about `what`; `columns` are those it may use, as a remedy.
 
-    Args:
-        file: the user's file.
-        what: what is refused.
-        columns: the columns that it may use, as a remedy.
-        error: the refusal.
-        line: where `what` is, unless Spark names a place.
-        column: the same.
+    `line` and `column` are the place of `what`, used if Spark names no place.
     """
     cause = error.getErrorClass() or ""
     parameters = error.getMessageParameters() or {}

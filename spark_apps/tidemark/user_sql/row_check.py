@@ -1,6 +1,6 @@
-"""Checks of rows, as the header of a user's file lists them.
+"""Checks of rows as the header of a user's file lists them.
 
-Nothing here needs Spark; `user_sql.evaluate` has Spark evaluate them.
+This module does not need Spark; `user_sql.evaluate` evaluates checks with Spark.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ AnyCheck = Annotated[Annotated[Text, Tag("text")] | Annotated[CheckForm, Tag("ma
 
 @dataclass(frozen=True)
 class RowCheck:
-    """One check.
+    """A check of the rows of a result.
 
     Attributes:
-        text: for people, in one line, such as `not null carrier`; without `warn`.
-        sql: what Spark evaluates, padded to its place in the file: a boolean expression over a
-            row, which fails where it is false, as SQL's own CHECK; of `unique` the columns.
+        text: text for people, in one line, such as `not null carrier`; without `warn`.
+        sql: SQL padded to its place in the file: for `unique` the columns, else a boolean
+            expression over a row, which fails where it is false, like SQL's own CHECK.
         is_unique: whether no two rows may have the same values of `sql`.
-        is_blocking: whether a failure stops what comes after.
-        line: where it starts; like `column` from 1.
-        column: where it starts.
+        is_blocking: whether a failure blocks the steps after the check, or only warns.
+        line: line of the start, from 1.
+        column: column of the start, from 1.
     """
 
     text: str

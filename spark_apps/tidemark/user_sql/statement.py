@@ -1,7 +1,6 @@
-"""One SELECT in a text: where it ends, and that nothing else follows it.
+"""Finds the end of a SELECT in a text, and requires that no other statement follows.
 
-Only quotes and comments are understood here, since a semicolon may stand in them; all else is for
-Spark's own parser.
+This module parses only quotes and comments, which may contain semicolons; Spark parses the rest.
 """
 
 from __future__ import annotations
@@ -20,17 +19,13 @@ _OPAQUE_OR_END = re.compile(
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT.
-
-    Attributes:
-        sql: padded to its place in the file, without a semicolon at its end.
-    """
+    """A SELECT; `sql` is padded to its place in the file and has no semicolon at its end."""
 
     sql: str
 
     @property
     def line(self) -> int:
-        """The line of the file in which it starts."""
+        """The line of the file in which the SELECT starts."""
         return self.sql.count("\n", 0, len(self.sql) - len(self.sql.lstrip())) + 1
 
     def __str__(self) -> str:
@@ -39,7 +34,7 @@ class Select:
 
 
 class _NotOneSelect(Exception):
-    """The text is not one SELECT; `offset` is the character at which that shows."""
+    """The text is not one SELECT; `offset` is the position of the error."""
 
     def __init__(self, what: str, offset: int) -> None:
         super().__init__(what, offset)
@@ -48,14 +43,10 @@ class _NotOneSelect(Exception):
 
 
 def read_select(parts: SqlFile, remedy: str) -> Select:
-    """Return the one SELECT that a file's body is.
-
-    Args:
-        parts: the file.
-        remedy: what to write, for the error.
+    """Return the SELECT in a file's body; `remedy` is for the error message.
 
     Raises:
-        DefinitionError: there is no statement, more than one, or it does not start like a query.
+        DefinitionError: the body has no statement or more than one, or does not start like a query.
     """
     text = parts.body
     try:
@@ -67,24 +58,24 @@ def read_select(parts: SqlFile, remedy: str) -> Select:
 
 
 def _single_select(text: str) -> str:
-    """Return the text up to the semicolon that ends its one SELECT, or to its end."""
-    bare = _OPAQUE_OR_END.sub(_without_comment, text)
-    first = re.search(r"\S", bare)
+    """Return the text up to the semicolon after its SELECT, or the complete text."""
+    without_comments = _OPAQUE_OR_END.sub(_without_comment, text)
+    first = re.search(r"\S", without_comments)
     if first is None:
         raise _NotOneSelect("there is no SELECT", len(text.rstrip()))
-    if not re.compile(r"(SELECT|WITH)\b", re.IGNORECASE).match(bare, first.start()):
-        word = bare[first.start() :].split()[0]
+    if not re.compile(r"(SELECT|WITH)\b", re.IGNORECASE).match(without_comments, first.start()):
+        word = without_comments[first.start() :].split()[0]
         raise _NotOneSelect(f"the SQL starts with {word!r}", first.start())
-    ends = [part.start() for part in _OPAQUE_OR_END.finditer(text) if part.group() == ";"]
-    if not ends:
+    semicolons = [part.start() for part in _OPAQUE_OR_END.finditer(text) if part.group() == ";"]
+    if not semicolons:
         return text
-    second = re.compile(r"[^\s;]").search(bare, ends[0])
+    second = re.compile(r"[^\s;]").search(without_comments, semicolons[0])
     if second is not None:
         raise _NotOneSelect("there is more than one statement", second.start())
-    return text[: ends[0]]
+    return text[: semicolons[0]]
 
 
 def _without_comment(part: re.Match[str]) -> str:
-    """Return blanks of the length of a comment, so that every offset stays what it was."""
+    """Replace a comment by blanks of the same length, so that all offsets stay the same."""
     is_comment = part.group().startswith(("--", "/*"))
     return re.sub(r"[^\n]", " ", part.group()) if is_comment else part.group()

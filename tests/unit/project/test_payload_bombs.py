@@ -319,7 +319,7 @@ def test_a_worker_hands_texts_on_before_the_rest_of_the_batch_is_made(
             made.append(payload)
             yield payload.decode(), None
 
-    monkeypatch.setattr(decode, "MOST_TOGETHER", 100)
+    monkeypatch.setattr(decode, "CHUNK_CHARACTERS", 100)
     payloads = pd.Series([b"x" * 40, None, b"y" * 40, b"z" * 40, b"", b"w" * 500, b"v"])
     translations = decode._translations({7: translator}, payloads, pd.Series([7] * 7))
     frames = decode._frames(translations)

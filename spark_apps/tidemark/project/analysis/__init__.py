@@ -1,1 +1,1 @@
-"""Spark's own opinion of a definition, before any event is read."""
+"""Checks a definition with Spark's parser and analyzer, before any event is read."""

@@ -1,6 +1,6 @@
-"""Spark's own parser and analyzer on a definition, against an empty table `events`.
+"""Runs Spark's parser and analyzer on a definition, with an empty table `events`.
 
-A function of the user's is called with that table.
+A function of the user's is called with that empty table.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class AnalyzedDefinition:
     """A definition that Spark accepts.
 
     Attributes:
-        definition: as its file has it.
+        definition: the definition as its file has it.
         event: the payload's fields; in mode rollup the columns of the read model.
-        result: the columns of its SELECT or function; of mode fold, the state's behind the key.
-        decoders: how payloads are read; None if all of them are JSON.
-        combining: the steps that make a row of more than one event.
-        groups: the columns of the result that hold what its rows are grouped by; None if the rows
-            are no groups, or it lacks one of these columns.
-        tables: that events are joined with, by name.
+        result: columns of the result; in mode fold, the key's columns and then the state's fields.
+        decoders: decoders of the payloads; None if all payloads are JSON.
+        combining: steps of the query that combine rows of several events.
+        groups: columns of the result that identify its groups; None if the rows are no groups, or
+            the result lacks a grouping column.
+        tables: tables to join events with, by name.
     """
 
     definition: Definition
@@ -64,7 +64,7 @@ class AnalyzedDefinition:
 
     @property
     def stored(self) -> T.StructType:
-        """The columns of the result that the target has."""
+        """The columns of the result that the target stores."""
         if self.definition.mode is not Mode.UPSERT:
             return self.result
         return T.StructType([field for field in self.result if field.name != DELETED])
@@ -73,19 +73,15 @@ class AnalyzedDefinition:
 def analyze(
     spark: SparkSession, definition: Definition, tables: Mapping[str, DataFrame] | None = None
 ) -> AnalyzedDefinition:
-    """Parse and analyze; nothing is read.
-
-    Args:
-        spark: the session.
-        definition: as its file has it.
-        tables: those of the definition, by name.
+    """Parse and analyze a definition, without reading data.
 
     Raises:
-        DefinitionError: naming the file, the line, the column where Spark gives it, and what
-            would be right.
+        DefinitionError: Spark rejects the definition, or its result depends on the run.
     """
-    own = [T.StructField(IS_SNAPSHOT, T.BooleanType())] if definition.starts_from_snapshots else []
-    reserved = {*_RESERVED, *(field.name for field in own)}
+    snapshot_field = (
+        [T.StructField(IS_SNAPSHOT, T.BooleanType())] if definition.starts_from_snapshots else []
+    )
+    reserved = {*_RESERVED, *(field.name for field in snapshot_field)}
     event = _fields(spark, definition, "event", definition.event, reserved)
     try:
         event = time_formats.with_formats(spark, event, definition.formats)
@@ -101,32 +97,23 @@ def analyze(
         user_code.require_loadable(spark, definition)
         result = T.StructType([*STATE_KEY.fields, *state.fields])
         return AnalyzedDefinition(definition, event, result, decoders)
-    schema = T.StructType([*ENVELOPE.fields, *own, *event.fields])
+    schema = T.StructType([*ENVELOPE.fields, *snapshot_field, *event.fields])
     return _of_rows(spark, AnalyzedDefinition(definition, event, schema, decoders), tables or {})
 
 
 def analyze_rollup(
     spark: SparkSession, definition: Definition, columns: T.StructType
 ) -> AnalyzedDefinition:
-    """Parse and analyze a definition of mode rollup; nothing is read.
-
-    Args:
-        spark: the session.
-        definition: as its file has it.
-        columns: those of the read model.
-
-    Raises:
-        DefinitionError: as `analyze` raises it.
-    """
+    """Parse and analyze a rollup of a read model with these columns, without reading data."""
     return _of_rows(spark, AnalyzedDefinition(definition, columns, columns, None), {})
 
 
 def _of_rows(
-    spark: SparkSession, read: AnalyzedDefinition, tables: Mapping[str, DataFrame]
+    spark: SparkSession, unresolved: AnalyzedDefinition, tables: Mapping[str, DataFrame]
 ) -> AnalyzedDefinition:
-    """Return a definition with its result; so far `result` has the columns that it reads."""
-    definition = read.definition
-    frame = _analyzed(spark, definition, read.result, tables)
+    """Return the definition with its result; the given `result` has the columns that it reads."""
+    definition = unresolved.definition
+    frame = _analyzed(spark, definition, unresolved.result, tables)
     result = frame.schema
     repeated = [name for name, times in Counter(result.names).items() if times > 1]
     if repeated:
@@ -143,7 +130,7 @@ def _of_rows(
             definition.body.line,
         )
     return replace(
-        read,
+        unresolved,
         result=result,
         combining=combinations(frame),
         groups=grouped_by(frame),
@@ -151,18 +138,15 @@ def _of_rows(
     )
 
 
-def apply(checked: AnalyzedDefinition, events: DataFrame) -> DataFrame:
+def apply(analyzed: AnalyzedDefinition, events: DataFrame) -> DataFrame:
     """Apply a definition to its events or rows; a SELECT replaces the session's views of them.
 
-    Not for mode fold, which needs the states as well.
-
-    Raises:
-        DefinitionError: the function raises, or does not return a DataFrame.
+    Not for mode fold, which also needs the states.
     """
-    definition, body = checked.definition, checked.definition.body
+    definition, body = analyzed.definition, analyzed.definition.body
     if isinstance(body, Function):
-        return _called(definition, body, events, checked.tables)
-    views = _views(definition, events, checked.tables)
+        return _called(definition, body, events, analyzed.tables)
+    views = _views(definition, events, analyzed.tables)
     return allowed.query(events.sparkSession, body.sql, views)
 
 
@@ -187,7 +171,7 @@ def _called(
 def _views(
     definition: Definition, events: DataFrame, tables: Mapping[str, DataFrame]
 ) -> Sequence[str]:
-    """Make the views that a SELECT reads and return their names."""
+    """Create the views that a SELECT reads, and return their names."""
     frames = {definition.source.input: events, **tables}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
@@ -197,7 +181,7 @@ def _views(
 def _fields(
     spark: SparkSession, definition: Definition, key: str, ddl: str, reserved: set[str]
 ) -> T.StructType:
-    """Return the fields that a header states."""
+    """Return the fields that the header's `key` declares in Spark DDL."""
     remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
     line = definition.header_lines[key]
     try:
@@ -234,9 +218,9 @@ def _analyzed(
     if not isinstance(body, Select):
         user_code.require_loadable(spark, definition)
         empty = spark.createDataFrame([], schema)
-        result, again = (_called(definition, body, empty, tables) for _ in range(2))
+        result, result_again = (_called(definition, body, empty, tables) for _ in range(2))
         _require_of_events(definition, body, result, tables)
-        if not is_same_plan(result, again):
+        if not is_same_plan(result, result_again):
             raise definition.error(
                 f"{body.name} makes another query each time that it is called",
                 "leave out what depends on the call, such as the present time",

@@ -1,4 +1,4 @@
-"""The user's function: import, call, and errors with the line of its file."""
+"""Imports and calls the user's function; errors have the line of the user's file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tidemark.user_sql.refusal import sentence
 
 
 def require_loadable(spark: SparkSession, definition: Definition) -> None:
-    """Import the definition's module, and send the workers what it needs there.
+    """Import the module of a definition's function, and prepare Spark's Python workers.
 
     Raises:
-        DefinitionError: importing it fails.
+        DefinitionError: the import fails.
     """
     body = definition.body
     if isinstance(body, Function):
@@ -31,12 +31,10 @@ def require_loadable(spark: SparkSession, definition: Definition) -> None:
 def result(
     definition: Definition, body: Function, events: DataFrame, tables: Mapping[str, DataFrame]
 ) -> DataFrame:
-    """Return the DataFrame that the user's function makes of `events`.
-
-    It gets the tables of the definition as arguments of their names.
+    """Call the user's function with `events`, and the definition's tables as named arguments.
 
     Raises:
-        DefinitionError: the function raises, or returns something else than a DataFrame.
+        DefinitionError: the function raises, or does not return a DataFrame.
     """
     function = _load(definition, body)
     try:
@@ -59,7 +57,7 @@ def _load(definition: Definition, body: Function) -> Callable[..., Any]:
         what = f"{definition.file.name} cannot be imported"
         raise _refused(definition, body, what, error, "correct it") from None
     for loaded_module in body.sources.loaded():
-        # What the user's UDFs are made of travels with them: workers do not have the files.
+        # Pickle the code of the user's UDFs with them, because workers do not have the files.
         cloudpickle.register_pickle_by_value(loaded_module)  # type: ignore[no-untyped-call]
     return function  # type: ignore[no-any-return]
 
@@ -67,7 +65,7 @@ def _load(definition: Definition, body: Function) -> Callable[..., Any]:
 def _refused(
     definition: Definition, body: Function, what: str, error: Exception, remedy: str
 ) -> DefinitionError:
-    """Return an error at the line of the user's code that raised, or at the decorator."""
+    """Return an error at the line of the definition that raised, or else at its decorator."""
     file, line = body.sources.place_of(error) or (definition.file, body.line)
     message = sentence(error) if isinstance(error, PySparkException) else str(error)
     described = f"{what}: {type(error).__name__}: {message}"

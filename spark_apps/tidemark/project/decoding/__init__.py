@@ -1,1 +1,1 @@
-"""Step 4, decode: payloads to the fields that a definition names."""
+"""Step 4, decode: decodes payloads into the fields that a definition names."""

@@ -1,4 +1,4 @@
-"""Payloads in Avro's binary encoding, by a schema; read in the JVM by spark-avro."""
+"""Decodes payloads in Avro's binary encoding by a schema, in the JVM with spark-avro."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _MAX_LENGTH = 64 * 2**20
 
 
 class BadSchema(Exception):
-    """A schema that cannot be used; the text says why."""
+    """A schema cannot be used; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Avro:
-    """A record's schema.
+    """The schema of a record.
 
     Attributes:
         text: the schema as JSON.
-        fields: the Spark type of each of its fields.
+        fields: the Spark types of the record's fields.
     """
 
     text: str
     fields: T.StructType
 
     def read(self, payload: Column) -> Column:
-        """Return the record as a struct; all of its fields are null if the payload cannot be read.
+        """Return the record as a struct, whose fields are all null if the payload is unreadable.
 
-        Spark gives the same for a record whose fields are all null, see `is_read`.
+        `is_read` distinguishes this struct from that of a record whose fields are all null.
         """
         schema = json.loads(self.text)
         schema["fields"].append({"name": _MARK, "type": "boolean", "default": True})
@@ -48,16 +48,16 @@ class Avro:
 
 
 def is_read(record: Column) -> Column:
-    """Return whether a payload could be read: only then has Avro filled in the mark's default."""
+    """Return whether a payload was readable: only then has Avro filled in the mark's default."""
     return record.getField(_MARK).isNotNull()
 
 
 def load(spark: SparkSession, text: str) -> Avro:
-    """Return a record's schema in the form that spark-avro takes.
+    """Parse a record's schema for spark-avro.
 
     Raises:
-        BadSchema: the text is no schema, or the schema is not one of a record, or has an array of
-            items without content.
+        BadSchema: the text is no schema, the schema is not a record's, or it has an array whose
+            items take no bytes.
         InvalidInput: the session has no spark-avro.
     """
     jvm = gateway.jvm(spark)
@@ -68,8 +68,8 @@ def load(spark: SparkSession, text: str) -> Avro:
             where="TIDEMARK_SPARK_JARS",
             do=f"run `make jars`, or add org.apache.spark:spark-avro_2.12:{spark.version}",
         )
-    # Avro makes room for a string before it reads it: the length in a poisoned payload must not
-    # take the memory of the JVM. It looks at these once; other machines have their own.
+    # Avro allocates memory for a string before it reads the string: the length in a malicious
+    # payload must not exhaust the JVM. Avro reads these limits once; other machines set their own.
     for limit in _LENGTH_LIMITS:
         name = f"org.apache.avro.limits.{limit}"
         if jvm.java.lang.System.getProperty(name) is None:
@@ -99,7 +99,7 @@ def _has_empty_items(kind: T.DataType) -> bool:
 
 
 def _is_empty(kind: T.DataType) -> bool:
-    """Return whether a value of a type takes no bytes in Avro."""
+    """Return whether values of a type take no bytes in Avro."""
     if isinstance(kind, T.StructType):
         return all(_is_empty(field.dataType) for field in kind.fields)
     return isinstance(kind, T.NullType)

@@ -1,4 +1,4 @@
-"""The decoders on a frame: JSON, text, bytes and Avro in the JVM, the others in Python."""
+"""Applies decoders to a frame: JSON, text, bytes and Avro in the JVM, the others in Python."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _TRANSLATED = "_translated"
 _UNBOUNDED = "_unbounded"
 _OF_JSON = "_of_json"
 _NO_RULE = -1
-MOST_TOGETHER = 64 * 2**20
-"""Characters of JSON that a Python worker holds at a time, and those of one payload more."""
+CHUNK_CHARACTERS = 64 * 2**20
+"""Characters of JSON after which a Python worker returns a chunk of its translations."""
 _IN_TEXT = (DecoderKind.JSON, DecoderKind.JACKSON_JSON)
 _MISMATCH = {
     DecoderKind.JSON: "not a JSON object whose fields have the declared types",
@@ -37,16 +37,15 @@ _MISMATCH = {
     DecoderKind.PROTOBUF: "not a message whose fields have the declared types",
     DecoderKind.PYTHON: "not a dict whose fields have the declared types",
 }
-"""The kinds that come to Spark as JSON text, and what is wrong with a text that it refuses."""
+"""The kinds that Spark reads as JSON text, and the error for a text that Spark cannot read."""
 
 
 def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | None) -> DataFrame:
-    """Add what the payloads hold to events.
+    """Add the decoded payloads to events; without `decoders` all payloads are JSON.
 
     Columns in: event (binary), ser_id (int), ser_manifest (string) and any others.
-    Columns out: and parsed (struct of the `fields`, and one more), cause (string: why the payload
-    cannot be read, or null) and skipped (boolean: a rule leaves the event out). Without `decoders`
-    all payloads are JSON.
+    Columns out: those, and parsed (struct of `fields` and UNREADABLE_COLUMN), cause (string: why a
+    payload is unreadable, or null) and skipped (boolean: a rule skips the event).
     """
     if decoders is None:
         text, read = F.decode("event", "UTF-8"), time_formats.as_read(fields)
@@ -59,7 +58,7 @@ def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | No
 
 
 class _Decoding:
-    """The columns of one definition's decoders."""
+    """The columns that a definition's decoders add."""
 
     def __init__(self, fields: T.StructType, decoders: Decoders) -> None:
         self._declared, self._decoders = fields, decoders
@@ -70,14 +69,14 @@ class _Decoding:
         if self._decoders.translators:
             translate = _translation(self._decoders.translators)
             frame = frame.withColumn(_TRANSLATED, translate(self._for_python(), F.col(_RULE)))
-        # A column of its own each: inside a struct Spark would read the record once per field.
+        # One column per record: inside a struct Spark would decode the record once per field.
         records = {
             _record(index): F.when(_takes(index), schema.read(F.col("event")))
             for index, schema in self._decoders.avro.items()
         }
         frame = frame.withColumns(records) if records else frame
-        is_far = F.when(self._is(*_MISMATCH), is_unbounded(self._text(), self._fields))
-        frame = frame.withColumn(_UNBOUNDED, F.coalesce(is_far, F.lit(False)))
+        is_unbounded_text = F.when(self._is(*_MISMATCH), is_unbounded(self._text(), self._fields))
+        frame = frame.withColumn(_UNBOUNDED, F.coalesce(is_unbounded_text, F.lit(False)))
         text = F.when(self._is(*_MISMATCH) & ~F.col(_UNBOUNDED), self._text())
         frame = json_values.with_values(frame, _OF_JSON, text, self._fields, UNREADABLE_COLUMN)
         frame = _with_times(frame.withColumn(PARSED, self._parsed()), self._declared)
@@ -88,7 +87,7 @@ class _Decoding:
         return _takes(*(index for index, rule in enumerate(rules) if rule.kind in kinds))
 
     def _for_python(self) -> Column:
-        """Return the payloads that the JVM cannot read; the other payloads are null."""
+        """Return the payloads that the JVM cannot decode; all other payloads are null."""
         is_foreign = self._is(DecoderKind.JACKSON_CBOR, DecoderKind.PROTOBUF, DecoderKind.PYTHON)
         is_packed = self._is(DecoderKind.JACKSON_JSON) & _is_compressed()
         return F.when(is_foreign | is_packed, F.col("event"))
@@ -107,14 +106,14 @@ class _Decoding:
             values = {name: record.getField(name) for name in schema.fields.names}
             is_read = _takes(index) & avro.is_read(record)
             parsed = parsed.when(is_read, self._struct(values))
-        for index, name in self._decoders.whole.items():
+        for index, name in self._decoders.payload_fields.items():
             is_text = self._decoders.rules[index].kind is DecoderKind.STRING
             value = F.decode("event", "UTF-8") if is_text else F.col("event")
             parsed = parsed.when(_takes(index), self._struct({name: value}))
         return parsed
 
     def _struct(self, values: Mapping[str, Column]) -> Column:
-        """Return the struct that `from_json` makes; a field without a value is null."""
+        """Return the same struct as `from_json`; a field without a value is null."""
         columns = [
             values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
             for field in self._fields.fields
@@ -122,7 +121,7 @@ class _Decoding:
         return F.struct(*columns, F.lit(None).cast("string").alias(UNREADABLE_COLUMN))
 
     def _cause(self) -> Column:
-        """Return why a payload cannot be read, or null; fail the job if a `fail` rule takes it."""
+        """Return why a payload is unreadable, or null; events of a `fail` rule fail the job."""
         stop = F.raise_error(F.concat(F.lit("the decoder is fail for "), _whose(), _which()))
         cause = (
             F.when(self._is(DecoderKind.SKIP), F.lit(None).cast("string"))
@@ -154,12 +153,12 @@ def _with_times(frame: DataFrame, fields: T.StructType) -> DataFrame:
     if time_formats.as_read(fields) == fields:
         return frame
     parsed = time_formats.converted(F.col(PARSED), fields, UNREADABLE_COLUMN)
-    # Else Spark would put all that makes the struct into each place of it.
+    # `explode` keeps Spark from repeating the struct's expression for each of its fields.
     return frame.withColumn(PARSED, F.explode(F.array(PARSED))).withColumn(PARSED, parsed)
 
 
 def _first_match(rules: tuple[DecoderRule, ...]) -> Column:
-    """Return the index of the first rule that takes the event."""
+    """Return the index of the first rule that selects the event."""
     number = F.lit(_NO_RULE)
     for index, rule in reversed(list(enumerate(rules))):
         takes = F.lit(True)
@@ -176,7 +175,7 @@ def _translation(translators: Mapping[int, Translator]) -> Callable[[Column, Col
         for payloads, rules in batches:
             yield from _frames(_translations(translators, payloads, rules))
 
-    # The stubs want the kind of the function, which pyspark takes from its type hints.
+    # The stubs require the kind of the function, which pyspark derives from its type hints.
     udf: Callable[[Column, Column], Column] = pandas_udf(  # type: ignore[call-overload]
         translate, "json string, cause string"
     )
@@ -186,24 +185,24 @@ def _translation(translators: Mapping[int, Translator]) -> Callable[[Column, Col
 def _translations(
     translators: Mapping[int, Translator], payloads: pd.Series, rules: pd.Series
 ) -> Iterator[Translation]:
-    """Yield the translation of each payload; both are None if there is none to translate."""
-    is_given = payloads.notna()
+    """Yield the translation of each payload; (None, None) if Python has nothing to translate."""
+    has_payload = payloads.notna()
     by_rule = {
-        number: translator(payloads[(rules == number) & is_given].tolist())
+        number: translator(payloads[(rules == number) & has_payload].tolist())
         for number, translator in translators.items()
     }
-    for number, given in zip(rules, is_given, strict=True):
-        yield next(by_rule[number]) if given else (None, None)
+    for number, is_payload in zip(rules, has_payload, strict=True):
+        yield next(by_rule[number]) if is_payload else (None, None)
 
 
 def _frames(translations: Iterator[Translation]) -> Iterator[pd.DataFrame]:
-    """Yield the translations in frames of a bounded size, so that many long texts have room."""
+    """Yield the translations in frames of bounded size, so that long texts fit into memory."""
     rows: list[Translation] = []
     characters = 0
     for translation in translations:
         rows.append(translation)
         characters += len(translation[0] or "")
-        if characters >= MOST_TOGETHER:
+        if characters >= CHUNK_CHARACTERS:
             yield _frame(rows)
             rows, characters = [], 0
     yield _frame(rows)
@@ -222,16 +221,18 @@ def _record(rule: int) -> str:
 
 
 def _mismatch(what: str, text: Column, fields: T.StructType) -> Column:
-    """Return what is wrong with a text of JSON, and which fields are not of their types."""
-    refused = []
+    """Return the error `what` about a JSON text, with the fields that do not have their types."""
+    misfits = []
     unfit = F.coalesce(f"{PARSED}.{UNREADABLE_COLUMN}", F.lit(""))
     for field in fields.fields:
         has_value = F.get_json_object(text, f"$['{field.name}']").isNotNull()
         is_refused = has_value & json_values.is_refused(text, field)
         misfit = json_values.misfit(field)
-        refused.append(F.when(is_refused & ~unfit.contains(misfit), F.lit(misfit)))
-    named = F.concat_ws(", ", *refused, F.when(unfit != "", unfit))
-    return F.concat(F.lit(what), F.when(named != "", F.concat(F.lit(": "), named)).otherwise(""))
+        misfits.append(F.when(is_refused & ~unfit.contains(misfit), F.lit(misfit)))
+    field_list = F.concat_ws(", ", *misfits, F.when(unfit != "", unfit))
+    return F.concat(
+        F.lit(what), F.when(field_list != "", F.concat(F.lit(": "), field_list)).otherwise("")
+    )
 
 
 def _json_cause(text: Column, fields: T.StructType) -> Column:
@@ -253,16 +254,16 @@ def _is_json(text: Column) -> Column:
 
 
 def _is_not_utf8() -> Column:
-    # Spark decodes bytes that are not UTF-8 as U+FFFD, which would go unnoticed.
+    # Spark silently decodes bytes that are not UTF-8 as U+FFFD.
     return F.encode(F.decode("event", "UTF-8"), "UTF-8") != F.col("event")
 
 
 def _is_compressed() -> Column:
     event = F.col("event")
-    starts = [
+    has_magic = [
         F.substring(event, 1, len(magic)) == F.lit(magic) for magic in (GZIP_MAGIC, LZ4_MAGIC)
     ]
-    return starts[0] | starts[1]
+    return has_magic[0] | has_magic[1]
 
 
 def _which() -> Column:

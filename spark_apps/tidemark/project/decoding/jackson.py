@@ -1,9 +1,9 @@
-"""Payloads of Pekko's and Akka's Jackson serializers.
+"""Decodes payloads of Pekko's and Akka's Jackson serializers.
 
 Source: pekko-serialization-jackson, JacksonSerializer.scala (`isGZipped`, `LZ4Meta`,
-`decompress`): a payload beginning with the gzip magic number is gzip; one beginning with the four
-bytes of LZ4_MAGIC has the length of its content as four more bytes, big endian, then one LZ4
-block. Both serializers write either, by configuration; everything else is not compressed.
+`decompress`): a payload that begins with the gzip magic number is gzip. A payload that begins with
+the four bytes of LZ4_MAGIC has the length of its content in four more bytes, big endian, then one
+LZ4 block. Both serializers can write both; everything else is not compressed.
 """
 
 from __future__ import annotations
@@ -28,28 +28,23 @@ from tidemark.project.decoding.json_text import (
 GZIP_MAGIC = bytes.fromhex("1f8b")
 LZ4_MAGIC = bytes.fromhex("87d96df6")
 MOST_CBOR = 16 * 2**20
-"""Bytes of compressed CBOR: one byte may be an empty map, which takes 72 in Python. An event that
-is not compressed has no more in a Cassandra with its default settings."""
+"""Bytes of decompressed CBOR: one byte may be an empty map, which takes 72 bytes in Python. An
+uncompressed event cannot exceed this in a Cassandra with default settings."""
 _LZ4_HEADER = 8
 _LZ4_BEST_RATIO = 255
-"""A byte of an LZ4 block stands for 255 bytes at most."""
+"""A byte of an LZ4 block decompresses to 255 bytes at most."""
 _POSITIVE, _NEGATIVE = 2, 3
 _STRING_REFERENCE, _SHARED_REFERENCE = 25, 29
 _RATIO, _REGULAR_EXPRESSION, _MIME = 30, 35, 36
 _MOST_BIGNUM = (10**MOST_DIGITS).bit_length() // 8
-"""Bytes: it takes the square of their number to make a decimal of them."""
+"""Bytes; converting a number to decimal takes time quadratic in its bytes."""
 
 
 def decompressed(payload: bytes, most: int) -> bytes:
-    """Return what the serializer compressed, or the payload itself if it is not compressed.
-
-    Args:
-        payload: the event's.
-        most: the bytes that a compressed payload may stand for.
+    """Decompress a payload to at most `most` bytes; return an uncompressed payload unchanged.
 
     Raises:
-        UnreadablePayload: the payload begins like a compressed one, but is not whole, or it stands
-            for more.
+        UnreadablePayload: the payload is damaged, or its content is longer than `most`.
     """
     if payload.startswith(GZIP_MAGIC):
         return _gunzipped(payload, most)
@@ -84,11 +79,11 @@ def _cbor(payload: bytes) -> str:
 
 
 def _cbor_text(content: bytes, *, has_references: bool) -> str:
-    """Return a map as JSON text.
+    """Return a CBOR map as JSON text.
 
     Raises:
-        UnreadablePayload: the content is not a map of CBOR that can be read.
-        _HasReferences: the content has them, and not as the caller said.
+        UnreadablePayload: the content is not a readable CBOR map.
+        _HasReferences: the content has references although `has_references` is false.
     """
     decoders = _BOUNDED if has_references else _BOUNDED | _REFERENCES
     try:
@@ -103,7 +98,7 @@ def _cbor_text(content: bytes, *, has_references: bool) -> str:
 
 
 class _HasReferences(Exception):
-    """CBOR refers to a value that it has given, and that the JSON text then has several times."""
+    """CBOR refers to an earlier value, which the JSON text must repeat."""
 
 
 def _refuse_reference(_: Any, immutable: bool) -> NoReturn:
@@ -132,7 +127,7 @@ def _refuse(_: Any, immutable: bool) -> NoReturn:
 _BOUNDED = {
     _POSITIVE: _bignum,
     _NEGATIVE: _negative_bignum,
-    # What cbor2 makes of these may take it hours.
+    # cbor2 may take hours to decode these.
     **dict.fromkeys((_RATIO, _REGULAR_EXPRESSION, _MIME), _refuse),
 }
 
@@ -152,7 +147,7 @@ def _gunzipped(payload: bytes, most: int) -> bytes:
 def _lz4_block(payload: bytes, most: int) -> bytes:
     block = payload[_LZ4_HEADER:]
     length = int.from_bytes(payload[len(LZ4_MAGIC) : _LZ4_HEADER], "big")
-    # The length is taken from the payload: a poisoned one must not take the worker's memory.
+    # The length is from the payload: a malicious payload must not exhaust the worker's memory.
     if not block or length > len(block) * _LZ4_BEST_RATIO:
         raise UnreadablePayload("not LZ4: the length in its header is impossible")
     _require_room(length, most)

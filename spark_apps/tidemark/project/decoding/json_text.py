@@ -1,7 +1,7 @@
-"""What Python decoders have in common: a payload becomes JSON text, or the cause why it does not.
+"""Common code of Python decoders: turns a payload into JSON text, or a cause of failure.
 
-The text goes back to the JVM, where Spark reads it as it reads JSON payloads. So all of them have
-the same rules for names and types, and a value of the wrong type is a matter of its event alone.
+Spark reads the text in the JVM like JSON payloads. So all decoders have the same rules for names
+and types, and a value of the wrong type affects only its event.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from cbor2 import undefined
 from tidemark.text import one_line
 
 MOST_TEXT = 64 * 2**20
-"""Characters of JSON that a payload may stand for: four times what Cassandra takes for an event."""
+"""Most characters of JSON for a payload: four times the largest event that Cassandra stores."""
 MOST_DIGITS = 1_000
-"""Digits of a number: Jackson, by which Spark reads JSON, takes no more."""
+"""Most digits of a number that Jackson, with which Spark reads JSON, accepts."""
 MOST_EXPONENT = 999
-"""Of a decimal, to either side: Spark writes a DECIMAL out with all of its zeros."""
+"""Largest absolute exponent of a decimal: Spark writes a DECIMAL with all of its zeros."""
 Translation = tuple[str | None, str | None]
 """The payload as JSON text and the cause why it cannot be read; one of them is None."""
 
 
 class Translator(Protocol):
-    """One rule's decoder in a Python worker; it travels there by pickle."""
+    """The decoder of a rule in a Python worker; it must be picklable."""
 
     def __call__(self, payloads: Sequence[bytes]) -> Iterator[Translation]:
         """Yield a translation for each payload, in the order of the payloads; never fail.
 
-        Each text is made when it is asked for, so that the caller bounds their sum.
+        The texts are made lazily, so that the caller can limit how many are in memory.
         """
 
 
 class UnreadablePayload(Exception):
-    """A payload that its decoder cannot read; the text is the cause for quarantine."""
+    """A decoder cannot read a payload; the text is the cause for quarantine."""
 
 
 def one_by_one(
@@ -49,7 +49,7 @@ def one_by_one(
     payloads: Sequence[bytes],
     describe: Callable[[Exception], str] = lambda error: f"{type(error).__name__}: {error}",
 ) -> Iterator[Translation]:
-    """Translate each payload alone; an error of `decode` is the cause of that event alone."""
+    """Translate each payload separately; an error of `decode` becomes the cause of its event."""
     for payload in payloads:
         try:
             translation: Translation = decode(payload), None
@@ -63,12 +63,10 @@ def one_by_one(
 
 
 def to_json(fields: Mapping[str, Any], *, is_tree: bool = False) -> str:
-    """Encode an event as JSON text: bytes as base64, times in ISO 8601, as Spark reads them.
+    """Encode an event as JSON text for Spark: bytes as base64, times in ISO 8601.
 
-    Args:
-        fields: the event's.
-        is_tree: no value is held several times, so that the text is not much longer than the
-            payload; otherwise its length is found out before it is made, which takes longer.
+    `is_tree` says that no value is referenced several times, so that the text is not much longer
+    than the payload. Otherwise the length is computed before the text is made, which takes longer.
 
     Raises:
         TypeError: a value, or the name of a field, has no form in JSON.
@@ -82,7 +80,7 @@ def to_json(fields: Mapping[str, Any], *, is_tree: bool = False) -> str:
 
 
 def too_much_text() -> UnreadablePayload:
-    """Return the error for a payload that stands for too much."""
+    """Return the error for a payload whose JSON text would be too long."""
     return UnreadablePayload(f"more than {MOST_TEXT:,} characters of JSON")
 
 
@@ -92,15 +90,15 @@ def too_many_digits() -> UnreadablePayload:
 
 
 class _Lengths:
-    """The least length of values as JSON text: what a value holds several times counts each time.
+    """Computes a lower bound of the length of values as JSON text, without making the text.
 
-    A value that is held several times is measured once, so that this takes as long as the values
-    are many in memory, and not in the text.
+    A value with several references counts at each, but is measured once, so that the time depends
+    on the number of values in memory and not on the length of the text.
     """
 
     def __init__(self) -> None:
-        self._of_nested: dict[int, int] = {}
-        # As long as they are kept, no other value has their id.
+        self._length_by_id: dict[int, int] = {}
+        # References to these values keep their ids from being reused.
         self._forms: list[Any] = []
 
     def of(self, value: Any) -> int:
@@ -114,13 +112,13 @@ class _Lengths:
         if isinstance(value, str | float):
             return 2
         key = id(value)
-        known = self._of_nested.get(key)
-        if known is None:
-            self._of_nested[key] = _BEGUN
-            known = self._of_nested[key] = self._measured(value)
-        elif known == _BEGUN:
+        length = self._length_by_id.get(key)
+        if length is None:
+            self._length_by_id[key] = _IN_PROGRESS
+            length = self._length_by_id[key] = self._measured(value)
+        elif length == _IN_PROGRESS:
             raise UnreadablePayload("a value that contains itself")
-        return known
+        return length
 
     def _measured(self, value: Any) -> int:
         if isinstance(value, dict):
@@ -133,13 +131,13 @@ class _Lengths:
         return self.of(form)
 
 
-_BEGUN = -1
+_IN_PROGRESS = -1
 _SHORTEST = {float: 3, bool: 4, type(None): 4}
 _LONG_NUMBER = 10**MOST_DIGITS
 
 
 def _digits(value: int) -> int:
-    """Return how many digits a number has at least."""
+    """Return a lower bound of the number of a value's digits."""
     bits = value.bit_length()
     if bits >= _LONG_NUMBER.bit_length() and abs(value) >= _LONG_NUMBER:
         raise too_many_digits()
@@ -147,7 +145,7 @@ def _digits(value: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON form of a value that JSON has no type for."""
+    """Return the JSON form of a value whose type JSON does not have."""
     if value is undefined or value is pd.NA or value is pd.NaT:
         return None
     for types, form in _FORMS:
@@ -165,7 +163,7 @@ def _number(value: Decimal) -> float | str:
         raise too_many_digits()
     if abs(value.adjusted()) > MOST_EXPONENT:
         raise UnreadablePayload(f"a number with an exponent beyond {MOST_EXPONENT}")
-    # As text Spark reads it into a DECIMAL with all of its digits; a DOUBLE takes numbers only.
+    # Spark reads text into a DECIMAL with all digits, but reads a DOUBLE only from a number.
     nearest = float(value)
     return nearest if value.is_finite() and Decimal(repr(nearest)) == value else text
 
@@ -179,4 +177,4 @@ _FORMS: Sequence[tuple[Any, Callable[[Any], Any]]] = (
     (Set, list),
     (UUID, str),
 )
-"""What JSON does not know, with the form that Spark reads back."""
+"""The types that JSON does not have, with the form that Spark reads back."""

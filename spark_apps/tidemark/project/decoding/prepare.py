@@ -1,4 +1,4 @@
-"""A definition's decoders, checked against its event's fields and ready to be applied."""
+"""Loads a definition's decoders and checks them against the event's fields."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tidemark.spark.python_workers import prepare_python_workers
 _OPEN = (DecoderKind.JSON, DecoderKind.JACKSON_JSON, DecoderKind.JACKSON_CBOR, DecoderKind.PYTHON)
 """The kinds whose payloads may have any field."""
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_WHOLE = {DecoderKind.STRING: T.StringType(), DecoderKind.BYTES: T.BinaryType()}
+_PAYLOAD_TYPES = {DecoderKind.STRING: T.StringType(), DecoderKind.BYTES: T.BinaryType()}
 _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 
 @dataclass(frozen=True)
 class Decoders:
-    """The rules in their order, and what each family of rules needs, by the rule's index.
+    """The rules in their order, and what each kind of rule needs, by the rule's index.
 
     Attributes:
-        rules: the first that takes an event reads it.
-        whole: of `string` and `bytes`, the field that the payload goes into.
-        avro: of `avro`, the schema.
-        translators: of the kinds that run in Python, the function.
+        rules: rules; the first rule that selects an event decodes it.
+        payload_fields: for `string` and `bytes`, the field that holds the complete payload.
+        avro: for `avro`, the schema.
+        translators: for the kinds that run in Python, the function.
     """
 
     rules: tuple[DecoderRule, ...]
-    whole: Mapping[int, str] = field(default_factory=dict)
+    payload_fields: Mapping[int, str] = field(default_factory=dict)
     avro: Mapping[int, Avro] = field(default_factory=dict)
     translators: Mapping[int, Translator] = field(default_factory=dict)
 
@@ -51,21 +51,21 @@ def prepare(
     event: T.StructType,
     on_error: OnError = SKIP,
 ) -> Decoders:
-    """Load what the rules name and check it against the event's fields.
+    """Load the files and functions of rules, and check them against the event's fields.
 
-    Python functions are tried again as `on_error` says.
+    Python functions are retried as `on_error` says.
 
     Raises:
-        DefinitionError: naming the rule's line and column and what would be right.
+        DefinitionError: a rule does not fit the event, or its file or function cannot be used.
     """
-    whole_fields: dict[int, str] = {}
+    payload_fields: dict[int, str] = {}
     schemas: dict[int, Avro] = {}
     translators: dict[int, Translator] = {}
     given_fields: set[str] = set()
     for index, rule in enumerate(rules):
-        if rule.kind in _WHOLE:
-            whole_fields[index] = _whole_field(rule, event)
-            given_fields.add(whole_fields[index])
+        if rule.kind in _PAYLOAD_TYPES:
+            payload_fields[index] = _payload_field(rule, event)
+            given_fields.add(payload_fields[index])
         elif rule.kind is DecoderKind.AVRO:
             schemas[index] = _avro(spark, rule, event)
             given_fields.update(schemas[index].fields.names)
@@ -81,23 +81,23 @@ def prepare(
     _require_all_given(rules, event, given_fields)
     if translators:
         prepare_python_workers(spark)
-    return Decoders(tuple(rules), whole_fields, schemas, translators)
+    return Decoders(tuple(rules), payload_fields, schemas, translators)
 
 
 def _require_all_given(
     rules: Sequence[DecoderRule], event: T.StructType, given_fields: set[str]
 ) -> None:
-    """Refuse a field that no decoder can ever fill: its name is wrong somewhere."""
-    never = [name for name in event.names if name not in given_fields]
-    if never and not any(rule.kind in _OPEN for rule in rules):
+    """Reject a field that no decoder can ever fill: its name must be wrong in some file."""
+    missing = [name for name in event.names if name not in given_fields]
+    if missing and not any(rule.kind in _OPEN for rule in rules):
         raise rules[0].error(
-            f"no decoder gives the event's field {', '.join(never)}",
+            f"no decoder gives the event's field {', '.join(missing)}",
             f"the fields that they give are {', '.join(sorted(given_fields)) or 'none'}",
         )
 
 
-def _whole_field(rule: DecoderRule, event: T.StructType) -> str:
-    kind = _WHOLE[rule.kind]
+def _payload_field(rule: DecoderRule, event: T.StructType) -> str:
+    kind = _PAYLOAD_TYPES[rule.kind]
     fitting = [event_field.name for event_field in event.fields if event_field.dataType == kind]
     type_name = kind.simpleString().upper()
     if rule.arguments and rule.arguments[0] in fitting:
@@ -164,7 +164,7 @@ def _require_fitting(
     event: T.StructType,
     types: Mapping[str, T.DataType | None],
 ) -> None:
-    """Refuse a schema that gives none of the event's fields, or one in a type that does not fit."""
+    """Reject a schema with none of the event's fields, or with a field whose type does not fit."""
     name = rule.arguments[0]
     shared = [event_field for event_field in event.fields if event_field.name in types]
     if not shared:
@@ -181,7 +181,7 @@ def _require_fitting(
 
 
 def _fits(spark: SparkSession, schema_type: T.DataType, declared: T.DataType) -> bool:
-    """Return whether every value of one type is a value of the other."""
+    """Return whether every value of `schema_type` is a value of the type `declared`."""
     session = gateway.session_of(spark)
     types = (
         session.parseDataType(json.dumps(data_type.jsonValue()))

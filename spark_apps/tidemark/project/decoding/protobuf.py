@@ -1,6 +1,6 @@
-"""Payloads in Protobuf, by a descriptor set.
+"""Decodes payloads in Protobuf by a descriptor set.
 
-In Python and not in the JVM: Spark's own reader of Protobuf is a jar that the locked repository
+This is done in Python, because Spark's own reader of Protobuf is a jar that the locked repository
 does not have.
 """
 
@@ -40,7 +40,7 @@ _SPARK_TYPES: dict[int, T.DataType] = {
 
 
 class BadDescriptor(Exception):
-    """A descriptor set that cannot be used; `what` and `do` are for people."""
+    """A descriptor set cannot be used; `what` and `do` are for people."""
 
     def __init__(self, what: str, do: str) -> None:
         super().__init__(what, do)
@@ -52,9 +52,9 @@ class Protobuf:
     """The `Translator` of `protobuf`.
 
     Attributes:
-        descriptor_set: a serialized `FileDescriptorSet` with everything it imports.
-        message: the full name of the payloads' message.
-        names: the fields to read; the others are left out.
+        descriptor_set: serialized `FileDescriptorSet` with everything that it imports.
+        message: full name of the payloads' message.
+        names: fields to read; all others are ignored.
     """
 
     descriptor_set: bytes
@@ -71,8 +71,8 @@ class Protobuf:
                 message = kind.FromString(payload)
             except DecodeError as error:
                 raise UnreadablePayload(f"not Protobuf: {error}") from None
-            read = _FieldReader()
-            values = {field.name: read.value(message, field) for field in fields}
+            reader = _FieldReader()
+            values = {field.name: reader.value(message, field) for field in fields}
             return to_json(values, is_tree=True)
 
         return one_by_one(decode, payloads)
@@ -83,7 +83,7 @@ def message_class(descriptor_set: bytes, message: str) -> type[Message]:
     """Return the class of a message; a process makes each class once.
 
     Raises:
-        BadDescriptor: the bytes are no descriptor set, or the message is not in it.
+        BadDescriptor: the bytes are no descriptor set, or the set does not have the message.
     """
     pool = descriptor_pool.DescriptorPool()
     names: list[str] = []
@@ -109,7 +109,7 @@ def message_class(descriptor_set: bytes, message: str) -> type[Message]:
 
 
 def spark_types(descriptor: Descriptor) -> dict[str, T.DataType | None]:
-    """Return the Spark type of each field; None for messages and maps, judged event by event."""
+    """Return the Spark type of each field; None for messages and maps, checked for each event."""
     return {field.name: _spark_type(field) for field in descriptor.fields}
 
 
@@ -125,16 +125,16 @@ def _spark_type(field: FieldDescriptor) -> T.DataType | None:
 
 
 class _FieldReader:
-    """Reads the values of one message, and stops where they stand for too much.
+    """Reads the values of a message, and stops if their JSON text would be too long.
 
-    Two bytes of a payload may be a message, which has all of its fields in JSON.
+    Two bytes of a payload may be a message, of which the JSON text has all fields.
     """
 
     def __init__(self) -> None:
-        self._left = json_text.MOST_TEXT
+        self._remaining_text = json_text.MOST_TEXT
 
     def value(self, message: Message, field: FieldDescriptor) -> Any:
-        """Return a field's value for JSON; None if the field has presence and is not set."""
+        """Return a field's value for JSON; None if the field tracks presence and is not set."""
         value = getattr(message, field.name)
         if _is_map(field):
             of_value = field.message_type.fields_by_name["value"]
@@ -154,14 +154,14 @@ class _FieldReader:
         if field.message_type.full_name == _TIMESTAMP:
             return value.ToJsonString()
         subfields = field.message_type.fields
-        self._left -= _shortest(subfields)
-        if self._left < 0:
+        self._remaining_text -= _shortest(subfields)
+        if self._remaining_text < 0:
             raise too_much_text()
         return {subfield.name: self.value(value, subfield) for subfield in subfields}
 
 
 def _shortest(fields: Sequence[FieldDescriptor]) -> int:
-    """Return the least length of a message as JSON text: each name with an empty value."""
+    """Return the shortest length of a message as JSON text: each name with an empty value."""
     return 2 + sum(len(field.name) + len('"":0,') for field in fields)
 
 

@@ -1,4 +1,4 @@
-"""Payloads that a function of the user's reads."""
+"""Decodes payloads with a function of the user's."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from tidemark.project.definition.user_modules import ModuleTexts
 class PythonFunction:
     """The `Translator` of `python module:function`.
 
-    The function takes a pandas Series of bytes and returns, with one row for each of them in their
-    order, a DataFrame with the event's fields as columns or a Series of dicts with them. If it
-    fails for a batch, it is called again for each event alone, and for one that fails then as often
-    as the policy says.
+    The function takes a pandas Series of bytes, and returns a row for each payload in the same
+    order: a DataFrame with the event's fields as columns, or a Series of dicts with them. If the
+    function fails for a batch, it is called for each event alone, with the retries of the policy.
 
     Attributes:
-        sources: the modules, among them the function's.
-        module: the function's.
-        function: its name.
-        integers: the event's fields of whole numbers; pandas makes floats of those with a gap.
-        on_error: how often an event that fails is tried again.
+        sources: texts of the function's module and those in its directory.
+        module: module of the function.
+        function: name of the function.
+        integers: integer fields of the event, which pandas turns into floats if a value is missing.
+        on_error: policy with the number of retries.
     """
 
     sources: ModuleTexts
@@ -37,11 +36,10 @@ class PythonFunction:
     on_error: OnError = SKIP
 
     def load(self) -> Callable[[pd.Series], Any]:
-        """Import the function.
+        """Import the function; raise what importing its module raises.
 
         Raises:
             AttributeError: the module has no such function.
-            Exception: what importing the module raises.
         """
         function = getattr(self.sources.load(self.module), self.function)
         if not callable(function):

@@ -1,1 +1,1 @@
-"""What the user wrote: the header, the query or function, its checks. Needs no Spark."""
+"""Reads a projection's file: the header, the query or function, its checks. Needs no Spark."""

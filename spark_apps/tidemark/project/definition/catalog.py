@@ -1,4 +1,4 @@
-"""The projection files of a directory."""
+"""Reads all projection files of a directory."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class Unusable:
     """A definition that cannot be used.
 
     Attributes:
-        file: where it is.
-        name: the projection's name; a guess if the header cannot be read.
-        error: why it cannot be used.
+        name: name of the projection; a guess if the header cannot be read.
+        error: reason why the definition cannot be used.
     """
 
     file: Path
@@ -38,12 +37,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Rollup:
-    """A projection of mode rollup.
-
-    Attributes:
-        definition: its own.
-        source: that of the projection whose read model it reads.
-    """
+    """A projection of mode rollup; `source` is the projection whose read model it reads."""
 
     definition: Definition
     source: Definition
@@ -51,12 +45,12 @@ class Rollup:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Definitions of a directory.
+    """The definitions of a directory.
 
     Attributes:
-        definitions: those of projections of events that can be used, by name.
-        rollups: those of mode rollup that can be used, by name.
-        unusable: the others.
+        definitions: usable projections of events, sorted by name.
+        rollups: usable rollups, sorted by name.
+        unusable: all other definitions.
     """
 
     definitions: Sequence[Definition]
@@ -65,24 +59,21 @@ class Catalog:
 
     @property
     def sources(self) -> list[Definition]:
-        """The projections of events, and those that rollups read."""
+        """The projections of events, and the projections that rollups read."""
         return [*self.definitions, *(rollup.source for rollup in self.rollups)]
 
     @property
     def errors(self) -> list[DefinitionError]:
-        """Why definitions cannot be used."""
+        """The reasons why definitions cannot be used."""
         return [broken.error for broken in self.unusable]
 
 
 def read_all(directory: Path) -> Catalog:
-    """Read every definition in `directory`; one that cannot be used does not hide the others.
+    """Read every definition in `directory`; a broken definition does not hide the others.
 
-    Definitions in Python lie beside the SQL files, and beside the repository's own SQL files in
-    `include/projections` too. A Python file that does not import the decorator is a module of the
-    user's, and is skipped. Of two definitions with one name, neither can be used.
-
-    Raises:
-        InvalidInput: there is no such directory.
+    SQL and Python definitions share the directory; for the repository's own directory, Python
+    definitions may also be in `include/projections`. A Python file that does not import the
+    decorator is a module of the user's, and is skipped. Definitions of the same name are unusable.
     """
     require_directory(directory, "TIDEMARK_PROJECTIONS_DIR", "the projection files")
     by_name: dict[str, list[Definition]] = {}
@@ -94,8 +85,8 @@ def read_all(directory: Path) -> Catalog:
                 continue
             definition = read(file)
         except DefinitionError as error:
-            named = _NAME.search(content)
-            unusable.append(Unusable(file, named[1].decode() if named else file.stem, error))
+            match = _NAME.search(content)
+            unusable.append(Unusable(file, match[1].decode() if match else file.stem, error))
         except OSError as error:
             what, do = f"the file cannot be read: {error.strerror}", "correct it, or remove it"
             unusable.append(
@@ -106,26 +97,26 @@ def read_all(directory: Path) -> Catalog:
     for same in by_name.values():
         unusable += [_same_name(definition, same) for definition in same if len(same) > 1]
     usable = {name: same[0] for name, same in sorted(by_name.items()) if len(same) == 1}
-    rollups, refused = _rollups(list(usable.values()), unusable)
+    rollups, unusable_rollups = _rollups(list(usable.values()), unusable)
     of_events = [each for each in usable.values() if not isinstance(each.source, ReadModel)]
-    return Catalog(of_events, rollups, [*unusable, *refused])
+    return Catalog(of_events, rollups, [*unusable, *unusable_rollups])
 
 
 def _rollups(
     usable: Sequence[Definition], unusable: Sequence[Unusable]
 ) -> tuple[list[Rollup], list[Unusable]]:
-    """Return the rollups among definitions, and those that cannot be used."""
+    """Return the rollups among definitions, the usable and the unusable."""
     by_name = {definition.name: definition for definition in usable}
-    rollups, refused = [], []
+    rollups, unusable_rollups = [], []
     for definition in usable:
         if isinstance(definition.source, ReadModel):
             source = by_name.get(definition.source.projection)
             others = [other for other in usable if other is not definition]
             if problem := _rollup_problem(definition, source, others, unusable):
-                refused.append(Unusable(definition.file, definition.name, problem))
+                unusable_rollups.append(Unusable(definition.file, definition.name, problem))
             elif source is not None:
                 rollups.append(Rollup(definition, source))
-    return rollups, refused
+    return rollups, unusable_rollups
 
 
 def _rollup_problem(
@@ -134,7 +125,7 @@ def _rollup_problem(
     others: Sequence[Definition],
     unusable: Sequence[Unusable],
 ) -> DefinitionError | None:
-    """Return why a rollup cannot read its source, or write its target; or None."""
+    """Return why a rollup cannot read its source or write its target, or None."""
     name, line = definition.source.input, definition.header_lines["source"]
     tables = {
         table: other.name for other in others for table in (other.target, other.template_target)
@@ -158,13 +149,15 @@ def _rollup_problem(
 
 
 def _files(directory: Path) -> list[Path]:
-    also = [MODULES_DIR] if directory == SHIPPED_DIR else []
-    modules = sorted(file for place in (directory, *also) for file in place.glob("*.py"))
+    further_directories = [MODULES_DIR] if directory == SHIPPED_DIR else []
+    modules = sorted(
+        file for folder in (directory, *further_directories) for file in folder.glob("*.py")
+    )
     return sorted(directory.glob("*.sql")) + modules
 
 
-def _same_name(definition: Definition, same: Sequence[Definition]) -> Unusable:
-    other = next(other for other in same if other is not definition)
+def _same_name(definition: Definition, definitions: Sequence[Definition]) -> Unusable:
+    other = next(other for other in definitions if other is not definition)
     error = definition.error(
         f"the name {definition.name} is taken by {other.file.name}",
         "give each projection a name of its own",
@@ -174,11 +167,10 @@ def _same_name(definition: Definition, same: Sequence[Definition]) -> Unusable:
 
 
 def load(directory: Path) -> list[Definition]:
-    """Load the projections of events in `directory`, by name, for who must know all of them.
+    """Load the projections of events in `directory`, for callers that must know all of them.
 
     Raises:
-        InvalidInput: there is no such directory.
-        DefinitionError: a file cannot be used, or two have the same name.
+        DefinitionError: a definition of the directory cannot be used.
     """
     catalog = read_all(directory)
     for error in catalog.errors:
@@ -187,15 +179,12 @@ def load(directory: Path) -> list[Definition]:
 
 
 def select(directory: Path, names: Sequence[str], *, with_rollups: bool = False) -> Catalog:
-    """Read the definitions of the given names; all definitions without a name.
+    """Read the definitions with these names; all definitions if `names` is empty.
 
-    Args:
-        directory: of the projection files.
-        names: the projections.
-        with_rollups: whether to add the rollups over these projections.
+    `with_rollups` adds the rollups over these projections.
 
     Raises:
-        InvalidInput: there is no such directory or name.
+        InvalidInput: no projection has such a name.
     """
     catalog = read_all(directory)
     if not names:
@@ -216,17 +205,17 @@ def select(directory: Path, names: Sequence[str], *, with_rollups: bool = False)
     )
     if unknown:
         usable = [*catalog.definitions, *(rollup.definition for rollup in catalog.rollups)]
-        known = ", ".join(definition.name for definition in usable)
+        usable_names = ", ".join(definition.name for definition in usable)
         broken_files = ", ".join(broken.file.name for broken in catalog.unusable)
         raise InvalidInput(
             f"no projection is named {', '.join(sorted(unknown))}",
             where="--projection",
-            do=(f"there are: {known}" if known else f"{directory} has none")
+            do=(f"there are: {usable_names}" if usable_names else f"{directory} has none")
             + (f"; these files cannot be used: {broken_files}" if broken_files else ""),
         )
     return selected
 
 
 def reads_journal(definitions: Sequence[Definition]) -> bool:
-    """Return whether any definition needs the journal keyspace; true without definitions."""
+    """Return whether any definition needs the journal keyspace; true if there is no definition."""
     return not definitions or any(definition.source.reads_journal for definition in definitions)

@@ -1,4 +1,4 @@
-"""Which payloads are read how. Nothing here needs Spark."""
+"""Rules that choose how payloads are decoded. This module does not need Spark."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidemark.settings import REPOSITORY
 from tidemark.user_files.header import error_in
 
 MODULES_DIR = REPOSITORY / "include" / "projections"
-"""Where the modules of `python` rules are that do not lie beside their definition."""
+"""Modules of `python` rules that are not in their definition's directory."""
 
 
 class DecoderKind(StrEnum):
-    """What a rule does with the payloads that it takes."""
+    """How a rule decodes payloads."""
 
     JSON = "json"
     JACKSON_JSON = "jackson-json"
@@ -32,16 +32,16 @@ class DecoderKind(StrEnum):
 
 @dataclass(frozen=True)
 class DecoderRule:
-    """One rule.
+    """A rule that selects events and says how to decode their payloads.
 
     Attributes:
-        serializer_id: of the events that it takes; None for events of every serializer.
-        manifest: the serializer's manifest of the events that it takes; None for every manifest.
-        kind: how their payloads are read.
-        arguments: what the kind needs to know.
-        file: the definition that has the rule.
-        line: of its first character in that file, from 1.
-        column: of its first character, from 1.
+        serializer_id: serializer id of the events; None for all serializers.
+        manifest: serializer's manifest of the events; None for all manifests.
+        kind: how payloads are decoded.
+        arguments: arguments of the kind, such as the path of a schema.
+        file: definition that has the rule.
+        line: line of the rule's start in that file, from 1.
+        column: column of the rule's start, from 1.
     """
 
     serializer_id: int | None
@@ -54,7 +54,7 @@ class DecoderRule:
 
     @property
     def path(self) -> Path | None:
-        """The file that it reads by: a schema, or the Python module; None if it needs none."""
+        """The schema or Python module that the rule needs; None if it needs no file."""
         if self.kind in (DecoderKind.AVRO, DecoderKind.PROTOBUF):
             return self.file.parent / self.arguments[0]
         if self.kind is not DecoderKind.PYTHON:
@@ -69,21 +69,21 @@ class DecoderRule:
 
     @property
     def modules_dir(self) -> Path:
-        """The directory that the module of a `python` rule is imported from."""
+        """The directory from which the module of a `python` rule is imported."""
         assert self.path is not None  # noqa: S101 - the kind has a file
         module, _ = self.function
         return self.path.parents[module.count(".") + (self.path.name == "__init__.py")]
 
     @property
     def function(self) -> tuple[str, str]:
-        """Module and function of a `python` rule."""
+        """The module and the function of a `python` rule."""
         module, _, name = self.arguments[0].partition(":")
         return module, name
 
     def takes_all_of(self, other: DecoderRule) -> bool:
-        """Return whether the rule leaves nothing for a rule after it."""
-        takes_id = self.serializer_id in (None, other.serializer_id)
-        return takes_id and self.manifest in (None, other.manifest)
+        """Return whether this rule selects every event that `other` selects."""
+        matches_id = self.serializer_id in (None, other.serializer_id)
+        return matches_id and self.manifest in (None, other.manifest)
 
     def error(self, what: str, do: str) -> DefinitionError:
         """Return an error at the place of this rule."""
@@ -91,6 +91,6 @@ class DecoderRule:
 
 
 def is_plain_json(rules: Sequence[DecoderRule]) -> bool:
-    """Tell whether every event, whatever its serializer, is read as JSON."""
+    """Tell whether the events of all serializers are decoded as JSON."""
     first = rules[0]
     return first.kind is DecoderKind.JSON and first.serializer_id is None and first.manifest is None

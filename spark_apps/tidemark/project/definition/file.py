@@ -1,8 +1,7 @@
-"""The file that defines a projection: a header in YAML, then one SELECT.
+"""Reads the file that defines a projection: in SQL a header in YAML and a SELECT.
 
-Or, in Python, the same header as the arguments of a decorator, and the function below it. Nothing
-here needs Spark, nor runs what the file has: `analysis.analyze` checks the SQL or the function, and
-the event's fields.
+In Python the header is the arguments of a decorator above a function. This module neither needs
+Spark nor runs the file: `analysis.analyze` checks the SQL or function, and the event's fields.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tidemark.user_files.python_file import PythonFile, read_python_file
 from tidemark.user_files.sql_file import SqlFile, read_sql_file
 from tidemark.user_sql.row_check import read_checks
 
-_BESIDE = {
+_NO_EFFECT = {
     "checks",
     "deleted_before_consumed",
     "from_",
@@ -44,15 +43,15 @@ _BESIDE = {
     "promote",
     "release",
 }
-"""What of a header does not change the result."""
+"""Keys of a header that do not change the result."""
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def read(file: Path) -> Definition:
-    """Read the definition in one file.
+    """Read the definition in a file.
 
     Raises:
-        DefinitionError: naming the file, the line and what would be right.
+        DefinitionError: the file is no valid definition.
     """
     parts = read_python_file(file) if file.suffix == ".py" else read_sql_file(file)
     header = parts.header
@@ -143,32 +142,31 @@ def _key(header: Header, columns: tuple[str, ...]) -> Key | None:
 def _hash(
     parts: SqlFile | PythonFile, form: ProjectionHeader, decoders: Sequence[DecoderRule]
 ) -> str:
-    """Hash what makes the result; the layout of the header has no influence."""
-    # `skip` was the default: who states it now must not process everything again.
-    beside = {*_BESIDE, "on_error"} if form.on_error == "skip" else _BESIDE
-    means = form.model_dump_json(by_alias=True, exclude=beside, exclude_defaults=True)
+    """Hash everything that determines the result; the header's layout has no influence."""
+    # `skip` was the default: a definition that states it now must keep its fingerprint.
+    excluded = {*_NO_EFFECT, "on_error"} if form.on_error == "skip" else _NO_EFFECT
+    header = form.model_dump_json(by_alias=True, exclude=excluded, exclude_defaults=True)
     body = parts.code if isinstance(parts, PythonFile) else parts.body.strip()
-    whole = hashlib.sha256(f"{means}\n{body}".encode())
-    used = []
+    digest = hashlib.sha256(f"{header}\n{body}".encode())
+    used_modules = []
     if isinstance(parts, PythonFile):
-        used.append((sources_in(parts.header.file.parent), parts.header.file.stem))
+        used_modules.append((sources_in(parts.header.file.parent), parts.header.file.stem))
     for rule in decoders:
         if rule.path is not None:
-            whole.update(rule.path.read_bytes())
+            digest.update(rule.path.read_bytes())
         if rule.kind is DecoderKind.PYTHON:
-            used.append((sources_in(rule.modules_dir), rule.function[0]))
-    for sources, module in used:
+            used_modules.append((sources_in(rule.modules_dir), rule.function[0]))
+    for sources, module in used_modules:
         for name in sources.used_by(module):
-            whole.update(sources.modules[name].text)
-    return whole.hexdigest()[:12]
+            digest.update(sources.modules[name].text)
+    return digest.hexdigest()[:12]
 
 
 def _rules(header: Header, forms: Sequence[AnyRule]) -> tuple[DecoderRule, ...]:
-    """Return the rules in their order; the first that takes an event reads it.
+    """Return the rules in their order; the first rule that selects an event decodes it.
 
     Raises:
-        DefinitionError: no event reaches a rule, or a file that it names does not exist; naming
-            file, line and column.
+        DefinitionError: no event reaches a rule, or the rule's file does not exist.
     """
     rules: list[DecoderRule] = []
     for number, form in enumerate(forms):

@@ -1,4 +1,4 @@
-"""What of a header does not fit together, though each value is right by itself."""
+"""Finds values of a header that are valid alone, but not in combination."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _OF_ROLLUPS = {"name", "version", "source", "mode", "target", "checks", "key"}
 def require_fitting(
     header: Header, form: ProjectionHeader, source: Source, decoders: Sequence[DecoderRule]
 ) -> None:
-    """Refuse a header in which one value does not fit another.
+    """Reject a header with values that do not fit together.
 
     Raises:
-        DefinitionError: naming the place of the one that must give way.
+        DefinitionError: at the place of the value to change.
     """
     mode, resets = form.mode, form.accept_sequence_number_reset_after != "off"
     is_fold, starts_late = mode is Mode.FOLD, form.start is Start.SNAPSHOT
@@ -46,9 +46,9 @@ def require_fitting(
             "give it as Spark DDL, such as `balance DECIMAL(9,2), moves INT`",
         ),
         (bool(form.state) and not is_fold, "state", f"mode {mode} has no state", "leave state out"),
-        # A tag numbers its own events: those of another tag, or a row that comes late to one, may
-        # have a lower sequence nr than what was folded. And the history of a persistence id is
-        # read from messages by its key.
+        # Each tag has its own numbering: events of another tag, and late rows, may have a lower
+        # sequence nr than events already folded. And a fold reads the history of a persistence id
+        # from messages by its key.
         (
             is_fold and isinstance(source, Tags | KafkaJournal),
             "source",
@@ -67,14 +67,14 @@ def require_fitting(
             "events are those of the source",
             "give the table another name",
         ),
-        # A snapshot does not say how many events of a tag are in it; kafka-journal has none.
+        # A snapshot does not record how many events of a tag it covers; kafka-journal has none.
         (
             starts_late and not isinstance(source, Messages | PersistenceIds),
             "start",
             "start snapshot needs the source messages or persistence-ids",
             "leave start out, or read messages",
         ),
-        # A snapshot stands for events of many time buckets, and for many rows of a log.
+        # A snapshot replaces events of many time buckets, and many rows of a log.
         (
             starts_late and not mode.is_one_row,
             "start",
@@ -136,7 +136,7 @@ def require_fitting(
 
 
 def _of_rollups(form: ProjectionHeader, source: Source) -> Sequence[tuple[bool, str, str, str]]:
-    """Return what of a header does not fit the mode rollup, or needs it; as `problems` above."""
+    """Return problems between the mode rollup and other keys, like `problems` above."""
     is_rollup, reads_rows = form.mode is Mode.ROLLUP, isinstance(source, ReadModel)
     stated = [
         str(ProjectionHeader.model_fields[name].alias) for name in sorted(form.model_fields_set)
@@ -169,10 +169,10 @@ def _of_rollups(form: ProjectionHeader, source: Source) -> Sequence[tuple[bool, 
 def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, str]:
     """Return keyspace, table as the file names it, table of this version, and path.
 
-    What the mode does not have is empty.
+    Parts that the mode does not have are empty.
 
     Raises:
-        DefinitionError: the target is no table, or no directory, as the mode needs it.
+        DefinitionError: the target is not the table or directory that the mode needs.
     """
     if form.mode is Mode.EXPORT:
         _require_directory(header, form.target)
@@ -194,7 +194,7 @@ def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, st
 
 def _require_directory(header: Header, text: str) -> None:
     if "@" in text and _has_password(text):
-        # Not repeated: the error is logged.
+        # The message does not repeat the target, because errors are logged.
         remedy = "leave user and password to Spark's own settings, and replace them"
         raise header.error("the target has a password in it", remedy, "target")
     if not text.isprintable() or ".." in text.split("/"):
@@ -207,5 +207,5 @@ def _has_password(text: str) -> bool:
     try:
         return urlsplit(text).password is not None
     except ValueError:
-        # Not a URI; nobody knows what it holds.
+        # Not a URI: it may contain a password.
         return True

@@ -1,6 +1,6 @@
 """The keys that the header of a projection's file may have, and their values.
 
-`include/schemas/projection.schema.json` is made of these models, for editors.
+`make schemas` writes `include/schemas/projection.schema.json` from these models, for editors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidemark.user_sql.row_check import AnyCheck
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
 MAX_LOOK_BACK = 10_000
-"""Time buckets: more of them are better searched by the gap that a late event leaves."""
+"""Time buckets; to look back further, searching by the gap that a late event leaves is better."""
 
 
 def _require_identifier(name: str) -> str:
@@ -250,6 +250,6 @@ class ProjectionHeader(HeaderModel):
 
     @classmethod
     def required(cls, value: Mapping[str, Any]) -> set[str]:
-        """Return the keys without which a mapping is refused: all events have fields."""
+        """Return the keys that a header must have; projections of events need their fields."""
         is_of_events = value.get("mode") != Mode.ROLLUP
         return super().required(value) | ({"event"} if is_of_events else set())

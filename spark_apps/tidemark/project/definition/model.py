@@ -1,4 +1,4 @@
-"""A projection as its file defines it. `tidemark.project.definition.file` reads it."""
+"""The model of a projection's definition, which `tidemark.project.definition.file` reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemark.user_files.header import error_in
 from tidemark.user_sql.row_check import RowCheck
 
 MAX_VERSION = 999
-"""Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
+"""Three decimal digits: `transform.newest` puts the version into the write timestamp."""
 
 
 class Mode(StrEnum):
@@ -32,22 +32,22 @@ class Mode(StrEnum):
 
     @property
     def is_versioned(self) -> bool:
-        """Whether the version decides between two rows of one key, in their write timestamps."""
+        """Whether write timestamps contain the version, which decides between rows of one key."""
         return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
     @property
     def is_one_row(self) -> bool:
-        """Whether each persistence id has one row, that of its newest event."""
+        """Whether each persistence id has only the row of its newest event."""
         return self in {Mode.UPSERT, Mode.FOLD}
 
     @property
     def replaces_buckets(self) -> bool:
-        """Whether what a time bucket had before goes when it is processed again."""
+        """Whether processing a time bucket again deletes its previous rows."""
         return self in {Mode.BUCKET, Mode.EXPORT}
 
     @property
     def is_by_persistence_id(self) -> bool:
-        """Whether no row is made of two persistence ids' events: slices are independent."""
+        """Whether each row has events of only one persistence id, so slices are independent."""
         return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
 
@@ -86,60 +86,59 @@ class Key:
 
     Attributes:
         columns: partition key and clustering columns, in order.
-        places: line and column, both from 1, of each of them.
+        places: line and column of each, both from 1.
     """
 
     columns: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
 
     def difference(self, actual: Sequence[str]) -> tuple[int, int]:
-        """Return the place of the first column that the real key does not have there."""
+        """Return the place of the first column that differs from the table's key."""
         pairs = enumerate(zip(self.columns, actual, strict=False))
-        first = next((number for number, (mine, other) in pairs if mine != other), len(actual))
+        first = next(
+            (number for number, (expected, actual_column) in pairs if expected != actual_column),
+            len(actual),
+        )
         return self.places[min(first, len(self.places) - 1)]
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One projection.
+    """The definition of a projection.
 
     Attributes:
-        file: where it is defined.
-        name: unique among the files.
+        name: name, unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
-        source: which events it reads; in mode rollup the read model.
+        source: events that are read; in mode rollup the read model.
         start: what a persistence id begins with.
-        begin: the first time bucket that is processed; None for the first that validate knows.
+        begin: first time bucket to process; None for the first that validate has recorded.
         mode: how the result is stored.
-        keyspace: of the target; empty in mode export.
-        table: of the target; empty in mode export. A blue/green version has its own.
-        template: the table as the file names it; the same unless the release is blue/green.
+        keyspace: keyspace of the target; empty in mode export.
+        table: table of the target; empty in mode export. A blue/green version has its own.
+        template: table as the file names it; differs from `table` only if blue/green.
         is_blue_green: whether each version has a table, a ledger and offsets of its own.
-        is_promoted_by_hand: whether a blue/green version that has caught up is live only after
+        is_promoted_by_hand: whether a blue/green version that has caught up becomes live only by
             `project.py promote`.
-        path: the target's directory as the file has it, in mode export; empty otherwise.
+        path: directory of the target as the file names it; empty except in mode export.
         event: Spark DDL of the payload's fields, padded to its place in the file; empty in mode
             rollup.
-        tables: of Cassandra that events are joined with, as keyspace.table by name.
-        formats: of its TIMESTAMP fields, see `time_formats.with_formats`.
-        reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that
-            of a persistence id that began anew; None takes it for a duplicate.
-        look_back: time buckets before each planned one in which late events are looked for; None
-            leaves it to the setting.
-        decoders: how payloads are read; the first rule that takes an event does it.
-        on_error: what becomes of an event that cannot be read or folded, and how many may be
-            skipped.
-        if_deleted: what becomes of a persistence id whose events were deleted before they were
-            consumed.
-        state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
+        tables: tables of Cassandra to join events with, as keyspace.table by name.
+        formats: formats of the TIMESTAMP fields, see `time_formats.with_formats`.
+        reset_after: seconds after the stored timestamp from which a lower sequence nr means that
+            the persistence id began anew; if None, a lower sequence nr is always a duplicate.
+        look_back: number of time buckets before each planned one to search for late events; None
+            for the setting's.
+        decoders: rules for decoding; the first rule that selects an event is used.
+        on_error: treatment of events that cannot be decoded or folded.
+        if_deleted: treatment of persistence ids with events deleted before they were consumed.
+        state: in mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
             otherwise.
-        checks: what must be true of the result.
-        key: the primary key that the target must have; None leaves it to the table.
+        checks: conditions that the result must meet.
+        key: primary key that the target must have; None for any.
         body: the SELECT, or the function.
-        fingerprint: `<version>-<hash>` of what the header says, without what does not change the
-            result, of the body, and of the files that its decoders name; the ledger keeps it with
-            each piece.
-        header_lines: the line of each key of the header.
+        fingerprint: `<version>-<hash>` of everything that determines the result: keys of the
+            header, the body, and files of decoders; the ledger stores it with each piece.
+        header_lines: line of each key of the header.
     """
 
     file: Path
@@ -186,14 +185,14 @@ class Definition:
         return f"{self.keyspace}.{self.template}"
 
     def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
-        """Return an error at a line of this file, and at a known column; both count from 1."""
+        """Return an error at a line and, if known, a column of this file; both count from 1."""
         return error_in(self.file, what, do, line, column)
 
     def subject(self, journal_keyspace: str) -> str:
-        """Return the name in the ledger and in the offsets, which depends on the journal."""
+        """Return the projection's name in the ledger and in offsets, different per journal."""
         version = f"@v{self.version}" if self.is_blue_green else ""
         return f"{self.identity(journal_keyspace)}{version}"
 
     def identity(self, journal_keyspace: str) -> str:
-        """Return the name that all versions of the projection have."""
+        """Return the name that all versions of the projection share."""
         return f"{journal_keyspace}/{self.name}"

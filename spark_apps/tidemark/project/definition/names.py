@@ -1,9 +1,9 @@
 """Prints the names of all projections, for callers that start a run for each.
 
-`python -m tidemark.project.definition.names`: a line of JSON, a sorted list. With `--of-topics`
-only of those that read a topic of kafka-journal. Definitions that cannot be used are among them:
-their runs fail and say why. Rollups are not among them: the run of the projection that a rollup
-reads makes it.
+`python -m tidemark.project.definition.names` prints a line of JSON, a sorted list. `--of-topics`
+prints only projections that read a topic of kafka-journal. The list includes definitions that
+cannot be used, because their runs fail with the reason. It omits rollups, because the run of the
+projection that a rollup reads also updates the rollup.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What becomes of an event that cannot be read or processed.
+"""Policies for events that cannot be decoded or processed.
 
 The four policies are those of Pekko's and Akka's projections (docs/real-systems.md, "Recovery
-strategies"), with one rule of our own: an event that is skipped counts as consumed, always.
+strategies"). In Tidemark a skipped event always counts as consumed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class MostSkipped:
     """The most events of a time bucket that may be skipped.
 
     Attributes:
-        number: of events, or percent of the events that are read.
-        is_percent: which of both.
+        number: number of events, or percentage of the events that are read.
+        is_percent: whether `number` is a percentage.
     """
 
     number: Decimal
@@ -33,7 +33,7 @@ class MostSkipped:
         return cls(Decimal(text.rstrip("% ")), text.endswith("%"))
 
     def allows(self, skipped: int, read: int) -> bool:
-        """Return whether so many events of those that were read may be skipped."""
+        """Return whether `skipped` of `read` events may be skipped."""
         return skipped * 100 <= self.number * read if self.is_percent else skipped <= self.number
 
     def __str__(self) -> str:
@@ -43,14 +43,14 @@ class MostSkipped:
 
 @dataclass(frozen=True)
 class OnError:
-    """One policy.
+    """A policy for events that cannot be decoded or processed.
 
     Attributes:
-        fails: whether the event's time bucket fails in the end; otherwise the event is skipped.
-        retries: how often the user's Python is called again for an event before that.
-        delay_s: how long to wait before each time, in seconds.
-        most_skipped: above which number of skipped events their time bucket fails; None for no
-            limit.
+        fails: whether the event's time bucket fails after all retries; otherwise the event is
+            skipped.
+        retries: how often to call the user's Python again for an event.
+        delay_s: seconds to wait before each retry.
+        most_skipped: limit of skipped events, above which the time bucket fails; None for no limit.
     """
 
     fails: bool = False
@@ -59,11 +59,7 @@ class OnError:
     most_skipped: MostSkipped | None = None
 
     def attempt(self, call: Callable[[], Answer]) -> Answer:
-        """Call once, and again as often as the policy says.
-
-        Raises:
-            Exception: what the last call raised.
-        """
+        """Call a function, with the policy's retries; raise the error of the last call."""
         for _ in range(self.retries):
             try:
                 return call()
@@ -73,4 +69,4 @@ class OnError:
 
 
 SKIP = OnError()
-"""Skip without another try and without a limit."""
+"""Skip without retries and without a limit."""

@@ -1,4 +1,4 @@
-"""What turns events into a result: a SELECT, or a function of the user's."""
+"""The body of a definition, which turns events into a result: a SELECT, or a user's function."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidemark.user_sql.statement import Select, read_select
 
 @dataclass(frozen=True)
 class Function:
-    """A Python function.
+    """A Python function of the user's.
 
     Attributes:
-        sources: the modules, among them the function's, as they were when the file was read.
-        module: the function's.
-        name: its own.
-        line: that of its decorator.
+        sources: texts of the function's module and those in its directory when they were read.
+        module: module of the function.
+        name: name of the function.
+        line: line of the function's decorator.
     """
 
     sources: ModuleTexts
@@ -41,9 +41,9 @@ def of(parts: SqlFile | PythonFile, tables: Sequence[str], *, is_fold: bool) -> 
     """Return the body of a file.
 
     Args:
-        parts: the file.
-        tables: the names of the tables that it may read, the first of them that of its source.
-        is_fold: whether it is a function of states and events.
+        parts: parts of the file.
+        tables: names of the tables that the body may read; the first is the source's.
+        is_fold: whether the body must be a function of states and events.
 
     Raises:
         DefinitionError: the text is not one SELECT, or the function does not fit the mode.
@@ -56,10 +56,10 @@ def of(parts: SqlFile | PythonFile, tables: Sequence[str], *, is_fold: bool) -> 
     return read_select(parts, f"write one SELECT over the table {tables[0]}")
 
 
-def _function(parts: PythonFile, wanted: Sequence[str]) -> Function:
+def _function(parts: PythonFile, parameters: Sequence[str]) -> Function:
     file = parts.header.file
-    if parts.parameters != len(wanted):
+    if parts.parameters != len(parameters):
         what = f"{parts.function} must be called with {parts.parameters} arguments"
-        remedy = f"write `def {parts.function}({', '.join(wanted)})`"
+        remedy = f"write `def {parts.function}({', '.join(parameters)})`"
         raise error_in(file, what, remedy, parts.line)
     return Function(sources_in(file.parent), file.stem, parts.function, parts.line)

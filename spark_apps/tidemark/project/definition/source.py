@@ -1,6 +1,6 @@
-"""Which events a projection reads. Nothing here needs Spark.
+"""The sources that a projection can read. This module does not need Spark.
 
-How each source is read is in `tidemark.project.sources`, a module for each.
+`tidemark.project.sources` has a module for each source, which reads its events.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidemark.settings import Settings
 
 NOT_VALIDATED = "not validated"
 EVENTS = "events"
-"""The table of events, as definitions name it."""
+"""The name of the table of events in definitions."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class KafkaJournal:
 
 @dataclass(frozen=True)
 class ReadModel:
-    """The rows of another projection's read model: of no event, and so of no series."""
+    """The rows of another projection's read model, which are no events and belong to no series."""
 
     projection: str
     waits_for: ClassVar[str] = "not made yet"
@@ -126,16 +126,16 @@ class ReadModel:
         return False
 
     def table(self, settings: Settings) -> str:
-        """Return the projection's name: its table depends on the version that is live."""
+        """Return the projection's name, because its table depends on the live version."""
         return self.projection
 
 
 Source = Messages | Tags | PersistenceIds | KafkaJournal | ReadModel
-"""What each source says of itself.
+"""The attributes of each source:
 
-input: the name under which definitions read it. waits_for: why a time bucket of it is not read,
-for people. reads_journal: whether it reads the journal keyspace, whose time buckets validate
-passes. reads_tag_views: whether its events are those of tag views, so that what purge or tag-write
-did to them matters. series_tags: the tags of its series, NO_TAG where each persistence id is one.
-entity_types: of the persistence ids, None for all.
+input: name by which definitions read the source. waits_for: reason, for people, why a time bucket
+is not read yet. reads_journal: whether the source is in the journal keyspace, whose time buckets
+validate passes. reads_tag_views: whether the source reads tag views, so that changes of purge and
+tag-write matter. series_tags: tags of the series, NO_TAG if each persistence id is a series.
+entity_types: entity types of the persistence ids, None for all.
 """

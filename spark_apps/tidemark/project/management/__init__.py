@@ -1,1 +1,1 @@
-"""What is done by hand: status, pause, offsets, clear, releases."""
+"""Commands that show or change the state of projections: status, pause, offsets, clear."""

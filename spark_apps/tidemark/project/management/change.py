@@ -1,7 +1,6 @@
-"""Changes of a projection's offsets by hand, under its lock and counted by its revision.
+"""Changes a projection's offsets by hand, under its lock and counted by its revision.
 
-Nothing has to run, and Spark is not started. While a run works on the projection the change is
-refused, and so is the run while the change is made.
+This does not need Spark. The change fails while a run works on the projection, and vice versa.
 """
 
 from __future__ import annotations
@@ -29,28 +28,24 @@ def run_change(
 ) -> Outcome:
     """Show the plan, or take the projection's lock, raise its revision and apply the plan.
 
-    Args:
-        run: the run.
-        operation: its name on the command line, such as `set-offset`.
-        definition: the projection.
-        plan: reads; writes nothing. Under the lock, what it has read stays as it is.
-        apply: make the change.
+    `operation` is the name on the command line, such as `set-offset`. `plan` only reads; under the
+    lock, the data that it has read does not change.
 
     Raises:
         LockHeld: a run, or another change, works on this projection.
-        TidemarkError: somebody has changed it meanwhile.
+        TidemarkError: the projection was changed meanwhile.
     """
     store = OffsetStore.of(run, definition)
 
     def plan_with_revision() -> Plan:
-        before = management_state.revision(store)
+        revision = management_state.revision(store)
         planned = plan()
         change = planned.apply
         if change is None:
             return planned
 
         def apply_as_revision(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-            _raise_revision(run, operation, store, before)
+            _raise_revision(run, operation, store, revision)
             return change(ensure_locked)
 
         return replace(planned, apply=apply_as_revision)
@@ -65,8 +60,10 @@ def run_change(
     )
 
 
-def _raise_revision(run: RunContext, operation: str, store: OffsetStore, before: Revision) -> None:
-    if not management_state.raise_revision(store, before, operation=operation, owner=run.owner):
+def _raise_revision(
+    run: RunContext, operation: str, store: OffsetStore, revision: Revision
+) -> None:
+    if not management_state.raise_revision(store, revision, operation=operation, owner=run.owner):
         raise TidemarkError(
             "the projection was changed meanwhile",
             where=store.subject,

@@ -1,4 +1,4 @@
-"""Forgetting how far a projection is, so that everything is processed anew."""
+"""The command `clear`: deletes a projection's offsets, so that everything is processed again."""
 
 from __future__ import annotations
 
@@ -23,25 +23,20 @@ from tidemark.text import counted
 
 
 def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
-    """Forget offsets, cursors and skipped numbers, and plan every piece again.
+    """Delete offsets, cursors and skips, and plan every piece again; or show the plan.
 
-    Of mode fold all states are computed again, from the first events. A rollup is made again.
+    In mode fold all states are computed again from the first events. A rollup is computed again.
 
-    Pieces are not deleted: their attempts fence off dead runs, and those that are planned are
-    what the next run takes up, whatever its window. The target is left alone; each piece's rows
-    are replaced when it is done again.
+    Pieces are not deleted: their attempts fence off dead runs, and the next run processes planned
+    pieces, whatever its window. The target is not changed now; a piece's rows are replaced when the
+    piece is processed again.
 
-    It may end anywhere. A piece that is planned again while the offsets are still there is done
-    again with events that are Duplicates, which changes nothing.
-
-    Args:
-        run: the context of the run.
-        name: the projection.
-        apply: do it; otherwise the plan is shown.
+    The change may stop anywhere. If a piece is planned again and the offsets still exist, its
+    events are Duplicates, so that processing them changes nothing.
 
     Raises:
         InvalidInput: the projection is unknown.
-        HistoryPurged: the tag views of one of its pieces were purged.
+        HistoryPurged: the tag views of a piece were purged.
         LockHeld: a run works on the projection.
     """
     definition = select_one(run, name, with_rollups=True)

@@ -1,6 +1,6 @@
-"""The commands that manage projections, and those that only look; `spark_apps/project.py` has them.
+"""The commands of `spark_apps/project.py` that show or change the state of projections.
 
-None of them needs anything to run, and only `status` with --exact or --verify starts Spark.
+Only `status` with --exact or --verify and `plan` with --ranges start Spark.
 """
 
 from __future__ import annotations
@@ -268,10 +268,10 @@ COMMANDS: Mapping[str, Command] = {
     "skip": skip,
     "clear": clear,
 }
-"""By the name on the command line."""
+"""The commands by their names on the command line."""
 
 TOOLS: Mapping[str, Callable[..., None]] = {"new": new}
-"""By the name on the command line."""
+"""The commands that need no `RunContext`, by their names on the command line."""
 
 _WINDOW = "--window-start 2026-11-20 --window-end 2026-11-21"
 EXAMPLES: Mapping[str, Sequence[str]] = {
@@ -294,4 +294,4 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "clear": ["daily_punctuality", "daily_punctuality --apply"],
     "new": ["departures_by_kind --mode bucket --target flights.departures_by_kind"],
 }
-"""Options of calls that the help of each command shows; under "" those of the application."""
+"""The arguments of example calls in the help of each command, and under "" the application's."""

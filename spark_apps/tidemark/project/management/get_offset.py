@@ -1,4 +1,4 @@
-"""How far a projection has consumed: offsets of series, cursors of slices. Nothing is changed."""
+"""The command `get-offset`: shows offsets of series and cursors of slices."""
 
 from __future__ import annotations
 
@@ -26,15 +26,10 @@ def get_offset(
     slice_number: int | None,
     everything: bool,
 ) -> Outcome:
-    """Show the offsets of a persistence id, or how many there are and where the cursors stand.
+    """Show the offsets of a persistence id, or the number of offsets and the cursors.
 
-    Args:
-        run: the context of the run.
-        name: the projection.
-        persistence_id: show its offsets, one for each tag.
-        tag: only that of this tag.
-        slice_number: only this slice.
-        everything: print each offset, a page at a time.
+    A persistence id has an offset for each tag; `tag` selects one. `slice_number` selects a slice.
+    `everything` prints each offset, a page at a time.
 
     Raises:
         InvalidInput: the projection or tag is unknown, or the options contradict each other.
@@ -64,8 +59,8 @@ def _summary(store: OffsetStore, slices: Sequence[int], *, everything: bool) -> 
         for offset in store.stream(slices):
             print(harmless(_line(offset)))
     by_slice = store.series_by_slice(slices)
-    stored = store.cursors()
-    cursors = {number: stored[number] for number in slices if number in stored}
+    all_cursors = store.cursors()
+    cursors = {number: all_cursors[number] for number in slices if number in all_cursors}
     total = sum(by_slice.values())
     lines = [f"{total:,} series in {counted(len(by_slice), 'slice')}"]
     if cursors:
@@ -89,11 +84,13 @@ def _cursor_line(which: str, cursors: Mapping[int, datetime], number: int) -> st
 
 
 def _line(offset: Offset) -> str:
-    by = f", sequence nr {offset.sequence_nr}" if offset.series.tag else ""
+    nr = f", sequence nr {offset.sequence_nr}" if offset.series.tag else ""
     event = offset.event_timeuuid
-    at = f", event of {_time(from_millis(epoch_ms(event)))}" if event else ""
-    when = f", consumed {_time(offset.consumed_at)}" if offset.consumed_at else ""
-    return f"{offset.series}: {offset.number}{by}{at}{when} (slice {offset.series.slice})"
+    event_time = f", event of {_time(from_millis(epoch_ms(event)))}" if event else ""
+    consumed = f", consumed {_time(offset.consumed_at)}" if offset.consumed_at else ""
+    return (
+        f"{offset.series}: {offset.number}{nr}{event_time}{consumed} (slice {offset.series.slice})"
+    )
 
 
 def _time(moment: datetime) -> str:

@@ -1,4 +1,4 @@
-"""How far a projection is behind, exactly: counted by slice, with Spark, on request."""
+"""Counts the exact lag of a projection by slice, with Spark."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidemark.window import to_millis
 
 @dataclass(frozen=True)
 class Lag:
-    """How far some slices are behind.
+    """The lag of some slices.
 
     Attributes:
-        behind: the numbers above the frontiers, up to the highest of each series; an event of
-            several tags counts under each.
-        time: from the cursor to the newest event, the longest of any slice that is behind.
-        is_begun: whether each slice that is behind has a cursor; otherwise `time` leaves it out.
+        behind: count of numbers above the frontiers, up to the highest of each series; an event
+            counts for each of its tags.
+        time: longest time from the cursor of a slice that is behind to its newest event.
+        is_begun: whether all slices that are behind have a cursor; `time` omits those without.
     """
 
     behind: int = 0
@@ -38,39 +38,36 @@ class Lag:
 
 
 def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> dict[int, Lag]:
-    """Count the lag of each slice that is behind, by the keys of the whole source.
+    """Count the lag of each slice that is behind, by the keys of the complete source.
 
-    Args:
-        run: the context of the run.
-        definition: the projection.
-        first_bucket: its first time bucket, epoch ms; the projection does not process older events.
-            None if the projection never ran.
+    `first_bucket` is the projection's first time bucket (epoch ms), as it does not process older
+    events; None if the projection never ran.
     """
     store = OffsetStore.of(run, definition)
-    stored = consumption.stored_offsets(store, run.spark, ALL)
-    stored = stored.where(F.col("tag").isin(*definition.source.series_tags))
+    offsets = consumption.stored_offsets(store, run.spark, ALL)
+    offsets = offsets.where(F.col("tag").isin(*definition.source.series_tags))
     numbers = event_source(run, definition).numbers()
-    rows = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
+    rows = by_slice(numbers, offsets, first_bucket).collect()  # a row for each slice
     cursors = store.cursors()
     return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in rows}
 
 
 def by_slice(numbers: DataFrame, stored: DataFrame, first_bucket: int | None) -> DataFrame:
-    """Count what lies above the frontiers.
+    """Count the numbers above the frontiers.
 
-    A series without one begins with its lowest number in the projection's time buckets.
+    A series without a frontier begins with its lowest number in the projection's time buckets.
 
     Args:
         numbers: persistence_id, tag, number (bigint), time_bucket (bigint), epoch_ms (bigint, may
             be null). Rows may repeat.
         stored: persistence_id, tag, stored_number (bigint); unique.
-        first_bucket: the projection's first time bucket, epoch ms; None counts all.
+        first_bucket: first time bucket of the projection, epoch ms; None to count all numbers.
 
-    Columns: slice (int), behind (bigint), newest_ms (bigint); slices that are behind only.
+    Columns out: slice (int), behind (bigint), newest_ms (bigint); only slices that are behind.
     """
-    is_ours = F.lit(True) if first_bucket is None else F.col("time_bucket") >= first_bucket
+    is_counted = F.lit(True) if first_bucket is None else F.col("time_bucket") >= first_bucket
     series = (
-        numbers.where(is_ours)
+        numbers.where(is_counted)
         .groupBy(*SERIES)
         .agg(
             F.min("number").alias("lowest"),
@@ -96,7 +93,7 @@ def _lag(behind: int, newest_ms: int | None, cursor: datetime | None) -> Lag:
 
 
 def merge(lags: Iterable[Lag]) -> Lag:
-    """Merge the lags of several slices. No I/O."""
+    """Merge the lags of several slices; does no I/O."""
     all_lags = list(lags)
     return Lag(
         sum(lag.behind for lag in all_lags),
@@ -106,7 +103,7 @@ def merge(lags: Iterable[Lag]) -> Lag:
 
 
 def by_range(lags: Mapping[int, Lag], ranges: Sequence[SliceRange]) -> dict[SliceRange, Lag]:
-    """Merge the lags of the slices of each range; only ranges that are behind. No I/O."""
+    """Merge the lags of the slices of each range; only ranges that are behind; does no I/O."""
     grouped = {
         slice_range: merge(
             lag for number, lag in lags.items() if slice_range.first <= number <= slice_range.last

@@ -1,8 +1,8 @@
-"""What moving the frontier of a series would do, and does: forward, over one number, or back.
+"""Moves the frontier of a series forward, over one number, or back.
 
-The order of the writes lets each end anywhere and be done again. Forward, what is skipped is
-written before the frontier moves, so that nothing is consumed by mistake. Back, pieces are planned
-again before it moves: done with the old frontier, their events are Duplicates.
+The order of writes lets a change stop anywhere and be repeated. Forward, the skipped numbers are
+written before the frontier moves, so that no number is consumed by mistake. Back, pieces are
+planned again before the frontier moves: with the old frontier, their events are Duplicates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidemark.window import from_millis
 
 @dataclass(frozen=True)
 class OffsetMove:
-    """A series as it is now, and what moving it would do."""
+    """The present offset of a series, and plans for moving its frontier."""
 
     run: RunContext
     definition: Definition
@@ -45,12 +45,12 @@ class OffsetMove:
 
     @property
     def store(self) -> OffsetStore:
-        """What is remembered of the projection."""
+        """The offset store of the projection."""
         return OffsetStore.of(self.run, self.definition)
 
     @property
     def number(self) -> int:
-        """The frontier; 0 if nothing was consumed."""
+        """The frontier; 0 if no event was consumed."""
         return self.stored.number if self.stored else 0
 
     @property
@@ -62,15 +62,15 @@ class OffsetMove:
     def _sequence_nr(self) -> int:
         return self.stored.sequence_nr if self.stored else 0
 
-    def _beyond(self, last: int | None = None) -> Iterator[EventRef]:
-        """Yield the events behind the frontier."""
+    def _events_after(self, last: int | None = None) -> Iterator[EventRef]:
+        """Yield the events after the frontier, up to the number `last`."""
         first, after = self.number + 1, self._sequence_nr
         if last is None:
             return self.reader.event_refs(first, after=after)
         return self.reader.event_refs(first, last, after=after)
 
     def require_known(self, to: int) -> None:
-        """Refuse a number that no event has.
+        """Reject a number above the highest of the series.
 
         Raises:
             InvalidInput: the series is unknown, or all of its numbers are lower.
@@ -78,7 +78,7 @@ class OffsetMove:
         highest = max(self.number, self.reader.known_highest(self._sequence_nr))
         if self.series.tag != NO_TAG and highest < to:
             # The progress may lag behind the tag views.
-            for event in self._beyond():
+            for event in self._events_after():
                 highest = max(highest, event.number)
                 if highest >= to:
                     break
@@ -96,9 +96,9 @@ class OffsetMove:
             )
 
     def forward(self, to: int) -> Plan:
-        """Skip everything up to a number."""
+        """Skip all events up to a number."""
         skipped_events, last = 0, None
-        for event in self._beyond(to):
+        for event in self._events_after(to):
             skipped_events, last = skipped_events + 1, event
         missing = to - self.number - skipped_events
         line = (
@@ -117,13 +117,13 @@ class OffsetMove:
         return Plan(counts, [line], apply)
 
     def over_next(self) -> Plan:
-        """Skip the next number; its event goes to quarantine."""
+        """Skip the next number; quarantine its event."""
         number = self.number + 1
-        event = next(iter(self._beyond(number)), None)
+        event = next(iter(self._events_after(number)), None)
         described = "which is missing"
         if event is not None:
-            at = from_millis(event.time_bucket)
-            described = f"the event with sequence nr {event.sequence_nr} of {at:%Y-%m-%d %H:%M}"
+            start = from_millis(event.time_bucket)
+            described = f"the event with sequence nr {event.sequence_nr} of {start:%Y-%m-%d %H:%M}"
         offset = self._offset(number, event)
         counts = {"events_skipped": int(event is not None), "numbers_missing": int(event is None)}
 
@@ -138,12 +138,12 @@ class OffsetMove:
         return Plan(counts, [f"{self.series}: skips {number}, {described}"], apply)
 
     def back(self, to: int) -> Plan:
-        """Make everything above a number new again.
+        """Make all events above a number new again.
 
-        Of mode fold the state is computed again, from the first event.
+        In mode fold the state is computed again from the first event.
 
         Raises:
-            HistoryPurged: some of it was deleted, or events that the state must begin with.
+            HistoryPurged: some of the events, or the first events of a state, were deleted.
         """
         deleted_to = self.reader.deleted_to()
         if fold.lacks_history(self.definition, deleted_to):
@@ -200,7 +200,7 @@ class OffsetMove:
         return Plan(counts, lines, apply)
 
     def _offset(self, number: int, nearest: EventRef | None) -> Offset:
-        """Return the offset of the event with the number, or what is sure without the event."""
+        """Return the offset for a number: its event's, or lower bounds if the event is missing."""
         if nearest is not None and nearest.number == number:
             timestamp = nearest.timestamp
             return Offset(
@@ -213,9 +213,9 @@ class OffsetMove:
         return Offset(self.series, number, max([number, *lower_bounds]))
 
     def _snapshot_nr(self, number: int) -> int | None:
-        """Return the snapshot that the series began with; below it the events count again."""
-        begun_with = self.stored.snapshot_nr if self.stored else None
-        return begun_with if begun_with is not None and begun_with <= number else None
+        """Return the snapshot that the series began with, or None if `number` is before it."""
+        snapshot_nr = self.stored.snapshot_nr if self.stored else None
+        return snapshot_nr if snapshot_nr is not None and snapshot_nr <= number else None
 
     def _skip(self, skip: Skip, ensure_locked: EnsureLocked) -> None:
         ensure_locked()
@@ -251,7 +251,7 @@ def _reader(
 
 
 def restated(pieces_ledger: Pieces, time_buckets: Collection[int] | None = None) -> list[Piece]:
-    """Return the done pieces of the given time buckets, restated; None means all time buckets."""
+    """Return the done pieces of the time buckets, to restate; None means all time buckets."""
     if time_buckets is None:
         entries = pieces_ledger.entries()
     else:

@@ -1,7 +1,7 @@
-"""Pausing and resuming projections: a flag that every run reads before it plans.
+"""The commands `pause` and `resume`: set a flag that every run reads before it plans.
 
-It needs no running projection and no Spark. Each change is a lightweight transaction upon the
-flag that was read, and leaves an audit row.
+This does not need Spark. Each change is a lightweight transaction that is conditional on the flag
+that was read, and writes an audit row.
 """
 
 from __future__ import annotations
@@ -18,29 +18,24 @@ from tidemark.project.offset_store.offsets import OffsetStore
 
 
 def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcome:
-    """Pause or resume projections; report projections that need no change, and leave them.
+    """Pause or resume projections, all if `names` is empty; report those that need no change.
 
-    A run that is under way is not stopped: it finishes its pieces, the next one plans none.
-
-    Args:
-        run: the context of the run.
-        names: the projections; all if empty.
-        paused: what they are to be.
+    A run that is under way finishes its pieces; the next run plans no pieces.
 
     Raises:
         InvalidInput: a projection is unknown, or its file cannot be used.
-        TidemarkError: somebody else changed one of them meanwhile.
+        TidemarkError: a projection was paused or resumed meanwhile.
     """
     definitions = select(run, names, with_rollups=True)
     lines, changed = [], 0
     for definition in definitions:
         store = OffsetStore.of(run, definition)
-        before = management_state.pause_state(store)
-        if bool(before.paused) == paused:
+        state_before = management_state.pause_state(store)
+        if bool(state_before.paused) == paused:
             state = "paused" if paused else "not paused"
-            lines.append(f"{definition.name}: is {state} already, {before}")
+            lines.append(f"{definition.name}: is {state} already, {state_before}")
             continue
-        _change(run, store, before, paused)
+        _change(run, store, state_before, paused)
         changed += 1
         lines.append(f"{definition.name}: {'paused' if paused else 'resumed'}")
     return Outcome(
@@ -48,9 +43,9 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
     )
 
 
-def _change(run: RunContext, store: OffsetStore, before: PauseState, paused: bool) -> None:
+def _change(run: RunContext, store: OffsetStore, state_before: PauseState, paused: bool) -> None:
     name = store.definition.name
-    if not management_state.set_paused(store, before, paused=paused, owner=run.owner):
+    if not management_state.set_paused(store, state_before, paused=paused, owner=run.owner):
         raise TidemarkError(
             f"projection {name} was changed meanwhile: {management_state.pause_state(store)}",
             where=store.name_in_journal,

@@ -1,4 +1,4 @@
-"""How a rollup stands, for reports."""
+"""The status of a rollup, for reports."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from tidemark.project.rollups import standing
 
 
 def show(run: RunContext, rollup: Rollup, lines: list[str]) -> Mapping[str, Any]:
-    """Add the lines of a rollup, and return its details.
-
-    Raises:
-        SchemaMismatch, DefinitionError: as `standing.require_tables` raises them.
-    """
-    definition, now = rollup.definition, standing.read(run, rollup)
+    """Add the lines of a rollup, and return its details; see `standing.require_tables`."""
+    definition, state = rollup.definition, standing.read(run, rollup)
     pause = management_state.pause_state(OffsetStore.of(run, definition))
-    lines.append(f"{definition.name} version {definition.version}: {now.line(rollup)}")
+    lines.append(f"{definition.name} version {definition.version}: {state.line(rollup)}")
     lines += [f"  {pause}"] if pause.paused else []
-    standing.require_tables(run, rollup, now)
+    standing.require_tables(run, rollup, state)
     return {
         "name": definition.name,
         "version": definition.version,
         "source": rollup.source.name,
-        "made_from": now.made.table if now.made else None,
-        "is_due": bool(now.reason),
+        "made_from": state.made.table if state.made else None,
+        "is_due": bool(state.reason),
         "paused": bool(pause.paused),
     }

@@ -1,4 +1,4 @@
-"""The projections that a command names, once the tables that they read are checked."""
+"""Selects the projections of a command, and checks the tables that they read."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from tidemark.project.definition.model import Definition
 
 
 def select_usable(run: RunContext, names: Sequence[str], *, with_rollups: bool = False) -> Catalog:
-    """Read the projections of these names, or all of them, and check the journal that they read.
+    """Read the projections with these names, all if empty, and check the journal that they read.
 
-    Where all of them read kafka-journal, Pekko's tables are not needed.
-
-    Args:
-        run: the context of the run.
-        names: the projections; all if empty.
-        with_rollups: whether the command can do something with rollups.
+    If all read kafka-journal, Pekko's tables are not needed. `with_rollups` says whether the
+    command accepts rollups.
 
     Raises:
-        InvalidInput: a projection is unknown, or a rollup that the command cannot use.
+        InvalidInput: a projection is unknown, or the command does not accept a rollup.
         SchemaMismatch: the journal's tables are missing or of another shape.
     """
     selected = catalog.select(run.settings.projections_dir, names)
@@ -41,12 +37,7 @@ def select_usable(run: RunContext, names: Sequence[str], *, with_rollups: bool =
 def select(
     run: RunContext, names: Sequence[str], *, with_rollups: bool = False
 ) -> Sequence[Definition]:
-    """Read projections as `select_usable`, for a change of all of them or none.
-
-    Raises:
-        InvalidInput: as `select_usable` raises it, or a file cannot be used.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-    """
+    """Read projections like `select_usable`, but raise the errors of files that cannot be used."""
     selected = select_usable(run, names, with_rollups=with_rollups)
     if error := all_of(selected.errors):
         raise error
@@ -54,6 +45,6 @@ def select(
 
 
 def select_one(run: RunContext, name: str, *, with_rollups: bool = False) -> Definition:
-    """Read one projection; errors as `select` raises them."""
+    """Read one projection; errors are those of `select`."""
     [definition] = select(run, [name], with_rollups=with_rollups)
     return definition

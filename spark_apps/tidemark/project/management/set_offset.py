@@ -1,4 +1,4 @@
-"""Moving frontiers by hand: of one series, or of all that wait for missing numbers."""
+"""The commands `set-offset` and `skip`: move the frontier of a series, or skip recorded gaps."""
 
 from __future__ import annotations
 
@@ -33,41 +33,34 @@ def set_offset(
     expected: int | None,
     apply: bool,
 ) -> Outcome:
-    """Set the frontier of a series.
+    """Set the frontier of a series to `to`, or show the plan.
 
-    Forward, what lies between is skipped. Back, it is new again: the time buckets that it lies in
-    are planned again (reason `restated`). With 0 the series is as one that was never met.
-
-    Args:
-        run: the context of the run.
-        name: the projection.
-        persistence_id: the series' persistence id.
-        tag: its tag; may be None if the source has one, must be for `messages`.
-        to: everything up to this number counts as consumed.
-        expected: refuse it unless the frontier is there; 0 for a series that was never met.
-        apply: do it; otherwise the plan is shown.
+    Forward, the events between are skipped. Back, they are new again, and their time buckets are
+    planned again (reason `restated`). 0 makes the series unknown. `tag` may be None if the source
+    has only one tag, and must be None if it has none. With `expected`, the change fails unless the
+    frontier has this value; 0 means an unknown series.
 
     Raises:
         InvalidInput: the projection, tag or persistence id is unknown, or the number is higher
             than any in the journal.
         HistoryPurged: events that would be new again were deleted.
-        TidemarkError: the frontier is not the expected one.
+        TidemarkError: the frontier does not have the expected value.
         LockHeld: a run works on the projection.
     """
     definition, series = _named(run, name, persistence_id, tag)
 
     def plan() -> Plan:
-        moving = OffsetMove.read(run, definition, series)
-        if expected is not None and expected != moving.number:
+        move = OffsetMove.read(run, definition, series)
+        if expected is not None and expected != move.number:
             raise TidemarkError(
-                f"the offset of {series} is {moving.number}, not {expected}",
-                where=moving.store.subject,
+                f"the offset of {series} is {move.number}, not {expected}",
+                where=move.store.subject,
                 do="look at `project.py get-offset` and decide anew",
             )
-        moving.require_known(to)
-        if to == moving.number:
+        move.require_known(to)
+        if to == move.number:
             return Plan({}, [f"{series}: is at {to} already"], None)
-        return moving.forward(to) if to > moving.number else moving.back(to)
+        return move.forward(to) if to > move.number else move.back(to)
 
     return run_change(run, "set-offset", definition, plan, apply=apply)
 
@@ -82,10 +75,10 @@ def skip(
     before: str | None,
     apply: bool,
 ) -> Outcome:
-    """Skip the next number of a series, or with `gaps` what `skip_gaps` skips.
+    """Skip the next number of a series, or with `gaps` the recorded gaps, see `skip_gaps`.
 
     Raises:
-        InvalidInput: both or neither are asked for; otherwise as `skip_next` and `skip_gaps`.
+        InvalidInput: both or neither are requested.
     """
     if gaps == (persistence_id is not None) or (gaps and tag) or (before and not gaps):
         raise InvalidInput(
@@ -102,17 +95,16 @@ def skip(
 def skip_next(
     run: RunContext, name: str, persistence_id: str, tag: str | None, *, apply: bool
 ) -> Outcome:
-    """Skip the next number of a series, whether its event is there or missing.
+    """Skip the next number of a series; if its event exists, the event is quarantined.
 
-    An event that is there goes to quarantine. Arguments and errors as those of `set_offset`;
-    InvalidInput also if there is no next number.
+    Arguments and errors are those of `set_offset`; InvalidInput also if there is no next number.
     """
     definition, series = _named(run, name, persistence_id, tag)
 
     def plan() -> Plan:
-        moving = OffsetMove.read(run, definition, series)
-        moving.require_known(moving.number + 1)
-        return moving.over_next()
+        move = OffsetMove.read(run, definition, series)
+        move.require_known(move.number + 1)
+        return move.over_next()
 
     return run_change(run, "skip", definition, plan, apply=apply)
 
@@ -148,20 +140,11 @@ def series_of(definition: Definition, persistence_id: str, tag: str | None) -> S
 
 
 def skip_gaps(run: RunContext, name: str, before: datetime | None, *, apply: bool) -> Outcome:
-    """Skip the first missing numbers of each series that holds time buckets back.
+    """Skip the first missing numbers of each series that blocks time buckets, or show the plan.
 
-    Only what runs have recorded in `projection_gap` is skipped, and only if it is still missing.
-    What is missing after an event that is there is skipped when a run has consumed that event.
-
-    Args:
-        run: the context of the run.
-        name: the projection.
-        before: only of series that hold back a time bucket before this time; None for all.
-        apply: do it; otherwise the plan is shown.
-
-    Raises:
-        InvalidInput: the projection is unknown.
-        LockHeld: a run works on the projection.
+    Only numbers that runs have recorded in `projection_gap` and that are still missing are skipped.
+    Missing numbers after an existing event can be skipped once a run has consumed this event.
+    `before` selects series that block a time bucket before this time.
     """
     definition = select_one(run, name)
     return run_change(
@@ -174,8 +157,8 @@ def _plan_gaps(run: RunContext, definition: Definition, before: datetime | None)
     plans: list[tuple[Missing, Plan]] = []
     changed = 0
     for gap in gaps:
-        moving = OffsetMove.read(run, definition, Series(gap.persistence_id, gap.tag))
-        plan = moving.forward(gap.last) if moving.number == gap.first - 1 else None
+        move = OffsetMove.read(run, definition, Series(gap.persistence_id, gap.tag))
+        plan = move.forward(gap.last) if move.number == gap.first - 1 else None
         if plan is None or plan.counts["events_skipped"]:
             changed += 1
         else:
@@ -201,18 +184,18 @@ def _plan_gaps(run: RunContext, definition: Definition, before: datetime | None)
 
 
 def _recorded(run: RunContext, definition: Definition, before: datetime | None) -> list[Missing]:
-    """Read the first missing numbers of each series that waits for some."""
-    held = [
+    """Read the first missing numbers of each series that waits for missing numbers."""
+    held_buckets = [
         row.time_bucket
         for row in ledger(run, definition).standing().open_rows
         if row.has_gap and (before is None or row.time_bucket < to_millis(before))
     ]
-    recorded = missing_numbers.read(OffsetStore.of(run, definition), held)
-    # Ascending by series and number: of each series the first counts.
-    first: dict[tuple[str, str], Missing] = {}
-    for gap in sorted({gap for of_bucket in recorded.values() for gap in of_bucket}):
-        first.setdefault((gap.persistence_id, gap.tag), gap)
-    return list(first.values())
+    gaps_by_bucket = missing_numbers.read(OffsetStore.of(run, definition), held_buckets)
+    # In ascending order of series and number, so that the first gap of each series is kept.
+    first_gaps: dict[tuple[str, str], Missing] = {}
+    for gap in sorted({gap for gaps in gaps_by_bucket.values() for gap in gaps}):
+        first_gaps.setdefault((gap.persistence_id, gap.tag), gap)
+    return list(first_gaps.values())
 
 
 def _gaps_summary(counts: Mapping[str, int]) -> str:
@@ -225,8 +208,8 @@ def _gaps_summary(counts: Mapping[str, int]) -> str:
 
 
 def _gap_lines(gaps: Sequence[Missing]) -> list[str]:
-    more = len(gaps) - _GAPS_SHOWN
+    hidden = len(gaps) - _GAPS_SHOWN
     return [
         *(f"  {gap}" for gap in gaps[:_GAPS_SHOWN]),
-        *([f"  and {more:,} more series"] if more > 0 else []),
+        *([f"  and {hidden:,} more series"] if hidden > 0 else []),
     ]

@@ -1,4 +1,4 @@
-"""What a run would do, why, and about how much that is."""
+"""The command `plan`: shows what a run would do, why, and about how many rows it would read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemark.project.sources import event_source
 from tidemark.window import Window, from_millis, iso
 
 SHOWN = 100
-"""Pieces of a projection that are listed."""
+"""Most pieces to list for a projection."""
 
 
 def run_plan(
@@ -33,16 +33,9 @@ def run_plan(
 ) -> Outcome:
     """List what a run would do, why, and about how many rows it would read.
 
-    Spark is started only to count events for `ranges`.
-
-    Late events are found by the run itself and may reopen further time buckets.
-
-    Args:
-        run: the context of the run.
-        window: whole time buckets that are over.
-        options: as of a run.
-        save: keep the plan in this file.
-        ranges: also say how to cut the slices into that many ranges with about as many events each.
+    Late events are found only by the run itself, and may reopen further time buckets. `save` is a
+    file for the plan. `ranges` also shows how to divide the slices into so many ranges with about
+    the same number of events, which needs Spark.
 
     Raises:
         InvalidInput: the window cannot be used, a projection is unknown, or the file cannot be
@@ -97,7 +90,7 @@ def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
     parts = [f"{number:,} {reason}" for reason, number in sorted(reasons.items())]
     parts += [f"{len(plan.postponed):,} left for later runs"] if plan.postponed else []
     summary = f"{name}: {', '.join(parts)}; {_estimate(plan, estimates)}, by the ledger"
-    listed = [
+    piece_lines = [
         f"{name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}, "
         + (
             f"held: {plan.waits_for}"
@@ -106,18 +99,21 @@ def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
         )
         for piece in list(plan.pieces)[:SHOWN]
     ]
-    more = len(plan.pieces) - len(listed)
-    return [summary, *listed, *([f"{name}: {more:,} more, see --save"] if more else [])]
+    hidden = len(plan.pieces) - len(piece_lines)
+    return [summary, *piece_lines, *([f"{name}: {hidden:,} more, see --save"] if hidden else [])]
 
 
 def _ranges(run: RunContext, plan: ProjectionPlan, ranges: int) -> list[str]:
-    """Return the option of each run, for as many runs as may work at the same time."""
+    """Return a line with the option `--slices` for each of several parallel runs."""
     events = event_source(run, plan.definition).events_by_slice(plan.time_buckets)
-    cut = slice_ranges.cut(events, slice_ranges.ALL, ranges)
-    numbers = (sum(events.get(slice_nr, 0) for slice_nr in range(r.first, r.last + 1)) for r in cut)
+    slice_ranges_of_runs = slice_ranges.cut(events, slice_ranges.ALL, ranges)
+    numbers = (
+        sum(events.get(slice_nr, 0) for slice_nr in range(r.first, r.last + 1))
+        for r in slice_ranges_of_runs
+    )
     return [
         f"{plan.definition.name}: --slices {slice_ranges.text(slice_range)}: {number:,} events"
-        for slice_range, number in zip(cut, numbers, strict=True)
+        for slice_range, number in zip(slice_ranges_of_runs, numbers, strict=True)
     ]
 
 

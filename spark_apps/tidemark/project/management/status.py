@@ -1,6 +1,6 @@
-"""How the projections stand: what is done, what is open and why, and how far they lag.
+"""The command `status`: shows done and open pieces of projections, the reasons, and the lag.
 
-Without Spark the lag in events is an estimate from the ledger; on request it is counted.
+Without Spark the lag in events is an estimate from the ledger; on request Spark counts it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,18 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class ProjectionProgress:
-    """One projection against the time buckets that may be processed.
+    """The progress of a projection compared with the time buckets that may be processed.
 
     Attributes:
-        states: its pieces by state; those done by another definition count as `changed`.
-        open_buckets: of those, what is not done by the present definition; ascending.
-        lag: from the start of the first of them to the end of the last that may be.
-        last_error: the newest one, with its time bucket.
-        oldest_gap: the oldest time bucket that is held by a gap, and the missing numbers.
-        gap_age: from the start of that bucket to the end of the last that may be processed.
+        states: number of pieces by state; pieces done by another definition count as `changed`.
+        open_buckets: time buckets that may be processed, and that the present definition has not
+            done; ascending.
+        lag: time from the start of the first open time bucket to the end of the last time bucket
+            that may be processed.
+        last_error: time bucket and text of the newest error.
+        oldest_gap: oldest time bucket that waits for missing numbers, and these numbers.
+        gap_age: time from the start of that time bucket to the end of the last that may be
+            processed.
     """
 
     states: Mapping[str, int]
@@ -65,14 +68,10 @@ def progress(
     bucket_ms: int,
     spans: Sequence[Span] = (),
 ) -> ProjectionProgress:
-    """Compare the ledger of a projection with what it could have done. No I/O.
+    """Compare the ledger of a projection with the time buckets that may be processed; does no I/O.
 
-    Args:
-        entries: the pieces outside of the spans.
-        fingerprint: of the definition.
-        validated: the time buckets that may be processed, epoch ms.
-        bucket_ms: the bucket size in milliseconds.
-        spans: what is done besides.
+    `entries` are the pieces outside of the `spans` of done time buckets; `fingerprint` is the
+    definition's; `validated` are the time buckets that may be processed, epoch ms.
     """
     done = LedgerState(spans, entries, bucket_ms).done_by(fingerprint)
     states = Counter(
@@ -86,9 +85,9 @@ def progress(
     ends = TimeBuckets.ends_of(validated)
     end = (ends[1] if ends else 0) + bucket_ms
     failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
-    held_entries = [entry for entry in failed if entry.has_gap]
+    entries_with_gap = [entry for entry in failed if entry.has_gap]
     last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
-    gap = min(held_entries, key=lambda entry: entry.time_bucket, default=None)
+    gap = min(entries_with_gap, key=lambda entry: entry.time_bucket, default=None)
     return ProjectionProgress(
         states,
         open_buckets,
@@ -104,8 +103,8 @@ def _finished(entry: PieceRow) -> datetime:
 
 
 @dataclass
-class _Shown:
-    """What is reported of the projections, one after the other."""
+class _StatusReport:
+    """The report, to which each projection is added."""
 
     ready: TimeBuckets
     lines: list[str] = field(default_factory=list)
@@ -120,16 +119,11 @@ def run_status(
     verify: bool = False,
     ranges: int = 16,
 ) -> Outcome:
-    """Report the status of each projection; write nothing but Tidemark's own tables, if absent.
+    """Report the status of each projection; the only write is creating Tidemark's own tables.
 
-    A file that cannot be used, and a table that is not as the ledger says, are the outcome's error.
-
-    Args:
-        run: the context of the run.
-        names: the projections; all if empty.
-        exact: count the events that each slice is behind, with Spark.
-        verify: count the rows of each time bucket of the read models, with Spark.
-        ranges: the ranges of slices to show them by; a power of two up to 1024.
+    The outcome has an error for each file that cannot be used, and each table that contradicts the
+    ledger. `exact` counts the lag of each slice with Spark, and shows it for a number of `ranges`
+    that is a power of two up to 1024. `verify` counts the rows of each time bucket with Spark.
 
     Raises:
         InvalidInput: a projection is unknown, or the number of ranges is no power of two.
@@ -137,119 +131,119 @@ def run_status(
     """
     shown_ranges = slice_ranges(ranges)
     selected = select_usable(run, names, with_rollups=True)
-    shown = _Shown(TimeBuckets([], run.settings.bucket_size.milliseconds))
+    report = _StatusReport(TimeBuckets([], run.settings.bucket_size.milliseconds))
     errors: list[TidemarkError] = [*selected.errors]
     for definition in selected.definitions:
         try:
-            _show(run, definition, shown, shown_ranges if exact else [])
+            _show(run, definition, report, shown_ranges if exact else [])
             target_check.require(run, definition, ledger(run, definition).standing())
             if verify:
-                shown.lines.append(f"  {mode_bucket.require_rows(run, definition)}")
+                report.lines.append(f"  {mode_bucket.require_rows(run, definition)}")
         except NO_RETRY_HELPS as error:
             errors.append(error)
     rollups = []
     for rollup in selected.rollups:
         try:
-            rollups.append(rollup_status.show(run, rollup, shown.lines))
+            rollups.append(rollup_status.show(run, rollup, report.lines))
         except NO_RETRY_HELPS as error:
             errors.append(error)
     counts = {
         "projections": len(selected.definitions),
-        "paused": sum(each["paused"] for each in [*shown.details, *rollups]),
-        "validated_buckets": len(shown.ready),
-        "open_pieces": sum(shown_projection["open"] for shown_projection in shown.details),
+        "paused": sum(details["paused"] for details in [*report.details, *rollups]),
+        "validated_buckets": len(report.ready),
+        "open_pieces": sum(details["open"] for details in report.details),
     }
     return Outcome(
         RunState.FAILED if errors else RunState.DONE,
         counts=counts,
-        lines=shown.lines,
+        lines=report.lines,
         error=all_of(errors),
-        details={"projections": shown.details, "rollups": rollups},
+        details={"projections": report.details, "rollups": rollups},
     )
 
 
 def _show(
-    run: RunContext, definition: Definition, shown: _Shown, ranges: Sequence[SliceRange]
+    run: RunContext, definition: Definition, report: _StatusReport, ranges: Sequence[SliceRange]
 ) -> None:
-    """Add a projection to what is shown; with the lag of each range of slices, if there are any."""
+    """Add a projection to the report, with the lag of each range of slices in `ranges`."""
     settings = run.settings
     now_ms = to_millis(clock.now())
-    stands = management_state.pause_state(OffsetStore.of(run, definition))
-    standing = ledger(run, definition).standing()
-    entries, begun = standing.rows, standing.known.first
-    oldest = now_ms if begun is None else begun
+    pause = management_state.pause_state(OffsetStore.of(run, definition))
+    ledger_state = ledger(run, definition).standing()
+    entries, first_bucket = ledger_state.rows, ledger_state.known.first
+    oldest = now_ms if first_bucket is None else first_bucket
     begin = history.begin_of(definition, settings.bucket_size)
-    passed_by = ready_buckets(run, definition, oldest, now_ms).within(begin, 2**63 - 1)
-    shown.ready |= passed_by if definition.source.reads_journal else ()
-    now = progress(
+    ready = ready_buckets(run, definition, oldest, now_ms).within(begin, 2**63 - 1)
+    report.ready |= ready if definition.source.reads_journal else ()
+    current = progress(
         entries,
         definition.fingerprint,
-        passed_by,
+        ready,
         settings.bucket_size.milliseconds,
-        standing.spans,
+        ledger_state.spans,
     )
-    estimates = Estimates.read(run, now.open_buckets)
-    behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
-    lines = [f"{definition.name} version {definition.version}: {_summary(now)}"]
-    lines += [f"  {stands}"] if stands.paused else []
+    estimates = Estimates.read(run, current.open_buckets)
+    behind = estimates.of(current.open_buckets, is_by_tag=definition.source.reads_tag_views)
+    lines = [f"{definition.name} version {definition.version}: {_summary(current)}"]
+    lines += [f"  {pause}"] if pause.paused else []
     lines += _release_lines(run, definition)
-    lines += _begin_lines(definition, standing)
-    lines += _lines(now, behind)
-    waits = _missing(run, definition, entries)
-    lines += _missing_lines(waits)
-    details = {**_details(definition, now, behind), "paused": bool(stands.paused)}
+    lines += _begin_lines(definition, ledger_state)
+    lines += _lines(current, behind)
+    missing_ranges = _missing(run, definition, entries)
+    lines += _missing_lines(missing_ranges)
+    details = {**_details(definition, current, behind), "paused": bool(pause.paused)}
     details["from"] = iso(definition.begin) if definition.begin else None
-    details["begun"] = iso(from_millis(oldest)) if standing else None
-    details["missing"] = [_missing_details(missing) for missing in waits[:_MISSING_DETAILS]]
-    details["missing_ranges"] = len(waits)
+    details["begun"] = iso(from_millis(oldest)) if ledger_state else None
+    details["missing"] = [_missing_details(gap) for gap in missing_ranges[:_MISSING_DETAILS]]
+    details["missing_ranges"] = len(missing_ranges)
     if ranges:
-        lags = lag.exact(run, definition, begun)
+        lags = lag.exact(run, definition, first_bucket)
         by_range = lag.by_range(lags, ranges)
         lines += _exact_lines(lags, by_range)
         details["behind"] = sum(slice_lag.behind for slice_lag in lags.values())
         details["slices"] = [
             _range_details(slice_range, range_lag) for slice_range, range_lag in by_range.items()
         ]
-    shown.lines += lines
-    shown.details.append(details)
+    report.lines += lines
+    report.details.append(details)
 
 
 def _release_lines(run: RunContext, definition: Definition) -> list[str]:
     if not definition.is_blue_green:
         return []
-    now = live_release.live(run.control, run.settings, definition)
-    passed = validated_buckets(run, run.settings)
-    reason = live_release.why_not_live(run.control, run.settings, definition, now, passed)
+    live = live_release.live(run.control, run.settings, definition)
+    validated = validated_buckets(run, run.settings)
+    reason = live_release.why_not_live(run.control, run.settings, definition, live, validated)
     return [f"  {reason}"] if reason else []
 
 
-def _begin_lines(definition: Definition, standing: LedgerState) -> list[str]:
+def _begin_lines(definition: Definition, ledger_state: LedgerState) -> list[str]:
     stated = f", from {iso(definition.begin)}" if definition.begin else ""
-    if history.has_begun(standing):
-        begun = from_millis(standing.known.ranges[0][0])
-        return [f"  began with {begun:%Y-%m-%d %H:%M}{stated}"]
+    if history.has_begun(ledger_state):
+        first_bucket = from_millis(ledger_state.known.ranges[0][0])
+        return [f"  began with {first_bucket:%Y-%m-%d %H:%M}{stated}"]
     return [f"  not begun{stated or ': it begins with the first time bucket that there is'}"]
 
 
-def _lines(now: ProjectionProgress, behind: Estimate) -> list[str]:
+def _lines(current: ProjectionProgress, behind: Estimate) -> list[str]:
     lines = []
-    if now.open_buckets:
-        first = from_millis(now.open_buckets[0])
-        lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
+    if current.open_buckets:
+        first = from_millis(current.open_buckets[0])
+        lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {current.lag}")
         lines.append(f"  {behind} in open time buckets, by the ledger")
-    if now.oldest_gap is not None:
-        bucket, error = now.oldest_gap
+    if current.oldest_gap is not None:
+        bucket, error = current.oldest_gap
         lines.append(
-            f"  oldest gap {from_millis(bucket):%Y-%m-%d %H:%M}, age {now.gap_age}: {error}"
+            f"  oldest gap {from_millis(bucket):%Y-%m-%d %H:%M}, age {current.gap_age}: {error}"
         )
-    if now.last_error not in (None, now.oldest_gap):
-        bucket, error = now.last_error or (0, "")
+    if current.last_error not in (None, current.oldest_gap):
+        bucket, error = current.last_error or (0, "")
         lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
     return lines
 
 
 def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow]) -> list[Missing]:
-    """Return what the held pieces of a projection wait for, each range once."""
+    """Return the ranges of missing numbers for which pieces of a projection wait."""
     held_buckets = [entry.time_bucket for entry in entries if entry.has_gap]
     missing_by_bucket = missing_numbers.read(OffsetStore.of(run, definition), held_buckets)
     return sorted(
@@ -257,14 +251,14 @@ def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow
     )
 
 
-def _missing_lines(waits: Sequence[Missing]) -> list[str]:
-    if not waits:
+def _missing_lines(ranges: Sequence[Missing]) -> list[str]:
+    if not ranges:
         return []
-    more = len(waits) - _MISSING_SHOWN
+    hidden = len(ranges) - _MISSING_SHOWN
     return [
-        f"  {counted(len(waits), 'range')} of missing numbers, in the table projection_gap:",
-        *(f"    {missing}" for missing in waits[:_MISSING_SHOWN]),
-        *([f"    and {more:,} more"] if more > 0 else []),
+        f"  {counted(len(ranges), 'range')} of missing numbers, in the table projection_gap:",
+        *(f"    {missing}" for missing in ranges[:_MISSING_SHOWN]),
+        *([f"    and {hidden:,} more"] if hidden > 0 else []),
     ]
 
 
@@ -296,19 +290,21 @@ def _time(slice_lag: Lag) -> str:
     return f"{slice_lag.time}, and slices not begun" if slice_lag.time else "unknown, not begun"
 
 
-def _details(definition: Definition, now: ProjectionProgress, behind: Estimate) -> dict[str, Any]:
-    gap, error = now.oldest_gap, now.last_error
+def _details(
+    definition: Definition, current: ProjectionProgress, behind: Estimate
+) -> dict[str, Any]:
+    gap, error = current.oldest_gap, current.last_error
     return {
         "name": definition.name,
         "version": definition.version,
-        "pieces": {str(state): number for state, number in now.states.items()},
-        "open": len(now.open_buckets),
-        "oldest_open": iso(from_millis(now.open_buckets[0])) if now.open_buckets else None,
-        "lag_seconds": int(now.lag.total_seconds()),
+        "pieces": {str(state): number for state, number in current.states.items()},
+        "open": len(current.open_buckets),
+        "oldest_open": iso(from_millis(current.open_buckets[0])) if current.open_buckets else None,
+        "lag_seconds": int(current.lag.total_seconds()),
         "rows_estimated": behind.rows,
         "pieces_without_estimate": behind.unknown,
         "oldest_gap": iso(from_millis(gap[0])) if gap else None,
-        "gap_age_seconds": int(now.gap_age.total_seconds()),
+        "gap_age_seconds": int(current.gap_age.total_seconds()),
         "gap": gap[1] if gap else None,
         "last_error": {"time_bucket": iso(from_millis(error[0])), "error": error[1]}
         if error
@@ -326,6 +322,6 @@ def _range_details(slice_range: SliceRange, range_lag: Lag) -> dict[str, Any]:
     }
 
 
-def _summary(now: ProjectionProgress) -> str:
-    parts = [f"{number:,} {state}" for state, number in sorted(now.states.items())]
-    return ", ".join([*parts, f"{len(now.open_buckets):,} open"])
+def _summary(current: ProjectionProgress) -> str:
+    parts = [f"{number:,} {state}" for state, number in sorted(current.states.items())]
+    return ", ".join([*parts, f"{len(current.open_buckets):,} open"])

@@ -1,4 +1,4 @@
-"""Which quarantined events a command is for, and their text."""
+"""Selects the quarantined events of a command, and describes them for people."""
 
 from __future__ import annotations
 
@@ -17,21 +17,16 @@ from tidemark.window import from_millis
 
 @dataclass(frozen=True)
 class EventSelection:
-    """The quarantined events that a command is for.
-
-    Attributes:
-        persistence_id: only events of this persistence id; None for all.
-        sequence_nr: only the event with this sequence nr; None for all.
-    """
+    """A selection of quarantined events: all, those of a persistence id, or a single event."""
 
     persistence_id: str | None = None
     sequence_nr: int | None = None
 
     def place(self, run: RunContext, definition: Definition) -> Place:
-        """Return where these events of a projection are.
+        """Return the place of these events of a projection in quarantine.
 
         Raises:
-            InvalidInput: a sequence nr without a persistence id.
+            InvalidInput: the selection has a sequence nr without a persistence id.
         """
         if self.sequence_nr is not None and self.persistence_id is None:
             raise InvalidInput(
@@ -40,10 +35,10 @@ class EventSelection:
         return replace(dead_letters.place_of(run, definition), **vars(self))
 
     def require_any(self, number: int, name: str) -> None:
-        """Refuse named events of which none is in quarantine.
+        """Require that a selection of specific events is not empty; `number` is its size.
 
         Raises:
-            InvalidInput: there is no such row.
+            InvalidInput: the selection is empty.
         """
         if number or self.persistence_id is None:
             return
@@ -61,7 +56,7 @@ def time_bucket(run: RunContext, row: Row) -> int:
 
 
 def version(row: Row) -> int | None:
-    """Return the version of the definition that could not process an event, if it is known."""
+    """Return the version of the definition that could not process an event, if known."""
     fingerprint = row["definition_version"]
     return int(fingerprint.split("-")[0]) if fingerprint else None
 

@@ -1,7 +1,4 @@
-"""The commands `quarantine list`, `retry` and `discard`; `spark_apps/project.py` has them.
-
-None of them needs anything to run, and none starts Spark.
-"""
+"""The commands `quarantine list`, `retry` and `discard` of `spark_apps/project.py`."""
 
 from __future__ import annotations
 
@@ -85,12 +82,12 @@ COMMANDS: Mapping[str, Command] = {
     "quarantine retry": retry,
     "quarantine discard": discard,
 }
-"""By the name on the command line."""
+"""The commands by their names on the command line."""
 
 GROUPS: Mapping[str, str] = {
     "quarantine": "Events that projections could not process: list, retry or discard them."
 }
-"""Texts for the help of the first words of commands of two words."""
+"""The help texts of command groups, the first word of commands with two words."""
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "quarantine list": ["", "aircraft_state --persistence-id 'aircraft|N14228'"],
@@ -100,4 +97,4 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ],
     "quarantine discard": ["aircraft_state --reason 'a test of the actors' --apply"],
 }
-"""Options of calls that the help of each command shows."""
+"""The arguments of example calls in the help of each command."""

@@ -1,4 +1,4 @@
-"""Giving up quarantined events."""
+"""The command `quarantine discard`: deletes quarantined events."""
 
 from __future__ import annotations
 
@@ -21,14 +21,9 @@ _EXAMPLES = 5
 def discard(
     run: RunContext, name: str, choice: EventSelection, reason: str, *, apply: bool
 ) -> Outcome:
-    """Delete the rows of quarantined events; the events stay consumed, and in no result.
+    """Delete the rows of quarantined events, or show the plan.
 
-    Args:
-        run: the context of the run.
-        name: the projection.
-        choice: which of its events.
-        reason: why; kept in the audit table.
-        apply: do it; otherwise the plan is shown.
+    The events stay consumed and in no result. The audit table stores the `reason`.
 
     Raises:
         InvalidInput: the projection is unknown, or no such event is in quarantine.
@@ -69,5 +64,5 @@ def _plan(
         f"{definition.name}: deletes {counted(number, 'event')} from quarantine, consumed and in no"
         f" result: {reason}"
     )
-    more = [f"and {number - len(examples):,} more"] if number > len(examples) else []
-    return Plan(counts, [what, *examples, *more], apply)
+    further_lines = [f"and {number - len(examples):,} more"] if number > len(examples) else []
+    return Plan(counts, [what, *examples, *further_lines], apply)

@@ -1,4 +1,4 @@
-"""Listing quarantined events; nothing is changed."""
+"""The command `quarantine list`: shows quarantined events."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ from tidemark.window import from_millis, iso
 def list_events(
     run: RunContext, names: Sequence[str], *, persistence_id: str | None, limit: int
 ) -> Outcome:
-    """Report quarantined events of projections, at most `limit` of each; Spark is not started.
-
-    Raises:
-        InvalidInput: a projection is unknown.
-    """
+    """Report quarantined events of projections, at most `limit` of each, without Spark."""
     selected = select_usable(run, names)
     lines: list[str] = []
     events: list[dict[str, object]] = []

@@ -48,35 +48,34 @@ def run_projection(
     spark: SparkSession | None = None,
     tables: Tables | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows that a definition makes of some events, by the code that processes a journal.
+    """Apply a definition to events with the code of a run, and return the rows of the result.
 
     Args:
-        definition: its file; or its text, which then cannot name files of its own.
-        events: each has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
-            text); perhaps tags, serializer_id, manifest, event_manifest and metadata (a dict of
+        definition: path of the file, or its text, which then cannot refer to other files.
+        events: dicts with persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
+            text); optionally tags, serializer_id, manifest, event_manifest and metadata (a dict of
             serializer_id, manifest and payload); and the payload, either as `event` (bytes) or,
-            for a payload in JSON, by its fields. In a definition that starts from
-            snapshots perhaps is_snapshot; what the newest one stands for is left out. For mode
-            rollup the rows of the read model instead.
-        bucket_size: of the time buckets.
-        spark: the session to use; by default the active one, else a small local one.
-        tables: the rows of each table in `with`, by its name there.
+            for a payload in JSON, its fields. If the definition starts from snapshots, optionally
+            is_snapshot; events before the newest snapshot are ignored. For mode rollup, the rows of
+            the read model instead.
+        bucket_size: size of the time buckets.
+        spark: the session to use; by default the active session, or else a small local session.
+        tables: rows of each table in `with`, by its name there.
 
     Returns:
-        The result's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
-        row that stays of each persistence id; in mode fold its state, begun without one.
+        The rows as dicts, in no order; times are aware and in UTC. In mode upsert the last row of
+        each persistence id, in mode fold its state, folded from the first event.
 
     Raises:
         DefinitionError: the definition cannot be used.
-        SchemaMismatch: the result lacks what every target of the mode needs.
-        InvalidInput: an event lacks something.
-        TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
-            contradicts the rules of the mode, or fails a blocking check; or it is another one from
-            each time bucket by itself, of a fold from one event after the other, than from all at
-            once.
+        SchemaMismatch: the result fits no target of the mode.
+        InvalidInput: an event lacks a required key, or has an invalid value.
+        TidemarkError: a run would quarantine an event; the result breaks the rules of the mode or
+            fails a blocking check; or the result would differ if each time bucket, or in mode fold
+            each event, was processed separately.
     """
-    checked, rows, columns = _result(definition, events, bucket_size, spark, tables)
-    result_checks.require(checked.definition, _findings(checked, rows))
+    analyzed, rows, columns = _result(definition, events, bucket_size, spark, tables)
+    result_checks.require(analyzed.definition, _findings(analyzed, rows))
     return [_plain(row.asDict(recursive=True)) for row in rows.select(*columns).collect()]
 
 
@@ -88,16 +87,16 @@ def failed_checks(
     spark: SparkSession | None = None,
     tables: Tables | None = None,
 ) -> dict[str, int]:
-    """Return the number of rows that fail each check, by the check's text; warnings count too.
+    """Return the number of rows that fail each check, also checks that warn, by the check's text.
 
-    Args and errors are as for `run_projection`; a failed check is no error.
+    Arguments and errors are those of `run_projection`; a failed check is no error.
     """
-    checked, rows, _ = _result(definition, events, bucket_size, spark, tables)
-    return {finding.check.text: finding.failing for finding in _findings(checked, rows)}
+    analyzed, rows, _ = _result(definition, events, bucket_size, spark, tables)
+    return {finding.check.text: finding.failing for finding in _findings(analyzed, rows)}
 
 
-def _findings(checked: AnalyzedDefinition, rows: DataFrame) -> list[Finding]:
-    definition = checked.definition
+def _findings(analyzed: AnalyzedDefinition, rows: DataFrame) -> list[Finding]:
+    definition = analyzed.definition
     return result_checks.examine(rows, definition.checks, list(MODES[definition.mode].required))
 
 
@@ -111,25 +110,25 @@ def _result(
     """Return the definition, the rows to store, and the columns that it selects."""
     session, read_definition = _prepared(spark), _read(definition)
     if read_definition.mode is Mode.ROLLUP:
-        checked, rows = _rolled_up(session, read_definition, events, tables)
-        return checked, rows, checked.stored.names
-    checked, decoded, buckets = _decoded(read_definition, events, bucket_size, session, tables)
-    result, failed = evaluate.result(checked, decoded)
+        analyzed, rows = _rolled_up(session, read_definition, events, tables)
+        return analyzed, rows, analyzed.stored.names
+    analyzed, decoded, buckets = _decoded(read_definition, events, bucket_size, session, tables)
+    result, failed = evaluate.result(analyzed, decoded)
     causes = _causes(failed)
     if causes:
         pid, number, cause = causes[0]
         raise TidemarkError(
             f"{counted(len(causes), 'event')} cannot be processed, the first is {pid} {number}:"
             f" {cause}",
-            where=str(checked.definition.file),
+            where=str(analyzed.definition.file),
             do="correct the event; or expect it with unreadable_events",
         )
-    target.require_columns(checked)
-    evaluate.require_same_divided(checked, decoded, result)
-    mode = MODES[checked.definition.mode]
-    rows = mode.rows_of(result, checked.definition)
-    mode.count(rows, checked.definition, target.known_key(checked) or RowKey(), buckets)
-    return checked, transform.stored(rows), checked.stored.names
+    target.require_columns(analyzed)
+    evaluate.require_same_divided(analyzed, decoded, result)
+    mode = MODES[analyzed.definition.mode]
+    rows = mode.rows_of(result, analyzed.definition)
+    mode.count(rows, analyzed.definition, target.known_key(analyzed) or RowKey(), buckets)
+    return analyzed, transform.stored(rows), analyzed.stored.names
 
 
 def unreadable_events(
@@ -142,14 +141,14 @@ def unreadable_events(
 ) -> dict[tuple[str, int], str]:
     """Return the cause of each event that a run would quarantine, by (persistence_id, sequence_nr).
 
-    Args and errors are as for `run_projection`.
+    Arguments and errors are those of `run_projection`.
     """
     session, read_definition = _prepared(spark), _read(definition)
     if read_definition.mode is Mode.ROLLUP:
         what = f"{read_definition.name} reads rows of a read model, and no events"
         raise InvalidInput(what, do="call run_projection")
-    checked, decoded, _ = _decoded(read_definition, events, bucket_size, session, tables)
-    _, failed = evaluate.result(checked, decoded)
+    analyzed, decoded, _ = _decoded(read_definition, events, bucket_size, session, tables)
+    _, failed = evaluate.result(analyzed, decoded)
     return {(pid, number): cause for pid, number, cause in _causes(failed)}
 
 
@@ -159,19 +158,19 @@ def _rolled_up(
     rows: Iterable[Mapping[str, Any]],
     tables: Tables | None,
 ) -> tuple[AnalyzedDefinition, DataFrame]:
-    """Return the definition, and what it makes of some rows of its read model."""
+    """Return the definition, and its result for some rows of its read model."""
     _frames(session, definition, tables)
-    given: list[Any] = [*rows]
-    if not given:
+    row_list: list[Any] = [*rows]
+    if not row_list:
         raise InvalidInput(f"{definition.source.input} has no row", do="give one at least")
-    read_model = session.createDataFrame(given)
-    checked = analyze.analyze_rollup(session, definition, read_model.schema)
-    result_checks.analyze(session, checked)
-    target.require_columns(checked)
-    result = analyze.apply(checked, read_model).localCheckpoint()
+    read_model = session.createDataFrame(row_list)
+    analyzed = analyze.analyze_rollup(session, definition, read_model.schema)
+    result_checks.analyze(session, analyzed)
+    target.require_columns(analyzed)
+    result = analyze.apply(analyzed, read_model).localCheckpoint()
     mode = MODES[definition.mode]
-    mode.count(result, definition, target.known_key(checked) or RowKey(), ())
-    return checked, result
+    mode.count(result, definition, target.known_key(analyzed) or RowKey(), ())
+    return analyzed, result
 
 
 def _frames(
@@ -204,22 +203,22 @@ def _decoded(
     session: SparkSession,
     tables: Tables | None,
 ) -> tuple[AnalyzedDefinition, DataFrame, Sequence[int]]:
-    """Return the definition, the events as `transform.decode` makes them, their time buckets."""
+    """Return the definition, the events decoded by `transform.decode`, and their time buckets."""
     frames = _frames(session, read_definition, tables)
-    checked = analyze.analyze(session, read_definition, frames)
-    result_checks.analyze(session, checked)
+    analyzed = analyze.analyze(session, read_definition, frames)
+    result_checks.analyze(session, analyzed)
     size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
     rows: list[Any] = [
         row
         for number, event in enumerate(events)
-        for row in rows_of(event, number, checked.definition, size)
+        for row in rows_of(event, number, analyzed.definition, size)
     ]
     frame = session.createDataFrame(rows, ddl(COLUMNS))
-    starts = checked.definition.starts_from_snapshots
+    starts = analyzed.definition.starts_from_snapshots
     frame = _from_snapshots(frame) if starts else frame.drop(IS_SNAPSHOT)
     distinct = transform.distinct_events(frame)
-    decoded = transform.decode(distinct, checked.event, checked.decoders)
-    return checked, decoded, sorted({row["time_bucket"] for row in rows})
+    decoded = transform.decode(distinct, analyzed.event, analyzed.decoders)
+    return analyzed, decoded, sorted({row["time_bucket"] for row in rows})
 
 
 def _from_snapshots(rows: DataFrame) -> DataFrame:
@@ -258,7 +257,7 @@ def _causes(failed: DataFrame) -> list[tuple[str, int, str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with its times in UTC; Spark hands over local times without a zone."""
+    """Return a value with its times in UTC; Spark returns local times without a zone."""
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     if isinstance(value, dict):

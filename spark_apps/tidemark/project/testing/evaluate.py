@@ -1,4 +1,4 @@
-"""A definition tried on some events alone: nothing is stored before, and nothing after."""
+"""Evaluates a definition on some events without stored states, and without storing results."""
 
 from __future__ import annotations
 
@@ -21,68 +21,65 @@ from tidemark.spark.row_errors import is_of_rows
 CAUSE = ("persistence_id", "sequence_nr", "cause")
 
 
-def decoded(checked: AnalyzedDefinition, rows: DataFrame) -> DataFrame:
-    """Return the events of rows of a source (EVENTS), none of them a snapshot, of shape DECODED."""
-    events = snapshots.as_events(rows) if checked.definition.starts_from_snapshots else rows
-    return transform.decode(transform.distinct_events(events), checked.event, checked.decoders)
+def decoded(analyzed: AnalyzedDefinition, rows: DataFrame) -> DataFrame:
+    """Decode rows of a source (EVENTS), none of them snapshots, into shape DECODED."""
+    events = snapshots.as_events(rows) if analyzed.definition.starts_from_snapshots else rows
+    return transform.decode(transform.distinct_events(events), analyzed.event, analyzed.decoders)
 
 
-def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the result, of a fold without states before, and what a run would quarantine.
+def result(analyzed: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return the result, and the events that a run would quarantine; a fold begins without states.
 
     `decoded` is of shape DECODED. The first frame has the columns of `AnalyzedDefinition.result`,
     the second those in CAUSE.
     """
     events = transform.readable(decoded)
     unreadable = transform.unreadable(decoded).select(*CAUSE)
-    if checked.definition.mode is not Mode.FOLD:
-        rows, failures = _of_query(checked, events)
+    if analyzed.definition.mode is not Mode.FOLD:
+        rows, failures = _of_query(analyzed, events)
         return rows, unreadable.unionByName(failures)
     folded = fold_frame.folded(
-        events, fold_frame.no_states(events, checked), checked
+        events, fold_frame.no_states(events, analyzed), analyzed
     ).localCheckpoint()
     return fold_frame.states(folded), unreadable.unionByName(fold_frame.failures(folded))
 
 
-def _of_query(checked: AnalyzedDefinition, events: DataFrame) -> tuple[DataFrame, DataFrame]:
+def _of_query(analyzed: AnalyzedDefinition, events: DataFrame) -> tuple[DataFrame, DataFrame]:
     try:
-        rows = analyze.apply(checked, events).localCheckpoint()
+        rows = analyze.apply(analyzed, events).localCheckpoint()
         return rows, failing_events.failures({}, events)
     except Exception as error:
-        causes = failing_events.find(checked, events) if is_of_rows(error) else {}
+        causes = failing_events.find(analyzed, events) if is_of_rows(error) else {}
         if not causes:
             raise
     failures = failing_events.failures(causes, events)
-    others = events.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
-    return analyze.apply(checked, others).localCheckpoint(), failures
+    processable = events.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
+    return analyze.apply(analyzed, processable).localCheckpoint(), failures
 
 
 def require_same_divided(
-    checked: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
+    analyzed: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
 ) -> None:
-    """Compare a result with that of the same events in parts, as runs may divide them.
+    """Compare a result with that of the same events divided into parts, as runs may divide them.
 
-    Args:
-        checked: the definition.
-        decoded: as `transform.decode` makes it, few events.
-        result: what `result` has made of it.
+    `decoded` is of shape DECODED with few events, and `result` is their result.
 
     Raises:
-        TidemarkError: it is another one then; floating point numbers may differ by rounding.
+        TidemarkError: the results differ; floating point numbers may differ by rounding.
     """
-    if checked.definition.mode is Mode.FOLD:
-        _require_same_in_parts(checked, decoded, result)
+    if analyzed.definition.mode is Mode.FOLD:
+        _require_same_in_parts(analyzed, decoded, result)
     else:
-        _require_same_by_bucket(checked, decoded, result)
+        _require_same_by_bucket(analyzed, decoded, result)
 
 
 def _require_same_in_parts(
-    checked: AnalyzedDefinition, decoded: DataFrame, states: DataFrame
+    analyzed: AnalyzedDefinition, decoded: DataFrame, states: DataFrame
 ) -> None:
-    """Fold the events one at a time as well: how many come in one call must not matter."""
+    """Compare with the states from folding one event at a time."""
     events = transform.readable(decoded)
     folded = fold_frame.folded(
-        events, fold_frame.no_states(events, checked), checked, in_parts=True
+        events, fold_frame.no_states(events, analyzed), analyzed, in_parts=True
     )
     parts = fold_frame.states(folded).orderBy("persistence_id").collect()
     for state_at_once, state_in_parts in zip(
@@ -92,31 +89,34 @@ def _require_same_in_parts(
             raise TidemarkError(
                 f"the state of {state_at_once.persistence_id} is {_shown(state_at_once)} from all"
                 f" events at once, and {_shown(state_in_parts)} from one after the other",
-                where=str(checked.definition.file),
+                where=str(analyzed.definition.file),
                 do="let the fold give the same however many events come in one call",
             )
 
 
 def _require_same_by_bucket(
-    checked: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
+    analyzed: AnalyzedDefinition, decoded: DataFrame, result: DataFrame
 ) -> None:
-    """Apply the definition to each time bucket by itself as well."""
-    definition, events = checked.definition, transform.readable(decoded)
+    """Compare with the result of applying the definition to each time bucket separately."""
+    definition, events = analyzed.definition, transform.readable(decoded)
     buckets = sorted(row.time_bucket for row in events.select("time_bucket").distinct().collect())
     if len(buckets) < 2:
         return
-    parts = [analyze.apply(checked, events.where(f"time_bucket = {one}")) for one in buckets]
+    parts = [analyze.apply(analyzed, events.where(f"time_bucket = {bucket}")) for bucket in buckets]
     rows_of = MODES[definition.mode].rows_of
-    by_itself = rows_of(reduce(DataFrame.union, parts), definition)
-    at_once, cut = (
+    rows_in_parts = rows_of(reduce(DataFrame.union, parts), definition)
+    at_once, in_parts = (
         sorted(map(tuple, frame.collect()), key=_order)
-        for frame in (rows_of(result, definition), by_itself)
+        for frame in (rows_of(result, definition), rows_in_parts)
     )
-    differing = next(
-        (pair for pair in zip_longest(at_once, cut, fillvalue=()) if not _are_same(*pair)), None
+    different_rows = next(
+        (pair for pair in zip_longest(at_once, in_parts, fillvalue=()) if not _are_same(*pair)),
+        None,
     )
-    if differing:
-        shown = ["(" + ", ".join(map(str, row)) + ")" if row else "no row" for row in differing]
+    if different_rows:
+        shown = [
+            "(" + ", ".join(map(str, row)) + ")" if row else "no row" for row in different_rows
+        ]
         raise TidemarkError(
             f"the result has {shown[0]} from all time buckets at once, and {shown[1]} from each of"
             " them by itself",
@@ -126,7 +126,7 @@ def _require_same_by_bucket(
 
 
 def _order(row: tuple[Any, ...]) -> list[str]:
-    # Rounding must not change the place of a row.
+    # Rounding must not change the order of rows.
     return [f"{value:.9g}" if isinstance(value, float) else str(value) for value in row]
 
 

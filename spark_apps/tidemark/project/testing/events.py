@@ -1,4 +1,4 @@
-"""Events as the unit test of a definition gives them, as the rows of its source."""
+"""Turns the events of a definition's unit test into rows of its source."""
 
 from __future__ import annotations
 
@@ -28,25 +28,19 @@ _OPTIONAL = {
     "event": None,
 }
 COLUMNS: Shape = {**shapes.DISTINCT_EVENTS, IS_SNAPSHOT: "boolean"}
-"""Of DISTINCT_EVENTS, and is_snapshot."""
+"""The columns of DISTINCT_EVENTS, and is_snapshot."""
 
 
 def rows_of(
     event: Event, number: int, definition: Definition, size: BucketSize
 ) -> list[dict[str, Any]]:
-    """Return an event in the form of the projection's source: from tag views, once for each tag.
+    """Return the rows (COLUMNS) of an event in the projection's source; in tag views one per tag.
 
-    Args:
-        event: as `testing.run_projection` takes it.
-        number: which of the given events it is, for errors.
-        definition: of the projection.
-        size: of the time buckets.
-
-    Returns:
-        Rows of COLUMNS; none if the source does not read the persistence id.
+    Empty if the source does not read the persistence id. `event` is as for `run_projection`;
+    `number` is its position, for errors.
 
     Raises:
-        InvalidInput: something is missing, or cannot be what it is given as.
+        InvalidInput: a key is missing, or a value is invalid.
     """
     missing = [name for name in _REQUIRED if name not in event]
     if missing:

@@ -1,4 +1,4 @@
-"""new: a first definition of a projection, with its table and its test, to be changed."""
+"""The command `new`: writes a first definition of a projection with its table and test."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _TARGET = re.compile(rf"{_NAME.pattern}\.{_NAME.pattern}")
 Say = Callable[[str], None]
 TEMPLATES_DIR = REPOSITORY / "include" / "templates"
-"""A directory for each mode: files whose NAME is that of the projection, with $name and $target."""
+"""A directory per mode with files named after NAME, the projection, with $name and $target."""
 
 
 def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
     """Write the files of a new projection into the projections' directory.
 
-    Args:
-        name: of the projection.
-        mode: how its result is stored.
-        target: `keyspace.table`; `read_models.<name>` by default. In mode export a directory.
-        say: is told what was written, and what to do next.
+    `target` is `keyspace.table`, by default `read_models.<name>`; in mode export a directory, by
+    default `<name>`. `say` gets lines about the files written and the next steps.
 
     Raises:
-        InvalidInput: the name, the mode or the target cannot be used, or a file is there already.
+        InvalidInput: name, mode, target or directory cannot be used, or a file already exists.
     """
     if not _NAME.fullmatch(name):
         what = "letters, digits and _, a letter first, at most 48"
@@ -40,21 +37,23 @@ def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
             do="write the file by the example of docs/projection-modes.md",
         )
     is_table = mode is not Mode.EXPORT
-    place = target or (f"read_models.{name}" if is_table else name)
-    if is_table and not _TARGET.fullmatch(place):
+    target_name = target or (f"read_models.{name}" if is_table else name)
+    if is_table and not _TARGET.fullmatch(target_name):
         raise InvalidInput(
-            f"the target {place!r} is no table", where="--target", do="write keyspace.table"
+            f"the target {target_name!r} is no table", where="--target", do="write keyspace.table"
         )
-    files = _files(name, mode, place)
+    files = _files(name, mode, target_name)
     directory = Settings.load().projections_dir
     if not directory.is_dir():
         raise InvalidInput(
             f"there is no directory {directory}", where="TIDEMARK_PROJECTIONS_DIR", do="make it"
         )
-    there = [file for file in files if (directory / file).exists()]
-    if there:
+    existing_files = [file for file in files if (directory / file).exists()]
+    if existing_files:
         raise InvalidInput(
-            f"there already: {', '.join(there)}", where=str(directory), do="choose another name"
+            f"there already: {', '.join(existing_files)}",
+            where=str(directory),
+            do="choose another name",
         )
     for file, text in files.items():
         (directory / file).write_text(text)

@@ -1,4 +1,4 @@
-"""A projection tried on a sample: what it makes of some events. Nothing is written."""
+"""Previews a projection's result on a sample of events, without writing."""
 
 from __future__ import annotations
 
@@ -25,65 +25,59 @@ from tidemark.tag_write import rules
 from tidemark.window import from_millis
 
 SAMPLE = 1000
-"""Rows that are read of the source, at most."""
+"""Most rows to read from the source for the time bucket that is shown."""
 _OTHERS = 100
-"""Rows of other time buckets that are read as well, at most."""
+"""Most rows to read from other time buckets."""
 _CAUSES = 5
 _WIDTH = 40
 
 
 def sample(
-    run: RunContext, plan: ProjectionPlan, checked: AnalyzedDefinition | None, rows: int
+    run: RunContext, plan: ProjectionPlan, analyzed: AnalyzedDefinition | None, rows: int
 ) -> list[str]:
     """Return the first rows of the result over a sample of one time bucket, as a table for reports.
 
-    The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
-    several tags having one for each, so that a sum over the bucket is one over the sample.
-    A fold begins without a state, and nothing with a snapshot. With some events of other buckets
-    it is compared whether the result depends on how runs are divided.
-
-    Args:
-        run: the context of the run.
-        plan: of the projection.
-        checked: its definition as Spark understands it; None if all of its pieces are held.
-        rows: how many rows to show.
+    The sample is the first SAMPLE rows of a planned time bucket that has events; an event has a row
+    for each of its tags. So sums are those of the sample. No fold begins with a state or snapshot.
+    With events of other time buckets, this also checks that the result does not depend on how runs
+    divide the events. `analyzed` is None if all planned time buckets are held.
     """
     name = plan.definition.name
-    if checked is None:
+    if analyzed is None:
         return [f"{name}: every planned time bucket is held"]
     source = event_source(run, plan.definition, plan.slices)
     planned = source.rows(plan.time_buckets)
-    # Collected, since a limit within a plan would have every partition of the source read.
-    first = planned.select("time_bucket").take(1)
-    if not first:
+    # Collected, since a limit within a plan would read every partition of the source.
+    first_rows = planned.select("time_bucket").take(1)
+    if not first_rows:
         return [f"{name}: no events in the planned time buckets"]
-    bucket = first[0].time_bucket
-    sampled = source.rows([bucket]).take(SAMPLE)
-    others = planned.where(F.col("time_bucket") != bucket).take(_OTHERS)
-    decoded = _decoded(run, checked, sampled, planned.schema)
-    result, failed = evaluate.result(checked, decoded)
+    bucket = first_rows[0].time_bucket
+    sample_rows = source.rows([bucket]).take(SAMPLE)
+    other_rows = planned.where(F.col("time_bucket") != bucket).take(_OTHERS)
+    decoded = _decoded(run, analyzed, sample_rows, planned.schema)
+    result, failed = evaluate.result(analyzed, decoded)
     return [
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(failed),
         *_absent_fields(decoded),
         *_absent_tags(run, plan.definition),
-        *_failing(run, checked, result, bucket),
-        *_divided(checked, _decoded(run, checked, [*sampled, *others], planned.schema)),
+        *_failing(run, analyzed, result, bucket),
+        *_divided(analyzed, _decoded(run, analyzed, [*sample_rows, *other_rows], planned.schema)),
         *table_lines(result, rows),
     ]
 
 
 def _decoded(
-    run: RunContext, checked: AnalyzedDefinition, rows: Sequence[Row], schema: T.StructType
+    run: RunContext, analyzed: AnalyzedDefinition, rows: Sequence[Row], schema: T.StructType
 ) -> DataFrame:
-    return evaluate.decoded(checked, run.spark.createDataFrame(rows, schema))
+    return evaluate.decoded(analyzed, run.spark.createDataFrame(rows, schema))
 
 
-def _divided(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
-    result, _ = evaluate.result(checked, decoded)
+def _divided(analyzed: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
+    result, _ = evaluate.result(analyzed, decoded)
     try:
-        evaluate.require_same_divided(checked, decoded, result)
+        evaluate.require_same_divided(analyzed, decoded, result)
     except TidemarkError as error:
         return [f"  the result depends on how runs are divided: {error.what}; {error.do}"]
     return []
@@ -97,7 +91,7 @@ def _unreadable(failed: DataFrame) -> list[str]:
 
 
 def _absent_fields(decoded: DataFrame) -> list[str]:
-    """Name declared fields that no payload of the sample has."""
+    """Return warnings for declared fields that no payload of the sample has."""
     counts = transform.counts_by_bucket(decoded).collect()
     return [f"  {doubt}" for doubt in FilledFields.of(counts).doubts("the whole sample")]
 
@@ -111,12 +105,12 @@ def _absent_tags(run: RunContext, definition: Definition) -> list[str]:
 
 
 def _failing(
-    run: RunContext, checked: AnalyzedDefinition, result: DataFrame, bucket: int
+    run: RunContext, analyzed: AnalyzedDefinition, result: DataFrame, bucket: int
 ) -> list[str]:
-    """Return what a run would refuse or warn of, by the key that the table has or should get."""
-    definition, mode = checked.definition, modes.MODES[checked.definition.mode]
+    """Return the errors and warnings of a run, for the key that the table has or should get."""
+    definition, mode = analyzed.definition, modes.MODES[analyzed.definition.mode]
     is_missing = lacks_table(run.control, definition)
-    key = proposed_key(checked) if is_missing else RowKey.of(run.control, definition)
+    key = proposed_key(analyzed) if is_missing else RowKey.of(run.control, definition)
     rows = mode.rows_of(result, definition)
     lines = []
     try:

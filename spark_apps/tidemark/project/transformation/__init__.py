@@ -1,1 +1,1 @@
-"""Step 5, transform: the user's query, function or fold over the accepted events."""
+"""Step 5, transform: applies the user's query, function or fold to the accepted events."""

@@ -1,6 +1,6 @@
-"""The events for which a definition's SELECT or function fails, found by halves.
+"""Finds the events for which a definition's SELECT or function fails, by bisection.
 
-Spark tells what went wrong, as an overflow or a division by zero, but not in which row.
+Spark reports an error, such as an overflow or a division by zero, but not its row.
 """
 
 from __future__ import annotations
@@ -19,76 +19,70 @@ from tidemark.spark.shapes import ddl, shaped
 from tidemark.text import one_line
 
 MOST = 16
-"""Failing events that are looked for: each costs some twice as many jobs as a batch can be halved,
-and if more fail, it is hardly the events."""
-_PLACE = "_place"
+"""Most failing events to search for: each costs about two jobs per bisection of the batch, and if
+more fail, the events are hardly the cause."""
+_HASH = "_place"
 _FIRST, _LAST = -(2**63), 2**63 - 1
 
 Causes = Mapping[tuple[str, int], str]
 
 
 class _NotOfEvents(Exception):
-    """No single event fails, or too many do."""
+    """No single event fails, or too many events fail."""
 
 
 @shaped(events=shapes.READABLE)
-def find(checked: AnalyzedDefinition, events: DataFrame) -> Causes:
-    """Return the cause of each event that fails by itself, by persistence id and sequence nr.
+def find(analyzed: AnalyzedDefinition, events: DataFrame) -> Causes:
+    """Return the cause of each event that fails alone, by persistence id and sequence nr.
 
-    Empty if all of them together fail and no part does, or if more than MOST fail.
-
-    Args:
-        checked: the definition, which fails for the events.
-        events: those that it fails for.
-
-    Raises:
-        Exception: what a job fails with that its rows are not to blame for.
+    Empty if the events fail only in combination, or if more than MOST fail. Errors of jobs that are
+    not caused by rows are raised.
     """
-    place = F.xxhash64("persistence_id", "sequence_nr")
-    placed = events.withColumn(_PLACE, place).localCheckpoint()
+    event_hash = F.xxhash64("persistence_id", "sequence_nr")
+    hashed = events.withColumn(_HASH, event_hash).localCheckpoint()
     causes: dict[tuple[str, int], str] = {}
     try:
-        _search(checked, placed, _FIRST, _LAST, causes)
+        _search(analyzed, hashed, _FIRST, _LAST, causes)
     except _NotOfEvents:
         return {}
     return causes
 
 
 def failures(causes: Causes, events: DataFrame) -> DataFrame:
-    """Return the causes as rows of EVENT and cause."""
+    """Return the causes as a frame of the columns of EVENT and cause."""
     rows = [(pid, number, cause) for (pid, number), cause in causes.items()]
     return events.sparkSession.createDataFrame(rows, ddl({**shapes.EVENT, "cause": "string"}))
 
 
 def _search(
-    checked: AnalyzedDefinition,
-    placed: DataFrame,
+    analyzed: AnalyzedDefinition,
+    hashed: DataFrame,
     first: int,
     last: int,
     causes: dict[tuple[str, int], str],
 ) -> None:
-    """Look for the failing events in a range of places that fails as a whole."""
+    """Add the causes of failing events in a range of hashes; the complete range must fail."""
     middle = (first + last) // 2
-    before = len(causes)
+    previous_count = len(causes)
     for low, high in ((first, middle), (middle + 1, last)):
-        part = placed.where(F.col(_PLACE).between(low, high)).drop(_PLACE)
-        cause = _cause(checked, part)
+        part = hashed.where(F.col(_HASH).between(low, high)).drop(_HASH)
+        cause = _cause(analyzed, part)
         if cause is None:
             continue
         events = part.select("persistence_id", "sequence_nr").take(2)
         if len(events) == 1:
             causes[(events[0].persistence_id, events[0].sequence_nr)] = cause
         elif low < high:
-            _search(checked, placed, low, high, causes)
+            _search(analyzed, hashed, low, high, causes)
         if len(causes) > MOST:
             raise _NotOfEvents
-    if len(causes) == before:
+    if len(causes) == previous_count:
         raise _NotOfEvents
 
 
-def _cause(checked: AnalyzedDefinition, events: DataFrame) -> str | None:
+def _cause(analyzed: AnalyzedDefinition, events: DataFrame) -> str | None:
     try:
-        analyze.apply(checked, events).write.format("noop").mode("overwrite").save()
+        analyze.apply(analyzed, events).write.format("noop").mode("overwrite").save()
     except Exception as error:
         if not is_of_rows(error):
             raise

@@ -1,4 +1,4 @@
-"""Which declared fields the events have, to find those that are not spelt as in the payload."""
+"""Counts which declared fields the events have, to find fields that are misspelt."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pyspark.sql import Row
 
 @dataclass
 class FilledFields:
-    """How many events could be read, and in how many of them each declared field is not null."""
+    """The number of readable events, and for each declared field how often it is not null."""
 
     events: int = 0
     filled: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, counts: Iterable[Row]) -> Self:
-        """Sum up the rows of `transform.counts_by_bucket`."""
+        """Add up the rows of `transform.counts_by_bucket`."""
         fields = cls()
         for row in counts:
             fields.add(cls(row.readable, Counter(row.filled)))
@@ -31,9 +31,9 @@ class FilledFields:
         self.filled.update(others.filled)
 
     def doubts(self, place: str) -> list[str]:
-        """Name the fields that are null in every event of `place`; none without events."""
+        """Return a warning for each field that is null in every event of `place`."""
         return [
             f"the field {name} is null in {place}: is it spelt as in the payload?"
-            for name, filled in self.filled.items()
-            if self.events and not filled
+            for name, count in self.filled.items()
+            if self.events and not count
         ]

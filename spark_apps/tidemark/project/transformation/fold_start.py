@@ -1,4 +1,4 @@
-"""What a fold continues, and for which persistence ids it begins with their first event."""
+"""Reads the states that a fold continues, and the histories of persistence ids without a state."""
 
 from __future__ import annotations
 
@@ -29,64 +29,56 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class FoldStart:
-    """What the events of a run are folded upon; all in memory.
+    """The states that the events of a run are folded into; all frames are in memory.
 
     Attributes:
-        states: the states of this version that are not void, with the columns of
-            `AnalyzedDefinition.result`; those that were removed are rows of nulls.
+        states: states of this version that are not void, with the columns of
+            `AnalyzedDefinition.result`; a removed state is a row of nulls.
         generations: persistence_id, _generation (bigint) of the state to write, and
-            tidemark_has_marker (boolean), where these are not 0 and false.
-        begun: persistence_id and reached_number of ids without such a state, of which the run has
-            read only a part of the accepted events, or of those behind a snapshot.
-        unfolded: what to store of a persistence id of which no event is folded, with the columns of
-            `states`: a state whose marker is to be deleted, which a crash has left; in the place of
-            a row that is not in `states` nulls, which delete it.
+            tidemark_has_marker (boolean); only rows where one of the two is not 0 or false.
+        to_replay: persistence_id and reached_number of ids without such a state, of which the run
+            has read only a part of the accepted events, or of those after a snapshot.
+        unfolded: rows to store for persistence ids without folded events, with the columns of
+            `states`: a state with a marker to delete, left by a crash; or nulls, which delete a row
+            that is not in `states`.
     """
 
     states: DataFrame
     generations: DataFrame
-    begun: DataFrame
+    to_replay: DataFrame
     unfolded: DataFrame
 
 
 def find_start(
     run: RunContext,
     store: OffsetStore,
-    checked: AnalyzedDefinition,
+    analyzed: AnalyzedDefinition,
     decoded: DataFrame,
     reached: DataFrame,
 ) -> FoldStart:
-    """Read the states of the persistence ids in `decoded` and their markers, by direct join.
+    """Read the states and markers of the persistence ids in `decoded`, by direct join.
 
-    Args:
-        run: the context of the run.
-        store: what is remembered of the projection.
-        checked: the definition.
-        decoded: as `transform.decode` makes it.
-        reached: FRONTIERS.
-
-    Raises:
-        WrongData: a row of the target was written by somebody else.
+    `decoded` is the result of `transform.decode`, `reached` is of shape FRONTIERS.
     """
     own_snapshot = F.lit(None).cast("bigint")
-    if checked.definition.starts_from_snapshots:
+    if analyzed.definition.starts_from_snapshots:
         own_snapshot = F.max(F.when(F.col(IS_SNAPSHOT), F.col("sequence_nr")))
     ids = decoded.groupBy("persistence_id").agg(
         F.count(F.lit(1)).alias("events"), own_snapshot.alias("snapshot_nr")
     )
     ids = ids.join(reached.select("persistence_id", "reached_number"), on="persistence_id")
-    # In memory: Spark would push the projection's name down as a filter, and scan.
+    # In memory, or Spark would push the projection's name down as a filter, and scan the table.
     ids = removed_states.keyed(store, ids).localCheckpoint()
-    stored = _stored(checked, ids.select("persistence_id"))
-    _require_ours(run, checked.definition, stored)
+    stored = _stored(analyzed, ids.select("persistence_id"))
+    _require_ours(run, analyzed.definition, stored)
     generation = state_times.generation_of(F.col("write_time"))
-    is_of_version = state_times.version_of(F.col("write_time")) == checked.definition.version
+    is_of_version = state_times.version_of(F.col("write_time")) == analyzed.definition.version
     states_from = management_state.states_from(store)
     current = stored.where(is_of_version & (generation >= states_from)).drop("write_time")
     markers = removed_states.stored(store, ids)
-    # A row says more than a marker: a run may have died between the marker and the deletion, or
-    # between a new row and the deletion of the marker.
-    is_of_version = F.col("definition_version") == checked.definition.version
+    # A row takes precedence over a marker: a run may have died between writing the marker and
+    # deleting the row, or between writing a new row and deleting the marker.
+    is_of_version = F.col("definition_version") == analyzed.definition.version
     removed = markers.where(is_of_version & (F.col("generation") >= states_from))
     removed = removed.join(stored, on="persistence_id", how="left_anti").select(*STATE_KEY.names)
     states = current.unionByName(removed, allowMissingColumns=True).localCheckpoint()
@@ -94,13 +86,13 @@ def find_start(
     unfolded = current.join(markers, on="persistence_id", how="left_semi").unionByName(
         outdated, allowMissingColumns=True
     )
-    known = stored.select("persistence_id", generation.alias("generation")).unionByName(
+    known_generations = stored.select("persistence_id", generation.alias("generation")).unionByName(
         markers.select("persistence_id", "generation", F.lit(True).alias(HAS_MARKER)),
         allowMissingColumns=True,
     )
     generations = (
         ids.select("persistence_id")
-        .join(known, on="persistence_id", how="left")
+        .join(known_generations, on="persistence_id", how="left")
         .groupBy("persistence_id")
         .agg(
             F.greatest(F.max("generation"), F.lit(states_from).cast("bigint")).alias(
@@ -110,15 +102,15 @@ def find_start(
         )
         .where((F.col(GENERATION_COLUMN) > 0) | F.col(HAS_MARKER))
     )
-    # Numbers are distinct, at least 1 or the snapshot's, and at most the one reached: as many of
-    # them are all of them.
-    before = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
-    is_part = F.col("events") < F.col("reached_number") - before
-    begun = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
+    # Sequence nrs are distinct, between 1 or the snapshot's and the reached number, so that the
+    # count shows whether all events are there.
+    base = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
+    is_part = F.col("events") < F.col("reached_number") - base
+    to_replay = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
     return FoldStart(
         states,
         generations.localCheckpoint(),
-        begun.select("persistence_id", "reached_number").localCheckpoint(),
+        to_replay.select("persistence_id", "reached_number").localCheckpoint(),
         unfolded.localCheckpoint(),
     )
 
@@ -126,37 +118,29 @@ def find_start(
 def events_of(
     run: RunContext,
     definition: Definition,
-    begun: DataFrame,
+    to_replay: DataFrame,
     skipped: Sequence[Skip],
     *,
     accept_purged: bool,
 ) -> DataFrame:
-    """Read all accepted events of some persistence ids, by direct join from the journal.
+    """Read all accepted events of the persistence ids `to_replay`, by direct join from the journal.
 
-    Events that were consumed before the projection's first time bucket are among them. If the
-    definition starts from snapshots, the newest snapshot stands for all events up to its sequence
-    nr.
-
-    Args:
-        run: the context of the run.
-        definition: of the projection.
-        begun: in memory.
-        skipped: the numbers that were skipped by hand, whether their events are there or not.
-        accept_purged: begin with the events that are left.
-
-    The rows are in memory.
+    The events, which are returned in memory, include those before the projection's first time
+    bucket. If the definition starts from snapshots, the newest snapshot replaces all events up to
+    its sequence nr. `skipped` are numbers that were skipped by hand, whether or not their events
+    exist. With `accept_purged` deleted events are accepted.
 
     Raises:
-        HistoryPurged: events of a persistence id are gone.
+        HistoryPurged: events of a persistence id have been deleted.
     """
     bases = None
-    based = begun.withColumn("base", F.lit(0).cast("bigint"))
+    based = to_replay.withColumn("base", F.lit(0).cast("bigint"))
     if definition.starts_from_snapshots:
-        bases = snapshots.up_to(begun, run.settings)
-        based = begun.join(bases, on="persistence_id", how="left").select(
-            *begun.columns, F.coalesce("snapshot_nr", F.lit(0)).alias("base")
+        bases = snapshots.up_to(to_replay, run.settings)
+        based = to_replay.join(bases, on="persistence_id", how="left").select(
+            *to_replay.columns, F.coalesce("snapshot_nr", F.lit(0)).alias("base")
         )
-    rows = frames.messages_of_ids(begun.select("persistence_id"), run.settings, *read.PAYLOAD)
+    rows = frames.messages_of_ids(to_replay.select("persistence_id"), run.settings, *read.PAYLOAD)
     rows = rows.join(F.broadcast(based), on="persistence_id")
     is_wanted = F.col("sequence_nr").between(F.col("base") + 1, F.col("reached_number"))
     rows = rows.where(is_wanted).drop("reached_number", "base")
@@ -168,26 +152,26 @@ def events_of(
         _require_all(skips.uncounted(based, skipped), events, str(definition.file))
     if bases is None:
         return events
-    first = transform.distinct_events(snapshots.rows_of(bases, run.settings))
-    return events.unionByName(first).localCheckpoint()
+    snapshot_events = transform.distinct_events(snapshots.rows_of(bases, run.settings))
+    return events.unionByName(snapshot_events).localCheckpoint()
 
 
-def _stored(checked: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
-    definition = checked.definition
+def _stored(analyzed: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
+    definition = analyzed.definition
     rows = connector.read_partitions(
         ids,
         definition.keyspace,
         definition.table,
-        *checked.result.names,
+        *analyzed.result.names,
         write_time_of="sequence_nr",
     )
     # Cassandra's types may be narrower than those of the state.
-    columns = [F.col(field.name).cast(field.dataType) for field in checked.result]
+    columns = [F.col(field.name).cast(field.dataType) for field in analyzed.result]
     return rows.where("write_time IS NOT NULL").select(*columns, "write_time").localCheckpoint()
 
 
 def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) -> None:
-    """Require that no row was written by hand: it would hide each state that is written."""
+    """Require that no row was written by hand, as such a row would hide later states."""
     is_ours = state_times.is_ours(F.col("write_time"), F.col("sequence_nr"))
     foreign = [row.persistence_id for row in stored.where(~is_ours).limit(_NAMED).collect()]
     if foreign:
@@ -199,18 +183,18 @@ def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) ->
         )
 
 
-def _require_all(begun: DataFrame, events: DataFrame, file: str) -> None:
+def _require_all(ids: DataFrame, events: DataFrame, file: str) -> None:
     event_counts = events.groupBy("persistence_id").agg(F.count(F.lit(1)).alias("events"))
-    lacking = begun.join(event_counts, on="persistence_id", how="left").where(
+    incomplete = ids.join(event_counts, on="persistence_id", how="left").where(
         F.coalesce("events", F.lit(0)) < F.col("expected")
     )
-    named: Sequence[str] = [
+    examples: Sequence[str] = [
         f"{row.persistence_id} has {row.events or 0:,} of {row.expected:,}"
-        for row in lacking.orderBy("persistence_id").limit(_NAMED).collect()
+        for row in incomplete.orderBy("persistence_id").limit(_NAMED).collect()
     ]
-    if named:
+    if examples:
         raise HistoryPurged(
-            f"a fold begins with the first event, but some are gone: {', '.join(named)}",
+            f"a fold begins with the first event, but some are gone: {', '.join(examples)}",
             where=file,
             do="bring them back, or begin with what is left: --accept-purged",
         )

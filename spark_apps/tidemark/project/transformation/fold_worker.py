@@ -1,4 +1,4 @@
-"""The user's fold in a Python worker: one persistence id, its stored state and its next events."""
+"""Runs the user's fold in a Python worker, for one persistence id at a time."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ from tidemark.text import one_line
 FAILURES = "_failures"
 """JSON text: an array of {sequence_nr, cause}, or null."""
 _TIME = pa.timestamp("ms")
-"""What a CQL timestamp holds; in UTC, and without saying so, as those of the events."""
+"""The precision of a CQL timestamp; UTC without a time zone, like the events' timestamps."""
 
 State = dict[str, Any] | None
-"""None: there is none yet, or none any more."""
+"""None if there is no state yet, or if the function has removed the state."""
 _Function = Callable[[State, pd.DataFrame], State]
 
 
 class WrongState(Exception):
-    """What the fold returned is not a state; the text is the cause for quarantine."""
+    """The fold returned no valid state; the text is the cause for quarantine."""
 
 
 @dataclass(frozen=True)
 class Fold:
     """Folds the events of one persistence id.
 
-    The function gets all of them at once. If it fails it gets them one after the other, each as
-    often as the policy says; an event that fails for good is left out, and what follows is folded
-    upon the state before it. With a policy that fails in the end, that is the end.
+    The function first gets all events at once. If it fails, it gets them one by one, with the
+    retries of the policy. If an event still fails, the fold ends there or skips the event, as the
+    policy says.
 
     Attributes:
-        sources: the modules, among them the function's.
-        module: the function's.
-        name: its own.
-        state: the fields of the state.
-        on_error: the policy.
-        in_parts: never call it with more than one event.
+        sources: texts of the function's module and those in its directory.
+        module: module of the function.
+        name: name of the function.
+        state: fields of the state.
+        in_parts: whether to call the function with each event alone from the start.
     """
 
     sources: ModuleTexts
@@ -58,23 +57,19 @@ class Fold:
     def __call__(
         self, persistence_id: str, events: pd.DataFrame, stored: pd.DataFrame
     ) -> pd.DataFrame:
-        """Fold the events of one persistence id into one row, or none without new events.
+        """Fold the events of a persistence id into one row, or none without new events.
 
-        Args:
-            persistence_id: of all events.
-            events: those behind the stored state, in any order.
-            stored: at most one row, with the columns of the state.
-
-        Columns: persistence_id, sequence_nr (of the last event, folded or skipped; null if the
-        policy ends with the first event), those of the state, FAILURES.
+        `events` are those after the stored state, in any order; `stored` has at most one row, with
+        the columns of the state. Columns out: persistence_id, sequence_nr (of the last event,
+        folded or skipped; null if the fold ends at the first event), those of the state, FAILURES.
         """
         columns = ["persistence_id", "sequence_nr", *self.state.names, FAILURES]
         if events.empty:
             return pd.DataFrame([], columns=columns, dtype="object")
         function: _Function = getattr(self.sources.load(self.module), self.name)
         ordered = events.sort_values("sequence_nr", ignore_index=True)
-        before = self._plain(stored) if len(stored) else None
-        state, last, failures = self._folded(function, before, ordered)
+        state_before = self._plain(stored) if len(stored) else None
+        state, last, failures = self._folded(function, state_before, ordered)
         failure_records = [
             {"sequence_nr": number, "cause": cause} for number, cause in failures.items()
         ]
@@ -91,12 +86,12 @@ class Fold:
     def _folded(
         self, function: _Function, state: State, events: pd.DataFrame
     ) -> tuple[State, int | None, Mapping[int, str]]:
-        """Return the new state, the sequence nr of the last event of it, and the failures."""
+        """Return the new state, the sequence nr of the last event passed, and the failures."""
         numbers = [int(number) for number in events["sequence_nr"]]
         if len(numbers) > 1 and not self.in_parts:
             try:
                 return self._called(function, state, events), numbers[-1], {}
-            except Exception:  # noqa: S110 - which event it was is found below
+            except Exception:  # noqa: S110 - the loop below finds the event
                 pass
         last, failures = None, {}
         for index, number in enumerate(numbers):
@@ -116,7 +111,7 @@ class Fold:
         return self.on_error.attempt(lambda: self._called(function, state, event))
 
     def _called(self, function: _Function, state: State, events: pd.DataFrame) -> State:
-        # A call that fails may have changed what it was given.
+        # Copies, because a call that fails may have changed its arguments.
         result = function(copy.deepcopy(state), events.copy())
         if result is None:
             return None
@@ -131,7 +126,7 @@ class Fold:
         return values if any(value is not None for value in values.values()) else None
 
     def _value(self, field: T.StructField, value: Any) -> Any:
-        """Return a value as it will be read back, so that the next call gets the same."""
+        """Return a value as it will be read back, so that the next call gets the same value."""
         if pd.api.types.is_scalar(value) and pd.isna(value):
             return None
         try:
@@ -141,7 +136,7 @@ class Fold:
             raise WrongState(f"{self.name} returned {field.name}: not {kind}: {error}") from None
 
     def _plain(self, stored: pd.DataFrame) -> State:
-        """Return a stored state in the form in which the function returned it."""
+        """Return a stored state as the function returned it."""
         stored_values = {name: _python(stored[name].iloc[0]) for name in self.state.names}
         values = {field.name: self._value(field, stored_values[field.name]) for field in self.state}
         return values if any(value is not None for value in values.values()) else None
@@ -159,7 +154,7 @@ def _arrow(kind: T.DataType) -> Any:
 
 
 def _python(value: Any) -> Any:
-    """Undo what pandas has made of a value: it holds whole numbers beside a null as floats."""
+    """Convert a value of pandas to plain Python."""
     if isinstance(value, pd.Timestamp):
         return None if pd.isna(value) else value.to_pydatetime()
     return value.tolist() if hasattr(value, "tolist") else value

@@ -1,4 +1,4 @@
-"""What a definition makes of the events of a batch: the step that each mode chooses."""
+"""The input and the result of the transform step, which depends on the mode."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from tidemark.project.transformation import transform
 
 @dataclass(frozen=True)
 class BatchEvents:
-    """The events of a batch, and what a mode needs to make its result of them.
+    """The events of a batch, and everything that a mode needs to process them.
 
     Attributes:
-        run: the context of the run.
-        store: what is remembered of the projection.
-        analyzed: its definition.
-        decoded: as `transform.decode` makes them, in memory.
-        accepted: where they come from.
-        accept_purged: go on with what is left of a history.
+        decoded: result of `transform.decode`, in memory.
+        accepted: accepted events from which `decoded` was made.
+        accept_purged: whether to continue although events of a history have been deleted.
     """
 
     run: RunContext
@@ -38,15 +35,15 @@ class BatchEvents:
 
 @dataclass(frozen=True)
 class Result:
-    """What was made of the events of a batch.
+    """The result of a batch.
 
     Attributes:
-        rows: of the result, with the columns of `AnalyzedDefinition.result`.
-        unprocessed: the events that the user's code raised for, besides those that cannot be
-            decoded, of shape UNREADABLE. None if there can be none.
-        processed: the events that the rows are made from, of shape PROCESSED; None if they are all
-            that could be decoded.
-        cached: the frames that both are made from, in memory.
+        rows: rows with the columns of `AnalyzedDefinition.result`.
+        unprocessed: events for which the user's code raised, without undecodable events, of shape
+            UNREADABLE; None if the mode has none.
+        processed: events from which the rows were made, of shape PROCESSED; None for all decodable
+            events.
+        cached: frames in memory from which the others are made.
     """
 
     rows: DataFrame
@@ -59,10 +56,6 @@ Transform = Callable[[BatchEvents], Result]
 
 
 def by_query(events: BatchEvents) -> Result:
-    """Apply the SELECT or the function of the definition to all events that could be decoded.
-
-    Raises:
-        DefinitionError: the function raises, or does not return a DataFrame.
-    """
+    """Apply the definition's SELECT or function to all decodable events."""
     readable = transform.readable(events.decoded)
     return Result(analyze.apply(events.analyzed, readable))

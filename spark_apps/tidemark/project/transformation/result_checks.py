@@ -1,7 +1,7 @@
-"""The checks of a definition, evaluated over the rows that are about to be written.
+"""Evaluates the checks of a definition on the rows that are about to be written.
 
-One aggregate for all of them. Great Expectations, which judges what validate found, would run six
-Spark jobs for each.
+One aggregate evaluates all checks. Great Expectations, which validate uses for its findings, would
+run six Spark jobs for each check.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ class Finding:
     """A check that fails.
 
     Attributes:
-        check: which one.
-        failing: the rows for which it is false; of `unique` all rows that are not alone.
-        rows: how many were looked at.
-        example: of one such row, `column=value` of its key and of what the check names.
+        failing: number of rows that fail; for `unique` all rows with equal values.
+        rows: number of rows checked.
+        example: a failing row's `column=value` of its key and of the check's columns.
     """
 
     check: RowCheck
@@ -49,16 +48,12 @@ class Finding:
         return f"{what}, such as {self.example}" if self.example else what
 
 
-def analyze(spark: SparkSession, checked: AnalyzedDefinition) -> None:
-    """Refuse checks that Spark cannot evaluate; nothing is read.
-
-    Raises:
-        DefinitionError: naming file, line, column and what would be right.
-    """
-    definition = checked.definition
+def analyze(spark: SparkSession, analyzed: AnalyzedDefinition) -> None:
+    """Reject checks that Spark cannot evaluate, without reading data."""
+    definition = analyzed.definition
     if not definition.checks:
         return
-    empty = spark.createDataFrame([], checked.result)
+    empty = spark.createDataFrame([], analyzed.result)
     for check in definition.checks:
         require_evaluable(empty, check, definition.file)
 
@@ -66,22 +61,19 @@ def analyze(spark: SparkSession, checked: AnalyzedDefinition) -> None:
 def examine(rows: DataFrame, checks: Sequence[RowCheck], key: Sequence[str]) -> list[Finding]:
     """Find the checks that fail, in one job.
 
-    Args:
-        rows: the result.
-        checks: the checks that `analyze` has accepted.
-        key: the columns that identify a row for a reader; columns that `rows` lacks are left out.
+    `key` are the columns that identify a row for readers; columns that `rows` lacks are ignored.
     """
     if not checks:
         return []
     marks = [_FAILS.format(number) for number in range(len(checks))]
-    marked = with_failures(rows, dict(zip(marks, checks, strict=True)))
-    named = [named_columns(rows, check, key) for check in checks]
-    aggregates = marked.agg(
+    marked_rows = with_failures(rows, dict(zip(marks, checks, strict=True)))
+    example_columns = [named_columns(rows, check, key) for check in checks]
+    aggregates = marked_rows.agg(
         F.count(F.lit(1)).alias("rows"),
         *[F.count_if(mark).alias(f"{mark}_n") for mark in marks],
         *[
             F.min(F.when(F.col(mark), F.struct(*names))).alias(f"{mark}{_ROW}")
-            for mark, names in zip(marks, named, strict=True)
+            for mark, names in zip(marks, example_columns, strict=True)
             if names
         ],
     ).collect()[0]

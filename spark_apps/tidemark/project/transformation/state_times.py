@@ -1,8 +1,8 @@
-"""The write timestamps of states of mode fold, by which a state that is computed again wins.
+"""The write timestamps of states of mode fold, which let a recomputed state replace an older one.
 
 A state has the timestamp of mode upsert, `sequence_nr * 1000 + version`, plus GENERATION times the
-revision of the projection at which it was last made void by hand, 0 if it never was. A void state
-is one whose cell `sequence_nr` was written once more, with the generation alone as its timestamp.
+revision of the projection at which the state was last voided by hand, 0 if never. To void a state,
+its cell `sequence_nr` is written again, with GENERATION times the revision as timestamp.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tidemark.errors import TidemarkError
 from tidemark.project.definition.model import MAX_VERSION
 
 GENERATION = 10**13
-"""Above the timestamp of every sequence nr below 10 billion."""
+"""Higher than the timestamp of every sequence nr below 10 billion."""
 _HIGHEST = (2**63 - 1) // GENERATION - 1
 _VERSIONS = MAX_VERSION + 1
 
 
 def void_at(revision: int) -> int:
-    """Return the write timestamp that makes a state void.
+    """Return the write timestamp that voids states.
 
     Raises:
         TidemarkError: the projection was changed by hand too often.
@@ -34,16 +34,16 @@ def void_at(revision: int) -> int:
 
 
 def generation_of(write_time: Column) -> Column:
-    """Return the revision at which a state was begun (bigint)."""
+    """Return the revision at which a state began (bigint)."""
     return F.call_function("div", write_time, F.lit(GENERATION))
 
 
 def version_of(write_time: Column) -> Column:
-    """Return the version of the definition that made a state (bigint); 0 of a void one."""
+    """Return the version of the definition that made a state (bigint); 0 if the state is void."""
     return write_time % GENERATION % _VERSIONS
 
 
 def is_ours(write_time: Column, sequence_nr: Column) -> Column:
-    """Return whether a projection has written a state, or made it void."""
+    """Return whether a projection has written or voided a state."""
     rest = write_time % GENERATION
     return (rest == 0) | (F.call_function("div", rest, F.lit(_VERSIONS)) == sequence_nr)

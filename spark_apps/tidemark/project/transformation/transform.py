@@ -1,4 +1,4 @@
-"""From the source's rows to events, and from a result to the rows to store, as pure functions."""
+"""Pure functions from a source's rows to events, and from a result to the rows to store."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from tidemark.spark.shapes import shaped
 WRITE_TIME = "tidemark_write_time"
 IS_DELETED = "tidemark_is_deleted"
 SNAPSHOT = "snapshot: "
-"""The beginning of the cause of a snapshot that cannot be read."""
+"""The prefix of the cause of an unreadable snapshot."""
 _RANK = "_rank"
 
 
 @shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
 def distinct_events(rows: DataFrame) -> DataFrame:
-    """Merge the rows of each (persistence_id, sequence_nr) into one with the tags of all, sorted.
+    """Merge the rows of each (persistence_id, sequence_nr) into one, with the sorted tags of all.
 
-    If the journal holds an event at two times, the earlier one counts.
-
-    tags is empty when there is none; is_snapshot stays if it is there.
+    If the journal has an event at two times, the earlier row is used. tags is never null;
+    is_snapshot is kept if present.
     """
     return (
         rows.groupBy("persistence_id", "sequence_nr")
@@ -44,7 +43,7 @@ def distinct_events(rows: DataFrame) -> DataFrame:
 
 @shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
 def single_events(rows: DataFrame) -> DataFrame:
-    """Do the same for rows that repeat no event, without a shuffle."""
+    """Return the same as `distinct_events` for rows that repeat no event, without a shuffle."""
     tags = F.coalesce(F.col("tags"), F.array().cast("array<string>"))
     return rows.select(
         "persistence_id",
@@ -58,7 +57,7 @@ def single_events(rows: DataFrame) -> DataFrame:
 def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = None) -> DataFrame:
     """Decode payloads into the columns `fields`; without `decoders` all payloads are JSON.
 
-    is_snapshot stays if it is there.
+    is_snapshot is kept if present.
     """
     parsed, mark = with_parsed(events, fields, decoders), _mark(events)
     if mark:
@@ -85,10 +84,10 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
 
 @shaped(decoded=shapes.DECODED, returns=shapes.READABLE)
 def readable(decoded: DataFrame) -> DataFrame:
-    """Return the table `events` of the definitions, with the columns of `analysis.ENVELOPE` first.
+    """Return the table `events` of the definitions, with the columns of `envelope.ENVELOPE` first.
 
-    A slice costs more than a payload, so it is not computed earlier: Spark leaves it out where a
-    definition does not use it.
+    The slice is added last, since Spark omits a column that a definition does not use: computing a
+    slice costs more than decoding a payload.
     """
     fields = [name for name in decoded.columns if name not in {*ENVELOPE.names, SOURCE_COLUMN}]
     persistence_id = F.col("persistence_id")
@@ -102,7 +101,7 @@ def readable(decoded: DataFrame) -> DataFrame:
 
 @shaped(decoded=shapes.DECODED, returns=shapes.UNREADABLE)
 def unreadable(decoded: DataFrame) -> DataFrame:
-    """Choose the events whose payload cannot be read."""
+    """Select the events with unreadable payloads."""
     return decoded.where(_source("cause").isNotNull()).select(
         "persistence_id",
         "sequence_nr",
@@ -117,7 +116,7 @@ def unreadable(decoded: DataFrame) -> DataFrame:
 
 @shaped(decoded=shapes.DECODED, returns=shapes.PROCESSED)
 def processed(decoded: DataFrame) -> DataFrame:
-    """Choose the events that were processed, or left out by a decoder's `skip`."""
+    """Select the events that were processed, or skipped by a decoder's `skip`."""
     return decoded.where(_source("cause").isNull()).select(*shapes.PROCESSED)
 
 
@@ -127,7 +126,7 @@ def processed(decoded: DataFrame) -> DataFrame:
     returns=shapes.UNREADABLE,
 )
 def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
-    """Choose the events that the user's code raised for."""
+    """Select the events for which the user's code raised."""
     failed_events = events.join(failures, on=["persistence_id", "sequence_nr"])
     timed = failed_events.withColumnRenamed("event_timeuuid", "timestamp")
     return timed.select(*shapes.UNREADABLE)
@@ -135,7 +134,7 @@ def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
 
 @shaped(decoded=shapes.DECODED, returns=shapes.BUCKET_COUNTS)
 def counts_by_bucket(decoded: DataFrame) -> DataFrame:
-    """Count what was read of each time bucket."""
+    """Count the events, bytes and filled fields of each time bucket."""
     others = {*ENVELOPE.names, IS_SNAPSHOT, SOURCE_COLUMN}
     fields = [name for name in decoded.columns if name not in others]
     filled = [(F.lit(name), F.count(F.when(_is_readable(), F.col(f"`{name}`")))) for name in fields]
@@ -151,12 +150,12 @@ def counts_by_bucket(decoded: DataFrame) -> DataFrame:
 def newest(result: DataFrame, version: int) -> DataFrame:
     """Return the newest row of each persistence id, with its write timestamp.
 
-    The write timestamp makes Cassandra keep the newest of all runs: a higher sequence nr always
-    has a higher one, and for one sequence nr the definition's newer version has.
+    The write timestamp makes Cassandra keep the newest row of all runs: it is higher for a higher
+    sequence nr, and for the same sequence nr higher for a newer version of the definition.
 
-    Columns in: the result's, among them persistence_id and sequence_nr (bigint).
-    Columns out: and tidemark_write_time (bigint). More than one row of a persistence id comes out
-    if the result has more than one row for that sequence nr.
+    Columns in: the result's, with persistence_id and sequence_nr (bigint). Columns out: those, and
+    tidemark_write_time (bigint). If the result has several rows for the newest sequence nr of a
+    persistence id, all are returned.
     """
     by_id = Window.partitionBy("persistence_id").orderBy(F.col("sequence_nr").desc_nulls_first())
     write_time = F.col("sequence_nr") * (MAX_VERSION + 1) + version
@@ -169,24 +168,22 @@ def newest(result: DataFrame, version: int) -> DataFrame:
 
 
 def stored(rows: DataFrame) -> DataFrame:
-    """Return the rows that a table gets: those with tidemark_is_deleted (boolean) delete one."""
+    """Return the rows to store: all without tidemark_is_deleted (boolean)."""
     if IS_DELETED not in rows.columns:
         return rows
     return rows.where(~F.col(IS_DELETED)).drop(IS_DELETED)
 
 
 def deletions(rows: DataFrame) -> DataFrame:
-    """Return the rows that delete one, without tidemark_is_deleted."""
+    """Return the rows to delete, without the column tidemark_is_deleted."""
     return rows.where(IS_DELETED).drop(IS_DELETED)
 
 
 def versioned(result: DataFrame, version: int) -> DataFrame:
-    """Add the definition's version to rows, as their write timestamp.
+    """Add the column tidemark_write_time (bigint): the definition's version as write timestamp.
 
-    A row that is written again by the same version has the same timestamp and the same values; a
-    higher version's has a higher timestamp, in whatever order they are written.
-
-    Columns out: the result's and tidemark_write_time (bigint).
+    When the same version writes a row again, timestamp and values are the same. A row of a higher
+    version wins in any order of writes.
     """
     return result.withColumn(WRITE_TIME, F.lit(version).cast("bigint"))
 
@@ -199,7 +196,7 @@ def newest_by_slice(decoded: DataFrame) -> DataFrame:
 
 
 def _rest(rows: DataFrame) -> list[str]:
-    """Return the columns of an event beside its key and tags, the one that orders them first."""
+    """Return an event's columns except its key and tags, beginning with the column to order by."""
     return ["ticks", "event_timeuuid", "time_bucket", *shapes.PAYLOAD, *_mark(rows)]
 
 
@@ -208,12 +205,14 @@ def _mark(rows: DataFrame) -> list[str]:
 
 
 def _cause_with_snapshots() -> Column:
-    """Return the cause of an unreadable payload, which names the snapshot if it is one's."""
-    why = F.when(
+    """Return the cause of an unreadable payload; for a snapshot the cause says so."""
+    cause = F.when(
         F.col("event").isNull(), F.lit("snapshot_data is empty; the column snapshot is not read")
     ).otherwise(F.col("cause"))
-    text = F.concat(F.lit(SNAPSHOT), why)
-    return F.when(F.col("cause").isNotNull() & F.col(IS_SNAPSHOT), text).otherwise(F.col("cause"))
+    snapshot_cause = F.concat(F.lit(SNAPSHOT), cause)
+    return F.when(F.col("cause").isNotNull() & F.col(IS_SNAPSHOT), snapshot_cause).otherwise(
+        F.col("cause")
+    )
 
 
 def _is_readable() -> Column:

@@ -1,1 +1,1 @@
-"""The versions of blue/green projections: listed, compared, promoted and dropped by hand."""
+"""Lists, compares, promotes and drops versions of blue/green projections by hand."""

@@ -1,6 +1,6 @@
-"""The commands `releases`, `diff`, `promote` and `drop-release`; `spark_apps/project.py` has them.
+"""The commands `releases`, `diff`, `promote` and `drop-release` of `spark_apps/project.py`.
 
-None of them needs anything to run, and only `diff` starts Spark.
+Only `diff` starts Spark.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ COMMANDS: Mapping[str, Command] = {
     "promote": promote,
     "drop-release": drop_release,
 }
-"""By the name on the command line."""
+"""The commands by their names on the command line."""
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "releases": ["", "daily_punctuality"],
@@ -106,4 +106,4 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "promote": ["daily_punctuality", "daily_punctuality --version 2 --apply"],
     "drop-release": ["daily_punctuality --version 1 --apply"],
 }
-"""Options of calls that the help of each command shows."""
+"""The arguments of example calls in the help of each command."""

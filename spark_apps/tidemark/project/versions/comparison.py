@@ -1,4 +1,4 @@
-"""Comparison of the rows of two tables by their primary key."""
+"""Compares the rows of two tables by their primary key."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidemark.spark.read_once import kept_once
 from tidemark.text import counted
 
 _SHOWN_OF_VALUE = 200
-"""Characters of a value that are shown."""
+"""Most characters of a value that are shown."""
 _CHANGES = "array<struct<column: string, first: string, second: string>>"
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers of rows: equal in both tables, different, and in one table only."""
+    """Numbers of rows that are equal in both tables, differ, or exist in one table only."""
 
     equal: int = 0
     differing: int = 0
@@ -29,7 +29,7 @@ class Numbers:
     only_second: int = 0
 
     def line(self, first: int, second: int) -> str:
-        """Return the text for reports, with the numbers of the versions."""
+        """Return the text for reports; `first` and `second` are the versions."""
         return (
             f"{counted(self.differing, 'different row')}, {self.only_first:,} only in version"
             f" {first}, {self.only_second:,} only in version {second}"
@@ -41,10 +41,11 @@ class ReleaseComparison:
     """The result of a comparison.
 
     Attributes:
-        total: of all rows.
-        by_bucket: of the newest time buckets (epoch ms) with differences; empty in other modes.
-        buckets: how many time buckets have differences; 0 in other modes.
-        sample: some differing rows: `key` as text, `side` as `compared` has it, and `changes`.
+        total: numbers of all rows.
+        by_bucket: numbers by time bucket (epoch ms), for the newest with differences; empty except
+            in mode bucket.
+        buckets: number of time buckets with differences; 0 except in mode bucket.
+        sample: some differing rows: `key` as text, `side` and `changes` as in `compared`.
     """
 
     total: Numbers
@@ -56,18 +57,14 @@ class ReleaseComparison:
 def compare(
     first: DataFrame, second: DataFrame, key: Sequence[str], limit: int, *, is_by_bucket: bool
 ) -> ReleaseComparison:
-    """Compare rows; both tables are read once, and the differing rows are kept on disk meanwhile.
+    """Compare two tables with the same columns by their primary key; each table is read once.
 
-    Args:
-        first: the rows of one version.
-        second: the rows of the other, with the same columns.
-        key: the columns of the primary key.
-        limit: the number of rows of the sample, and of time buckets.
-        is_by_bucket: whether to count by the key column `time_bucket` too.
+    The differing rows are cached on disk. `limit` is the number of rows of the sample, and of time
+    buckets; `is_by_bucket` says whether to count by the key column `time_bucket` too.
     """
     observation = Observation()
-    judged = compared(first, second, key)
-    observed = judged.observe(observation, F.count(F.when(_is_equal(), True)).alias("equal"))
+    pairs = compared(first, second, key)
+    observed = pairs.observe(observation, F.count(F.when(_is_equal(), True)).alias("equal"))
     differing = kept_once(observed.where(~_is_equal()), StorageLevel.DISK_ONLY)
     try:
         [total] = differing.agg(*_counts()).collect()
@@ -86,10 +83,10 @@ def compare(
     finally:
         differing.unpersist()
     numbers = _numbers(total)
-    whole = Numbers(
+    all_rows = Numbers(
         observation.get["equal"], numbers.differing, numbers.only_first, numbers.only_second
     )
-    return ReleaseComparison(whole, by_bucket, buckets, sample)
+    return ReleaseComparison(all_rows, by_bucket, buckets, sample)
 
 
 def _is_equal() -> Column:
@@ -117,16 +114,16 @@ def compared(first: DataFrame, second: DataFrame, key: Sequence[str]) -> DataFra
     Two NaNs are equal, and so are two nulls.
 
     Returns:
-        `key` with the key columns, `side` (`both`, `first` or `second`), and `changes`: of a row
+        `key` with the key columns, `side` (`both`, `first` or `second`), and `changes`: for a row
         in both frames, the columns that differ, with the text of both values.
     """
     kinds = {item.name: item.dataType for item in first.schema.fields}
-    others = [name for name in first.columns if name not in key]
+    value_columns = [name for name in first.columns if name not in key]
     left = first.select(
-        F.struct(*key).alias("a"), F.struct(F.lit(1).alias("_"), *others).alias("x")
+        F.struct(*key).alias("a"), F.struct(F.lit(1).alias("_"), *value_columns).alias("x")
     )
     right = second.select(
-        F.struct(*key).alias("b"), F.struct(F.lit(1).alias("_"), *others).alias("y")
+        F.struct(*key).alias("b"), F.struct(F.lit(1).alias("_"), *value_columns).alias("y")
     )
     same_key = [
         _comparable(F.col(f"a.`{name}`"), kinds[name]).eqNullSafe(
@@ -136,12 +133,12 @@ def compared(first: DataFrame, second: DataFrame, key: Sequence[str]) -> DataFra
     ]
     joined = left.join(right, on=reduce(Column.__and__, same_key), how="full")
     in_first, in_second = F.col("x").isNotNull(), F.col("y").isNotNull()
-    changes = F.array_compact(F.array(*(_change(name, kinds[name]) for name in others)))
+    changes = F.array_compact(F.array(*(_change(name, kinds[name]) for name in value_columns)))
     is_in_both = in_first & in_second
     return joined.select(
         F.coalesce("a", "b").alias("key"),
         F.when(is_in_both, "both").when(in_first, "first").otherwise("second").alias("side"),
-        F.when(is_in_both & F.lit(bool(others)), changes)
+        F.when(is_in_both & F.lit(bool(value_columns)), changes)
         .otherwise(F.array())
         .cast(_CHANGES)
         .alias("changes"),
@@ -149,7 +146,7 @@ def compared(first: DataFrame, second: DataFrame, key: Sequence[str]) -> DataFra
 
 
 def _change(name: str, kind: T.DataType) -> Column:
-    """Return column, first and second value if they differ; null otherwise."""
+    """Return column, first and second value if the values differ; null otherwise."""
     first, second = F.col(f"x.`{name}`"), F.col(f"y.`{name}`")
     is_equal = _comparable(first, kind).eqNullSafe(_comparable(second, kind))
     return F.when(
@@ -163,7 +160,7 @@ def _change(name: str, kind: T.DataType) -> Column:
 
 
 def _comparable(value: Column, kind: T.DataType) -> Column:
-    """Return a value that Spark can compare: of a map its JSON, in the order of its keys."""
+    """Return a value that Spark can compare: for a map, its JSON in the order of its keys."""
     return F.to_json(value) if _has_map(kind) else value
 
 

@@ -1,4 +1,4 @@
-"""Comparison of the tables of two versions of a blue/green projection; nothing is written."""
+"""The command `diff`: compares the tables of two versions of a blue/green projection."""
 
 from __future__ import annotations
 
@@ -29,11 +29,8 @@ class VersionTable:
     """The table of a version.
 
     Attributes:
-        version: of the definition.
-        keyspace: of the table.
-        table: its name.
-        key: the columns of its primary key with their CQL types, in order; the partition key first.
-        others: its other columns with their CQL types.
+        key: columns of the primary key with their CQL types, in order; the partition key first.
+        others: all other columns with their CQL types.
     """
 
     version: int
@@ -51,8 +48,8 @@ class Columns:
     """The columns of two tables that are no key columns.
 
     Attributes:
-        shared: names that both tables have with the same type.
-        lines: which columns are not compared and why, for reports.
+        shared: names of columns that both tables have with the same type.
+        lines: columns that are not compared, with the reason, for reports.
     """
 
     shared: Sequence[str]
@@ -61,8 +58,8 @@ class Columns:
     @classmethod
     def of(cls, first: VersionTable, second: VersionTable) -> Columns:
         """Compare the columns of two tables by name and type."""
-        both = sorted(first.others.keys() & second.others.keys())
-        shared = [name for name in both if first.others[name] == second.others[name]]
+        common_names = sorted(first.others.keys() & second.others.keys())
+        shared = [name for name in common_names if first.others[name] == second.others[name]]
         lines = [
             f"only version {table.version} has the column {name}"
             for table, other in ((first, second), (second, first))
@@ -71,7 +68,7 @@ class Columns:
         lines += [
             f"the column {name} is not compared: {first.others[name]} in version {first.version},"
             f" {second.others[name]} in version {second.version}"
-            for name in both
+            for name in common_names
             if name not in shared
         ]
         return cls(shared, lines)
@@ -80,16 +77,13 @@ class Columns:
 def run_diff(
     run: RunContext, versions: Sequence[str], window: Window | None, *, limit: int
 ) -> Outcome:
-    """Report what differs between the tables of two versions.
+    """Report the differences between the tables of two versions, such as `totals@1`.
 
-    Args:
-        run: the context of the run.
-        versions: two of one projection, such as `totals@1`.
-        window: in mode bucket, the time buckets to compare; None for the complete tables.
-        limit: how many differing rows, and time buckets, are shown.
+    Only mode bucket can have a `window` of time buckets. `limit` is the number of differing rows,
+    and of time buckets, that are shown.
 
     Raises:
-        InvalidInput: these are not two versions of one blue/green projection that have a table, or
+        InvalidInput: these are not two versions of a blue/green projection that have a table, or
             the window does not fit.
         SchemaMismatch: the tables have different primary keys.
     """
@@ -148,11 +142,7 @@ def _require_window(run: RunContext, definition: Definition, window: Window | No
 
 
 def _table_of(run: RunContext, definition: Definition, version: int) -> VersionTable:
-    """Find the table of a version: its own, or the template if it was processed in place.
-
-    Raises:
-        InvalidInput: the projection is not released blue/green, or the version has no table.
-    """
+    """Return the table of a version: its own, or the template if it was processed in place."""
     if not definition.is_blue_green:
         raise InvalidInput(
             f"the versions of {definition.name} have one table: it is not released blue/green",
@@ -166,11 +156,11 @@ def _table_of(run: RunContext, definition: Definition, version: int) -> VersionT
     elif version == in_place:
         table = definition.template
     else:
-        known = sorted({*with_table, in_place} - {0})
+        versions = sorted({*with_table, in_place} - {0})
         raise InvalidInput(
             f"version {version} of {definition.name} has no table",
             where=f"{definition.template_target}_v{version}",
-            do=f"name two of: {', '.join(map(str, known)) or 'none yet'}; look at"
+            do=f"name two of: {', '.join(map(str, versions)) or 'none yet'}; look at"
             f" `project.py releases {definition.name}`",
         )
     types = run.control.table_columns(definition.keyspace, table)
@@ -199,7 +189,7 @@ def _require_same_key(first: VersionTable, second: VersionTable) -> None:
 def _rows(
     run: RunContext, table: VersionTable, columns: Columns, window: Window | None
 ) -> DataFrame:
-    """Read key and shared columns of a table: all rows, or by key those of a window."""
+    """Read key and shared columns of a table: all rows, or those of a window by partition key."""
     keys = None
     if window is not None:
         step = run.settings.bucket_size.milliseconds
@@ -216,21 +206,26 @@ def _lines(
     columns: Columns,
     result: ReleaseComparison,
 ) -> list[str]:
-    one, two = first.version, second.version
+    first_version, second_version = first.version, second.version
     lines = [
         f"{name}: {first}, {second}",
-        f"  {result.total.line(one, two)}, {result.total.equal:,} equal",
+        f"  {result.total.line(first_version, second_version)}, {result.total.equal:,} equal",
         *(f"  {line}" for line in columns.lines),
     ]
     for time_bucket, numbers in result.by_bucket.items():
-        lines.append(f"  {iso(from_millis(time_bucket))}: {numbers.line(one, two)}")
+        lines.append(
+            f"  {iso(from_millis(time_bucket))}: {numbers.line(first_version, second_version)}"
+        )
     if (older := result.buckets - len(result.by_bucket)) > 0:
         lines.append(f"  and {counted(older, 'older time bucket')} with differences")
-    only = {"first": f"only in version {one}", "second": f"only in version {two}"}
+    only = {
+        "first": f"only in version {first_version}",
+        "second": f"only in version {second_version}",
+    }
     for row in result.sample:
         changes = [
-            f"{change['column']} {_shown(change['first'])} in version {one},"
-            f" {_shown(change['second'])} in version {two}"
+            f"{change['column']} {_shown(change['first'])} in version {first_version},"
+            f" {_shown(change['second'])} in version {second_version}"
             for change in row["changes"]
         ]
         lines.append(f"  {row['key']}: {only.get(row['side']) or '; '.join(changes)}")

@@ -1,4 +1,4 @@
-"""Making a version that has caught up the live one, by hand."""
+"""The command `promote`: makes a version that has caught up the live version."""
 
 from __future__ import annotations
 
@@ -17,20 +17,16 @@ from tidemark.project.running.releases import make_live, swap_line
 
 
 def promote(run: RunContext, name: str, version: int | None, *, apply: bool) -> Outcome:
-    """Make a version of a blue/green projection the live one.
+    """Make a version of a blue/green projection the live version, or show the plan.
 
-    Args:
-        run: the context of the run.
-        name: the projection.
-        version: which one; None for the one in the file.
-        apply: do it; otherwise the plan is shown.
+    `version` None means the version in the file.
 
     Raises:
         InvalidInput: there is no such projection or version, or the next run would promote the
             version in the file again.
-        WrongData: the version has not caught up, or skipped more than the live one.
-        LockHeld: a run works on it.
-        TidemarkError: somebody else changed what is live meanwhile.
+        WrongData: the version has not caught up, or skipped a larger share than the live version.
+        LockHeld: a run works on the version.
+        TidemarkError: the live version was changed meanwhile.
     """
     in_file = select_one(run, name)
     if not in_file.is_blue_green:
@@ -51,10 +47,10 @@ def promote(run: RunContext, name: str, version: int | None, *, apply: bool) -> 
 
 
 def _other(run: RunContext, in_file: Definition, version: int) -> Definition:
-    """Return a version that is not in the file, as its time buckets were last processed."""
+    """Return a version that is not in the file, with the fingerprint that the ledger has for it."""
     name = in_file.name
-    other = live_release.at_version(in_file, version)
-    fingerprints = ledger(run, other).standing().versions
+    definition = live_release.at_version(in_file, version)
+    fingerprints = ledger(run, definition).standing().versions
     if not fingerprints:
         raise InvalidInput(
             f"{name} has no version {version} of its own",
@@ -67,22 +63,22 @@ def _other(run: RunContext, in_file: Definition, version: int) -> Definition:
             where="--version",
             do=f"write `promote: manual`, or version {version}, into {in_file.file}",
         )
-    # Of several definitions under one number no one has processed every time bucket.
-    [fingerprint, *more] = fingerprints
-    return replace(other, fingerprint="" if more else fingerprint)
+    # If several definitions had this version, none of them has processed every time bucket.
+    [fingerprint, *other_fingerprints] = fingerprints
+    return replace(definition, fingerprint="" if other_fingerprints else fingerprint)
 
 
 def _plan(run: RunContext, definition: Definition) -> Plan:
-    before = live_release.live(run.control, run.settings, definition)
-    if live_release.is_live(before, definition):
-        return Plan({"buckets": 0}, [f"{definition.name}: {before}"], None)
-    passed = validated_buckets(run, run.settings)
-    done = live_release.require_ready(run.control, run.settings, definition, before, passed)
+    live = live_release.live(run.control, run.settings, definition)
+    if live_release.is_live(live, definition):
+        return Plan({"buckets": 0}, [f"{definition.name}: {live}"], None)
+    validated = validated_buckets(run, run.settings)
+    done = live_release.require_ready(run.control, run.settings, definition, live, validated)
     counts = {"buckets": len(done)}
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        make_live(run, definition, before)
+        make_live(run, definition, live)
         return counts
 
-    return Plan(counts, [f"{definition.name}: {swap_line(definition, before)}"], apply)
+    return Plan(counts, [f"{definition.name}: {swap_line(definition, live)}"], apply)

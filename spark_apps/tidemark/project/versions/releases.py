@@ -1,4 +1,4 @@
-"""The versions of blue/green projections: what is live, built and over, and dropping one."""
+"""The commands `releases` and `drop-release`: list versions of projections, and drop a version."""
 
 from __future__ import annotations
 
@@ -26,56 +26,48 @@ from tidemark.project.planning.plan import ledger, validated_buckets
 
 
 def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
-    """Report the versions of each blue/green projection; Spark is not started.
-
-    Raises:
-        InvalidInput: a projection is unknown.
-    """
+    """Report the versions of each blue/green projection, without Spark."""
     selected = select_usable(run, names)
     definitions = selected.definitions
-    passed = validated_buckets(run, run.settings)
-    lines, over = [], 0
+    validated = validated_buckets(run, run.settings)
+    lines, former_count = [], 0
     for definition in definitions:
         if not definition.is_blue_green:
             lines.append(f"{definition.name}: in place, {definition.target}")
             continue
-        now = live_release.live(run.control, run.settings, definition)
-        lines.append(f"{definition.name}: {now or 'nothing is live'}")
-        if not live_release.is_live(now, definition):
+        live = live_release.live(run.control, run.settings, definition)
+        lines.append(f"{definition.name}: {live or 'nothing is live'}")
+        if not live_release.is_live(live, definition):
             done_count, open_count = live_release.standing(
-                run.control, run.settings, definition, passed
+                run.control, run.settings, definition, validated
             )
             lines.append(f"  {live_release.building(definition, done_count, open_count)}")
-            reason = live_release.why_not_live(run.control, run.settings, definition, now, passed)
+            reason = live_release.why_not_live(
+                run.control, run.settings, definition, live, validated
+            )
             lines += [f"  {reason}"] if reason else []
         for version in versions_with_table(run, definition):
             former_target = live_release.at_version(definition, version).target
-            if former_target != definition.target and (now is None or former_target != now.table):
-                over += 1
+            if former_target != definition.target and (live is None or former_target != live.table):
+                former_count += 1
                 lines.append(
                     f"  version {version} is over, {former_target};"
                     f" `project.py drop-release {definition.name} --version {version}`"
                 )
     return Outcome(
         RunState.FAILED if selected.errors else RunState.DONE,
-        counts={"projections": len(definitions), "over": over},
+        counts={"projections": len(definitions), "over": former_count},
         lines=lines,
         error=all_of(selected.errors),
     )
 
 
 def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
-    """Drop the table of a version that is not live, and what is stored about it.
-
-    Args:
-        run: the context of the run.
-        name: the projection.
-        version: which one.
-        apply: do it; otherwise the plan is shown.
+    """Drop the table and all records of a version that is not live, or show the plan.
 
     Raises:
-        InvalidInput: there is no such projection or version, or it is the live one.
-        LockHeld: a run works on it.
+        InvalidInput: there is no such projection or version, or the version is live.
+        LockHeld: a run works on the version.
     """
     former = live_release.at_version(select_one(run, name), version)
     return guarded_change(
@@ -122,15 +114,15 @@ def versions_with_table(run: RunContext, definition: Definition) -> list[int]:
 
 
 def _require_not_live(run: RunContext, definition: Definition) -> None:
-    now = live_release.live(run.control, run.settings, definition)
-    if live_release.is_live(now, definition):
+    live = live_release.live(run.control, run.settings, definition)
+    if live_release.is_live(live, definition):
         raise InvalidInput(
-            f"of {definition.name} {now}", where="--version", do="name a version that is over"
+            f"of {definition.name} {live}", where="--version", do="name a version that is over"
         )
 
 
 def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked) -> None:
-    """Drop the table first, the pieces last: what the ledger still knows can be dropped again."""
+    """Drop the table first and the pieces last: a version that has pieces can be dropped again."""
     store = OffsetStore.of(run, definition)
     ensure_locked()
     run.control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
@@ -140,7 +132,7 @@ def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked
         removed_states.forget_all(store)
     skips.forget(store)
     bucket_origin.forget(store)
-    # Beside pieces that begin anew what was done by slices would count again.
+    # If slice records remained, they would count for pieces that begin anew.
     pieces = ledger(run, definition)
     buckets = [entry.time_bucket for entry in pieces.entries()]
     ensure_locked()

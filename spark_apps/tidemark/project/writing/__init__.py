@@ -1,1 +1,1 @@
-"""Step 6, write: the result into its table or files, by the definition's mode."""
+"""Step 6, write: stores the result in its table or files, by the definition's mode."""

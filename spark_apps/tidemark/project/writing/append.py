@@ -1,4 +1,4 @@
-"""Mode `append`: one row per event, under a key that holds the event's own."""
+"""Mode `append`: one row per event, under a primary key that contains the event's key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENT = tuple(EVENT_KEY)
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """Return what is wrong with a key by which two events share a row, or None."""
+    """Return the problem of a key by which two events could share a row, or None."""
     key = [*partition_key, *clustering]
     if set(_EVENT) <= set(key):
         return None
@@ -34,13 +34,9 @@ def versioned(result: DataFrame, definition: Definition) -> DataFrame:
 def count(
     rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
 ) -> Counted:
-    """Count the rows of the result.
-
-    Raises:
-        TidemarkError: an event has more than one row, or as `RowCount.checked` raises it.
-    """
-    numbers = row_key.count(rows, definition, key, one_row_each=_EVENT, filled=_EVENT)
-    return Counted(numbers.checked()[()])
+    """Count the rows of the result; raise a TidemarkError if an event has more than one row."""
+    row_count = row_key.count(rows, definition, key, unique=_EVENT, required=_EVENT)
+    return Counted(row_count.checked()[()])
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:

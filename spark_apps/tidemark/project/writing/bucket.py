@@ -1,4 +1,4 @@
-"""Mode `bucket`: a partial result per time bucket, replaced when the bucket is processed again."""
+"""Mode `bucket`: a result per time bucket, replaced when the bucket is processed again."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from tidemark.text import counted, shortened
 from tidemark.window import from_millis, iso
 
 COMPARED = 10_000
-"""Time buckets that are compared, the newest that were written: 14 months of Hours."""
+"""Most time buckets to compare, the newest that were written: 14 months of hourly buckets."""
 _NAMED = 5
 
 
 @dataclass(frozen=True)
 class BucketDifference:
-    """A time bucket (epoch ms) whose rows are not as many as were written."""
+    """A time bucket (epoch ms) that has another number of rows than were written."""
 
     time_bucket: int
     stored: int
@@ -54,7 +54,7 @@ class BucketDifference:
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """Return what is wrong with a key whose partition is not what is replaced, or None."""
+    """Return the problem of a key whose partitions are not time buckets, or None."""
     if partition_key == ["time_bucket"]:
         return None
     key = ", ".join(partition_key)
@@ -67,12 +67,11 @@ def count_by_bucket(
     """Count the rows of each time bucket.
 
     Raises:
-        TidemarkError: there are rows of time buckets that were not read, or as `RowCount.checked`
-            raises it.
+        TidemarkError: there are rows of time buckets that were not read, or two rows with one key.
     """
     by = ["time_bucket"]
-    of_key = row_key.count(rows, definition, key, one_row_each=key.columns, by=by)
-    by_bucket = {bucket: number for (bucket,), number in of_key.numbers.items()}
+    row_count = row_key.count(rows, definition, key, unique=key.columns, by=by)
+    by_bucket = {bucket: number for (bucket,), number in row_count.numbers.items()}
     foreign = sorted(
         "null" if bucket is None else iso(from_millis(bucket))
         for bucket in set(by_bucket) - set(time_buckets)
@@ -83,7 +82,7 @@ def count_by_bucket(
             where=str(definition.file),
             do="select the events' own time_bucket and group by it",
         )
-    of_key.checked()
+    row_count.checked()
     return Counted(sum(by_bucket.values()), by_bucket=by_bucket)
 
 
@@ -98,29 +97,31 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
 
 
 def differing_buckets(run: RunContext, definition: Definition) -> list[BucketDifference]:
-    """Compare the rows of each time bucket in the table with the ledger; ascending.
+    """Compare the rows of each time bucket in the table with the ledger; oldest bucket first.
 
-    A time bucket that differs is counted twice, since a run of the projection may be replacing it.
-    Only a projection for which `why_not_compared` has no reason can differ.
+    A differing time bucket is counted again, since a run of the projection may be replacing it.
+    Returns nothing if `why_not_compared` has a reason.
     """
     if why_not_compared(run, definition):
         return []
     pieces = ledger(run, definition)
-    last = pieces.standing().known.last
-    if last is None:
+    last_bucket = pieces.standing().known.last
+    if last_bucket is None:
         return []
-    first = last - COMPARED * run.settings.bucket_size.milliseconds
-    before = _written(pieces.entries(first), definition)
-    differing = _differing(before, _stored(run, definition, before))
-    again = _written(
-        pieces.entries_of(difference.time_bucket for difference in differing), definition
+    first_bucket = last_bucket - COMPARED * run.settings.bucket_size.milliseconds
+    entries = _written(pieces.entries(first_bucket), definition)
+    differences = _differing(entries, _stored(run, definition, entries))
+    entries_now = _written(
+        pieces.entries_of(difference.time_bucket for difference in differences), definition
     )
-    unmoved = {bucket: entry for bucket, entry in again.items() if entry == before[bucket]}
-    return _differing(unmoved, _stored(run, definition, unmoved))
+    unchanged_entries = {
+        bucket: entry for bucket, entry in entries_now.items() if entry == entries[bucket]
+    }
+    return _differing(unchanged_entries, _stored(run, definition, unchanged_entries))
 
 
 def why_not_compared(run: RunContext, definition: Definition) -> str:
-    """Return why rows cannot be compared with what was written; "" if they can."""
+    """Return why stored rows cannot be compared with the ledger, or ""."""
     if definition.mode is not Mode.BUCKET:
         return f"in mode {definition.mode} a row does not belong to one time bucket"
     ttl = default_time_to_live(run.control, definition.keyspace, definition.table)
@@ -130,22 +131,22 @@ def why_not_compared(run: RunContext, definition: Definition) -> str:
 
 
 def require_rows(run: RunContext, definition: Definition) -> str:
-    """Refuse a table that does not have the rows that were written; return a line for reports.
+    """Require that the table has as many rows as were written; return a line for reports.
 
     Raises:
         WrongData: time buckets differ.
     """
     if reason := why_not_compared(run, definition):
         return f"rows are not compared with what was written: {reason}"
-    differing = differing_buckets(run, definition)
-    if not differing:
+    differences = differing_buckets(run, definition)
+    if not differences:
         return "each time bucket has as many rows as were written"
-    first, last = differing[0].time_bucket, differing[-1].time_bucket
+    first, last = differences[0].time_bucket, differences[-1].time_bucket
     end = last + run.settings.bucket_size.milliseconds
     raise WrongData(
-        f"{counted(len(differing), 'time bucket')} of {definition.target} have another number of"
+        f"{counted(len(differences), 'time bucket')} of {definition.target} have another number of"
         f" rows than projection {definition.name} has written:"
-        f" {'; '.join(shortened([*map(str, differing)], _NAMED))}",
+        f" {'; '.join(shortened([*map(str, differences)], _NAMED))}",
         where=str(definition.file),
         do=f"run `{target_check.write_again(definition, first, end)}`",
     )
@@ -162,21 +163,21 @@ def _written(entries: Sequence[PieceRow], definition: Definition) -> dict[int, P
 def _differing(
     written: Mapping[int, PieceRow], stored: Mapping[int, int]
 ) -> list[BucketDifference]:
-    compared = (
+    differences = (
         BucketDifference(bucket, stored.get(bucket, 0), entry.counts["rows_written"])
         for bucket, entry in sorted(written.items())
     )
-    return [counts for counts in compared if counts.stored != counts.written]
+    return [difference for difference in differences if difference.stored != difference.written]
 
 
 def _stored(
     run: RunContext, definition: Definition, time_buckets: Mapping[int, PieceRow]
 ) -> dict[int, int]:
-    """Count the rows of the time buckets in the table, without zeros; by key."""
+    """Count the rows of the time buckets in the table, without zeros; read by partition key."""
     if not time_buckets:
         return {}
-    wanted = [(bucket,) for bucket in sorted(time_buckets)]
-    keys = local_rows(run.spark, wanted, "time_bucket bigint")
+    bucket_rows = [(bucket,) for bucket in sorted(time_buckets)]
+    keys = local_rows(run.spark, bucket_rows, "time_bucket bigint")
     rows = connector.read_partitions(keys, definition.keyspace, definition.table, "time_bucket")
     return {row["time_bucket"]: row["rows"] for row in _rows_by_bucket(rows).collect()}
 

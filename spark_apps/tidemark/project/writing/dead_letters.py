@@ -1,4 +1,4 @@
-"""Events that cannot be read or processed go to quarantine, whatever the projection does then."""
+"""Quarantines events that cannot be decoded or processed, and releases processed events."""
 
 from __future__ import annotations
 
@@ -26,20 +26,14 @@ _EXAMPLES = 3
 
 
 def place_of(run: RunContext, definition: Definition) -> Place:
-    """Return where the quarantined events of a projection are, those of all versions."""
+    """Return the place in quarantine of a projection's events, the same for all versions."""
     return Place(event_source(run, definition).table, f"{PROJECT}/{definition.name}")
 
 
 def quarantine_events(
     letters: DataFrame, run: RunContext, claimed: Claim, definition: Definition
 ) -> None:
-    """Write them to quarantine.
-
-    The events are of shape UNREADABLE; there is at least one.
-
-    Raises:
-        LockLost: our lock ran out while we worked.
-    """
+    """Write events of shape UNREADABLE, at least one, to quarantine."""
     place = place_of(run, definition)
     claimed.check()
     store = OffsetStore.of(run, definition)
@@ -59,43 +53,31 @@ def quarantine_events(
 def release_processed(
     processed: DataFrame, run: RunContext, claimed: Claim, definition: Definition
 ) -> None:
-    """Let events leave quarantine that have been processed; those of any other stay.
+    """Release processed events (of shape PROCESSED) from quarantine.
 
-    An event that an earlier run has folded, which died before this, leaves as well: its row is of
-    another definition than the state, or was written before the state was made void and computed
-    again. A row that was written since says that the state lacks the event.
-
-    Args:
-        processed: of shape PROCESSED.
-        run: the context of the run.
-        claimed: its pieces.
-        definition: the projection.
-
-    Raises:
-        LockLost: our lock ran out while we worked.
+    This includes events that an earlier run folded before it died: their quarantine rows are of
+    another definition than the state, or older than the voiding after which the state was computed
+    again. A quarantine row written since then means that the state lacks the event.
     """
     if not management_state.has_quarantined(OffsetStore.of(run, definition)):
         return
-    leaving = quarantine.stored(processed, run.settings, place_of(run, definition))
+    released = quarantine.stored(processed, run.settings, place_of(run, definition))
     if IN_STATE_SINCE in processed.columns:
         is_older = F.coalesce("revision", F.lit(0)) < F.col(IN_STATE_SINCE)
         is_of_another = F.col("definition_version") != definition.fingerprint
         is_folded_now = F.col(IN_STATE_SINCE).isNull()
-        leaving = leaving.where(is_folded_now | is_older | is_of_another)
-    if not leaving.isEmpty():
+        released = released.where(is_folded_now | is_older | is_of_another)
+    if not released.isEmpty():
         claimed.check()
-        quarantine.release(leaving, run.settings)
+        quarantine.release(released, run.settings)
 
 
 def require_allowed(
     letters: DataFrame, counts: Mapping[int, Mapping[str, int]], definition: Definition
 ) -> None:
-    """Refuse to go on without events that cannot be processed, as the definition's on-error says.
+    """Require that the definition's on-error allows skipping the quarantined events `letters`.
 
-    Args:
-        letters: as in `quarantine_events`.
-        counts: `events_read` and `quarantined` of each time bucket.
-        definition: the projection.
+    `counts` has `events_read` and `quarantined` of each time bucket.
 
     Raises:
         TidemarkError: on-error is fail, or a time bucket has more of them than most-skipped.

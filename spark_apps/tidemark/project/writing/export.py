@@ -19,17 +19,16 @@ _NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
 
 
 def batch_id(batch: WriteRequest) -> str:
-    """Return the name of what one run writes: the definition's version, and a hash of the run.
+    """Return the name of a run's batch: the definition's version, and a hash of the run.
 
-    A run that is repeated is another run: it removes what the first left behind, and does not build
-    on it.
+    A repeated run has a new name: it removes the batch of the first run and does not reuse it.
     """
     run = hashlib.sha256(batch.run.owner.encode()).hexdigest()[:12]
     return f"{batch.definition.version}-{run}"
 
 
 def column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
-    """Return what a Parquet file in a Hive layout cannot hold, a line each."""
+    """Return a line for each problem of the columns in Parquet files in a Hive layout."""
     result = analyzed.result
     if result.names == ["time_bucket"]:
         yield "the result has no column beside time_bucket, which is the name of the directory"
@@ -58,11 +57,7 @@ def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
 
 
 def require_directory(run: RunContext, definition: Definition) -> None:
-    """Refuse a directory that cannot be written.
-
-    Raises:
-        InvalidInput: as `export_files.open_files` raises it.
-    """
+    """Reject a directory whose file system cannot be opened or cannot replace files."""
     directory = export_files.resolve(definition, run.settings)
     export_files.open_files(run.spark, directory, definition.name)
 
@@ -75,7 +70,7 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     )
     name = batch_id(batch)
     batch.claimed.check()
-    # What a dead run left; and one that only seems dead finds nothing more to put in place.
+    # Removes the batches of dead runs, so that a run that only seemed dead cannot publish its own.
     export_files.remove_batches(files)
     if counted.rows:
         batch.claimed.check()
@@ -86,7 +81,7 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
             export_files.replace_bucket(files, name, time_bucket)
         else:
             export_files.remove_bucket(files, time_bucket)
-    # Another run's batch would be among them.
+    # Checked again, because this would also remove the batch of another run.
     batch.claimed.check()
     export_files.remove_batches(files)
     return counted

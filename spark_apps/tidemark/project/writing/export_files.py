@@ -1,9 +1,9 @@
 """The files of mode `export`: one for each time bucket, in a directory of the Hive layout.
 
-A batch is written beside the directory, where no reader looks: some walk through what they then
-leave out, and fail if it vanishes meanwhile. Then, bucket by bucket, its file takes the visible
-name in one step: rename(2) on a local file system, the rename with overwrite of HDFS.
-docs/projection-modes.md has the argument.
+A batch is written next to the directory, because some readers also list files that they ignore,
+and fail if such a file disappears. Then each file replaces the visible file of its time bucket in
+one step: rename(2) on a local file system, rename with overwrite on HDFS. docs/projection-modes.md
+has the reasons.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tidemark.spark import gateway
 
 LOCAL = "file"
 SCHEMES = (LOCAL, "hdfs", "viewfs")
-"""The file systems that replace a file by another in one step."""
+"""The file systems that can replace a file in one step."""
 _BATCH = "_batch-"
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one projection in a directory.
+    """The files of a projection in a directory.
 
     Attributes:
-        directory: as a URI.
-        stem: of every visible file's name, unique to the projection.
-        gateway: to the JVM.
-        system: the file system, an `org.apache.hadoop.fs.FileSystem`.
+        directory: directory as a URI.
+        stem: stem of every visible file's name, unique to the projection.
+        connection: gateway to the JVM.
+        system: file system, an `org.apache.hadoop.fs.FileSystem`.
     """
 
     directory: str
@@ -50,37 +50,37 @@ class Files:
         return self.connection.jvm.org.apache.hadoop.fs
 
     def visible(self, time_bucket: int) -> Any:
-        """Return the path of the one file of a time bucket."""
+        """Return the path of the visible file of a time bucket."""
         bucket = self.hadoop.Path(self.directory, _partition(time_bucket))
         return self.hadoop.Path(bucket, f"{self.stem}.parquet")
 
     @property
-    def beside(self) -> Any:
-        """Where the batches are: what the directory lies in, so that a rename is one."""
+    def parent(self) -> Any:
+        """The directory of the batches, on the same file system so that a rename is one step."""
         return self.hadoop.Path(self.directory).getParent()
 
     def batch(self, name: str) -> Any:
         """Return the directory of a batch."""
-        return self.hadoop.Path(self.beside, f"{_BATCH}{self.stem}-{name}")
+        return self.hadoop.Path(self.parent, f"{_BATCH}{self.stem}-{name}")
 
     def listed(self, directory: Any) -> list[Any]:
-        """Return the paths in a directory; none if there is no such directory."""
+        """Return the paths in a directory; empty if the directory does not exist."""
         if not self.system.exists(directory):
             return []
         return [status.getPath() for status in self.system.listStatus(directory)]
 
 
 def resolve(definition: Definition, settings: Settings) -> str:
-    """Return the target's directory as a URI; a relative one lies in `settings.export_dir`.
+    """Return the target's directory as a URI; a relative path is below `settings.export_dir`.
 
     Raises:
-        InvalidInput: its file system does not replace a file in one step.
+        InvalidInput: the file system cannot replace a file in one step.
     """
     text = definition.path
     if not _scheme(text) and not text.startswith("/"):
         text = f"{str(settings.export_dir).rstrip('/')}/{text}"
     if not _scheme(text):
-        # Hadoop takes it as it is: what `as_uri` escapes would be the file's name.
+        # Hadoop does not unescape: with `as_uri`, escapes would be part of the file's name.
         return f"{LOCAL}://{Path(text).absolute()}"
     if _scheme(text) not in SCHEMES:
         raise InvalidInput(
@@ -97,10 +97,10 @@ def _scheme(text: str) -> str:
 
 
 def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
-    """Open the file system of the target; nothing is written.
+    """Open the file system of the target, without writing.
 
     Raises:
-        TidemarkError: Hadoop cannot open the file system, or the target is all of it.
+        TidemarkError: Hadoop cannot open the file system, or the target is its root.
     """
     connection = gateway.connection(spark.sparkContext)
     configuration = gateway.context_of(spark).hadoopConfiguration()
@@ -112,7 +112,7 @@ def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
             do="correct the target, TIDEMARK_EXPORT_DIR or Hadoop's configuration",
         ) from None
     files = Files(directory, stem, connection, system)
-    if files.beside is None:
+    if files.parent is None:
         raise TidemarkError(
             f"the target {directory} is a whole file system", do="choose a directory in it"
         )
@@ -120,11 +120,11 @@ def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
 
 
 def write_batch(rows: DataFrame, files: Files, name: str) -> None:
-    """Write one file for each time bucket that has rows, beside the directory: the first step.
+    """Write a file for each time bucket that has rows, next to the directory: the first step.
 
     Columns in: time_bucket (bigint), which becomes the directory's name, and others.
     """
-    # The default is a type of 96 bits that other readers have given up.
+    # The default is a type of 96 bits that other readers no longer support.
     rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     order = [column for column in ("persistence_id", "sequence_nr") if column in rows.columns]
     (
@@ -140,8 +140,8 @@ def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
     """Replace the visible file of a time bucket by the batch's: the second step.
 
     Raises:
-        TidemarkError: the batch has not exactly one file of the bucket; another run removed it,
-            or Spark's executors do not write to the file system that the driver sees.
+        TidemarkError: the batch does not have exactly one file of the bucket. Another run removed
+            the file, or driver and executors do not share the file system.
     """
     staged = files.hadoop.Path(files.batch(name), _partition(time_bucket))
     staged_files = [path for path in files.listed(staged) if path.getName().endswith(".parquet")]
@@ -163,13 +163,13 @@ def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
 
 def remove_bucket(files: Files, time_bucket: int) -> None:
     """Remove the visible file of a time bucket without rows: the second step."""
-    # Its directory stays: who has just listed it would fail.
+    # Keep its directory: readers that have just listed the directory would fail.
     files.system.delete(files.visible(time_bucket), False)
 
 
 def remove_batches(files: Files) -> None:
-    """Remove every batch of this projection: the last step, and the first for dead runs."""
-    for path in files.listed(files.beside):
+    """Remove all batches of this projection, also those of dead runs: the first and last step."""
+    for path in files.listed(files.parent):
         if path.getName().startswith(f"{_BATCH}{files.stem}-"):
             files.system.delete(path, True)
 
@@ -184,7 +184,7 @@ def _local(path: Any) -> Path:
 
 def _replace_local(source: Path, target: Path) -> None:
     """Replace a local file by rename(2); Hadoop's own rename would delete the target first."""
-    # The checksum beside it would be taken for that of the file which is being replaced.
+    # Hadoop would use the checksum file of the source for the replaced file.
     source.with_name(f".{source.name}.crc").unlink(missing_ok=True)
     _sync(source)
     os.replace(source, target)
@@ -200,7 +200,7 @@ def _sync(path: Path) -> None:
 
 
 def _replace_by_rename(files: Files, source: Any, target: Any) -> None:
-    """Replace a file by the rename with overwrite, which HDFS does in one step."""
+    """Replace a file by a rename with overwrite, which HDFS does in one step."""
     rename = files.hadoop.Options.Rename
     overwrite = files.connection.new_array(rename, 1)
     overwrite[0] = rename.OVERWRITE

@@ -1,7 +1,7 @@
-"""Mode `fold`: one state per persistence id, with the sequence nr of the last event in it.
+"""Mode `fold`: one state per persistence id, with the sequence nr of its last event.
 
-It is stored and deleted as in mode upsert, of which each run has at most one row for a persistence
-id. What a deleted state was folded up to is remembered in a table of Tidemark's own.
+States are stored and deleted as in mode upsert, with at most one row per persistence id and run.
+The last sequence nr of a deleted state is recorded in a table of Tidemark's own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemark.project.writing.mode import Counted, WriteRequest, no_problems
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """Return what is wrong with a key that allows several states of an id, or None."""
+    """Return the problem of a key that allows several states of an id, or None."""
     if upsert.key_problem(partition_key, clustering) is None:
         return None
     key = ", ".join([*partition_key, *clustering])
@@ -36,13 +36,12 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
 def states(result: DataFrame, definition: Definition) -> DataFrame:
     """Return the states with their write timestamps, see `state_times`.
 
-    In a preview and in a unit test, which know of no stored state, _generation is absent.
-
-    Columns out: tidemark_is_deleted (boolean), whether all fields of the state are null.
+    _generation is absent in a preview or unit test, which read no stored states. Columns out: also
+    tidemark_is_deleted (boolean), whether all fields of the state are null.
     """
     fields = set(result.columns) - {*STATE_KEY.names, GENERATION_COLUMN, HAS_MARKER}
-    is_none = reduce(and_, (F.col(f"`{name}`").isNull() for name in sorted(fields)))
-    rows = transform.newest(result, definition.version).withColumn(transform.IS_DELETED, is_none)
+    is_deleted = reduce(and_, (F.col(f"`{name}`").isNull() for name in sorted(fields)))
+    rows = transform.newest(result, definition.version).withColumn(transform.IS_DELETED, is_deleted)
     if GENERATION_COLUMN not in rows.columns:
         return rows
     generation = F.coalesce(GENERATION_COLUMN, F.lit(0))
@@ -51,16 +50,15 @@ def states(result: DataFrame, definition: Definition) -> DataFrame:
 
 
 def lacks_history(definition: Definition, deleted_to: int) -> bool:
-    """Return whether a state cannot be computed again, since its first events were deleted."""
+    """Return whether a state cannot be computed again because its first events were deleted."""
     is_from_first = definition.mode is Mode.FOLD and not definition.starts_from_snapshots
     return is_from_first and deleted_to > 0
 
 
 def void_states(store: OffsetStore, persistence_ids: Sequence[str]) -> None:
-    """Let the states of some persistence ids be computed again; call once the revision is raised.
+    """Void the states of some persistence ids, so that the next run computes them again.
 
-    Raises:
-        TidemarkError: the projection was changed by hand too often.
+    The revision must be raised first.
     """
     revision = management_state.revision(store).revision
     write_time = state_times.void_at(revision)
@@ -69,9 +67,9 @@ def void_states(store: OffsetStore, persistence_ids: Sequence[str]) -> None:
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
-    """Write the markers of removed states first, and delete those of states that are there last.
+    """Write markers of removed states, then states, then delete markers of existing states.
 
-    Between the two writes a marker has no effect, since the row of its state is still there.
+    Meanwhile a marker has no effect, since the row of its state still exists.
     """
     if counted.deleted:
         batch.claimed.check()
@@ -79,10 +77,10 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
         removed = transform.deletions(rows).select(*STATE_KEY.names, generation)
         removed_states.remember(batch.store, removed)
     upsert.MODE.store(batch, rows.drop(HAS_MARKER), counted)
-    marked = transform.stored(rows).where(HAS_MARKER).select("persistence_id")
-    if not marked.isEmpty():
+    ids_with_marker = transform.stored(rows).where(HAS_MARKER).select("persistence_id")
+    if not ids_with_marker.isEmpty():
         batch.claimed.check()
-        removed_states.forget(batch.store, marked)
+        removed_states.forget(batch.store, ids_with_marker)
     return counted
 
 

@@ -1,4 +1,4 @@
-"""What a mode consists of."""
+"""The interface of a mode of storing results."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ EVENT_KEY: Mapping[str, T.DataType] = {
     "sequence_nr": T.LongType(),
 }
 BY_BUCKET = (("time_bucket",), tuple(EVENT_KEY))
-"""What a query must keep apart, one or the other, to be the same however batches are cut."""
+"""Sets of columns: grouping by all columns of a set makes a result independent of batches."""
 BY_EVENT = (tuple(EVENT_KEY),)
-"""The same where a batch has any part of a persistence id's events."""
+"""The same for modes in which a batch has any part of a persistence id's events."""
 ANY_KEY = "; for totals over any key, let mode rollup read a projection of mode bucket"
 """The end of `WriteMode.instead`."""
 
 
 class Guard(Protocol):
-    """What keeps other runs off, while this one writes."""
+    """Keeps other runs from writing while this run writes."""
 
     def check(self) -> None:
         """Raise LockLost if another run may write."""
@@ -38,14 +38,11 @@ class Guard(Protocol):
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """One result on its way to its target.
+    """A request to write a result.
 
     Attributes:
-        run: the context of the run.
-        claimed: the pieces that it is made from, or the locks of a rollup; checked before each kind
-            of write.
-        store: what is remembered of the projection.
-        time_buckets: those whose events were read.
+        claimed: pieces of the result, or the locks of a rollup; checked before each kind of write.
+        time_buckets: time buckets whose events were read.
     """
 
     run: RunContext
@@ -61,13 +58,13 @@ class WriteRequest:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many rows are stored, of each time bucket where the mode knows it, and what is odd.
+    """The numbers of rows that are written and deleted.
 
     Attributes:
-        rows: of the target that are written.
-        deleted: those that are deleted, whether they are there or not.
-        by_bucket: rows by time bucket; None in modes that do not know it.
-        warnings: of checks.
+        rows: rows to write.
+        deleted: rows to delete, whether or not they exist.
+        by_bucket: rows to write by time bucket; None in modes that do not count by time bucket.
+        warnings: checks that fail and only warn.
     """
 
     rows: int
@@ -77,33 +74,33 @@ class Counted:
 
 
 def any_place(run: RunContext, definition: Definition) -> None:
-    """Refuse nothing: the `require_place` of a mode whose target is a table."""
+    """Accept every target: the `require_place` of a mode whose target is a table."""
 
 
 def no_problems(analyzed: AnalyzedDefinition) -> Iterable[str]:
-    """Find none: the `column_problems` of a mode that can hold any column."""
+    """Return no problems: the `column_problems` of a mode that can store any column."""
     return ()
 
 
 @dataclass(frozen=True)
 class WriteMode:
-    """One mode.
+    """A mode of storing results.
 
     Attributes:
-        required: the columns of the event that the result must have, with their types.
-        purpose: what the required columns are for that are not part of a table's primary key.
-        key_problem: what is wrong with a table's partition key and clustering columns, or None.
-        rows_of: the rows to store, made from the result.
-        count: counts those rows, which are for a target of that key; raises a TidemarkError if they
-            contradict the mode's rules.
-        keeps_apart: events that differ in all columns of each of these must not come together in a
-            row: whether they are in one batch depends on how runs were cut. Empty if none do.
-        instead: what to do about a query that lets them, in a clause.
-        store: writes them, with a check of the claim before each kind of write; returns how many.
-        transform: makes the result of the events.
+        required: columns of the event that the result must have, with their types.
+        purpose: purpose of required columns that are not in the table's primary key, as a clause.
+        key_problem: returns the problem of a table's partition key and clustering columns, or None.
+        rows_of: turns the result into the rows to store.
+        count: counts these rows for a target with this key; raises a TidemarkError if they break
+            the mode's rules.
+        keeps_apart: sets of columns; a step that combines events must keep the columns of one set,
+            because batches may divide other events differently. Empty if all steps are allowed.
+        instead: remedy for a query that combines other events, as a clause.
+        store: writes the rows, with a check of the claim before each kind of write; returns counts.
+        transform: turns events into the result.
         has_table: whether the target is a table.
-        column_problems: says which columns no target of the mode can hold.
-        require_place: refuses a target that cannot be written; nothing is to refuse of a table.
+        column_problems: returns the problems of columns that no target of the mode can store.
+        require_place: rejects a target, other than a table, that cannot be written.
     """
 
     required: Mapping[str, T.DataType]
@@ -120,7 +117,7 @@ class WriteMode:
     require_place: Callable[[RunContext, Definition], None] = any_place
 
     def result_problems(self, analyzed: AnalyzedDefinition) -> Iterator[str]:
-        """Return what no target of the mode can hold, a clause each."""
+        """Return a clause for each problem that the result has with any target of the mode."""
         yield from self.column_problems(analyzed)
         combining = sorted(
             {
@@ -139,5 +136,5 @@ class WriteMode:
 
 
 def as_selected(result: DataFrame, definition: Definition) -> DataFrame:
-    """Return the result as it is: the `rows_of` of a mode that stores it so."""
+    """Return the result unchanged: the `rows_of` of a mode that stores it so."""
     return result

@@ -1,4 +1,4 @@
-"""The rows of results in Cassandra, one function for each kind of write."""
+"""Writes the rows of results to Cassandra, one function for each kind of write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemark.project.transformation.transform import WRITE_TIME
 def write_bucket_rows(
     rows: DataFrame, definition: Definition, write_time: int, time_buckets: int
 ) -> None:
-    """Write the new rows of so many time buckets beside the old ones: the first step."""
+    """Write the new rows of `time_buckets` time buckets next to the old rows: the first step."""
     connector.write(
         connector.repartition_by_key(rows, ("time_bucket",), time_buckets).withColumn(
             WRITE_TIME, F.lit(write_time)
@@ -31,7 +31,7 @@ def write_bucket_rows(
 def delete_older_rows(
     control: Control, definition: Definition, time_buckets: Iterable[int], write_time: int
 ) -> None:
-    """Delete what is older than the new rows of a time bucket: the second step."""
+    """Delete the rows of each time bucket that are older than the new rows: the second step."""
     control.execute_many(
         f"DELETE FROM {table(definition.keyspace, definition.table)}"
         " USING TIMESTAMP ? WHERE time_bucket = ?",
@@ -42,13 +42,10 @@ def delete_older_rows(
 def void_states(
     control: Control, definition: Definition, persistence_ids: Sequence[str], write_time: int
 ) -> None:
-    """Make the states of some persistence ids void; readers see them until the next run.
+    """Void the states of some persistence ids; readers still see the states until the next run.
 
-    Args:
-        control: the session to Cassandra.
-        definition: of mode fold; its table may be absent.
-        persistence_ids: ids with or without a state; not more than a chunk.
-        write_time: as `state_times.void_at` returns it.
+    `write_time` is the result of `state_times.void_at`. The table may be absent, and ids may have
+    no state; there are at most a chunk of them.
     """
     if control.table_columns(definition.keyspace, definition.table) is None:
         return
@@ -68,17 +65,17 @@ def void_states(
 
 
 def write_newest(rows: DataFrame, definition: Definition) -> None:
-    """Write the rows of `transform.newest`, with their nulls, since an older value would stay."""
+    """Write the rows of `transform.newest` with nulls, so that no older value remains."""
     connector.write(
         rows, definition.keyspace, definition.table, keep_nulls=True, write_time=WRITE_TIME
     )
 
 
 def delete_newest(rows: DataFrame, definition: Definition) -> None:
-    """Delete the rows that `transform.deletions` names, if they are not newer.
+    """Delete the rows of `transform.deletions`, unless the stored rows are newer.
 
-    The connector deletes at no write time but the present, which would delete what is written
-    later: write times are made of sequence nrs. A row of nulls that expires does the same.
+    The connector can delete only at the present time. As write times are made of sequence nrs, such
+    a deletion would also hide later rows. So this writes rows of nulls that expire.
     """
     connector.write(
         rows,
@@ -93,8 +90,8 @@ def delete_newest(rows: DataFrame, definition: Definition) -> None:
 def write_events(rows: DataFrame, definition: Definition) -> None:
     """Write the rows of `transform.versioned`.
 
-    Nulls are written, since a value of a lower version would stay. There is none below version 1,
-    so the first version does without their tombstones.
+    Nulls are written, so that no value of a lower version remains. Version 1 has no lower version,
+    and avoids the tombstones.
     """
     connector.write(
         rows,

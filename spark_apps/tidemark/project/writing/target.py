@@ -1,4 +1,4 @@
-"""Whether a result fits the target that it is for."""
+"""Checks that a result fits its target, and proposes a table for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemark.project.writing.write import MODES
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _CQL_TYPES: dict[str, tuple[str, ...]] = {
-    # Spark's name of a type: the CQL types that hold all of its values.
+    # By Spark's name of a type: the CQL types that can store all values of the type.
     "tinyint": _INTEGERS,
     "smallint": _INTEGERS[1:],
     "int": _INTEGERS[2:],
@@ -33,24 +33,24 @@ _CQL_TYPES: dict[str, tuple[str, ...]] = {
 }
 
 _OF_GROUPS = (T.StringType, T.BooleanType, T.DateType)
-"""Types by which results are usually grouped; a number is usually what was counted."""
+"""Types by which results are usually grouped; a number is usually a count."""
 
 
-def require_target(control: Control, checked: AnalyzedDefinition) -> None:
-    """Refuse a result that its target cannot hold; columns that it leaves out are welcome.
+def require_target(control: Control, analyzed: AnalyzedDefinition) -> None:
+    """Reject a result that its target cannot store; the table may have further columns.
 
     Raises:
-        SchemaMismatch: naming every difference at once, with both types.
-        DefinitionError: the table would do, but has another key than the definition states.
+        SchemaMismatch: the table is missing or does not fit; all differences are in the message.
+        DefinitionError: the table fits, but has another key than the definition states.
     """
-    definition = checked.definition
+    definition = analyzed.definition
     mode = MODES[definition.mode]
     if not mode.has_table:
-        require_columns(checked)
+        require_columns(analyzed)
         return
     columns = control.table_columns(definition.keyspace, definition.table)
     if columns is None:
-        require_columns(checked)
+        require_columns(analyzed)
         raise SchemaMismatch(
             f"the target {definition.target} of projection {definition.name} does not exist",
             where=str(definition.file),
@@ -59,38 +59,38 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
     partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
     key_problem = mode.key_problem(partition_key, clustering)
     _refuse(
-        checked,
+        analyzed,
         [
             *([key_problem] if key_problem else []),
-            *_missing(checked, [*partition_key, *clustering]),
-            *mode.result_problems(checked),
-            *_hidden(checked, columns),
-            *_type_differences(checked.stored, columns),
+            *_missing(analyzed, [*partition_key, *clustering]),
+            *mode.result_problems(analyzed),
+            *_hidden(analyzed, columns),
+            *_type_differences(analyzed.stored, columns),
         ],
-        f"change {checked.definition.body} or the table",
+        f"change {analyzed.definition.body} or the table",
     )
     require_key(definition, [*partition_key, *clustering])
 
 
 def lacks_table(control: Control, definition: Definition) -> bool:
-    """Return whether somebody has to make the table; that of a blue/green version is the run's."""
+    """Return whether the user has to create a table; runs create those of blue/green versions."""
     return (
         MODES[definition.mode].has_table
         and control.table_columns(definition.keyspace, definition.template) is None
     )
 
 
-def create_statement(checked: AnalyzedDefinition) -> list[str]:
-    """Return the statement that makes the target, line by line.
+def create_statement(analyzed: AnalyzedDefinition) -> list[str]:
+    """Return the lines of the statement that creates the target.
 
     Raises:
-        SchemaMismatch: no table could hold the result.
+        SchemaMismatch: no table could store the result.
     """
-    definition = checked.definition
-    require_columns(checked)
-    proposed = proposed_key(checked)
+    definition = analyzed.definition
+    require_columns(analyzed)
+    proposed = proposed_key(analyzed)
     key = ", ".join([f"({', '.join(proposed.partition)})", *proposed.clustering])
-    columns = [f"    {field.name} {_proposed_type(field)}," for field in checked.stored]
+    columns = [f"    {field.name} {_proposed_type(field)}," for field in analyzed.stored]
     return [
         f"CREATE TABLE {definition.keyspace}.{definition.template} (",
         *columns,
@@ -99,26 +99,26 @@ def create_statement(checked: AnalyzedDefinition) -> list[str]:
     ]
 
 
-def proposed_key(checked: AnalyzedDefinition) -> RowKey:
+def proposed_key(analyzed: AnalyzedDefinition) -> RowKey:
     """Return `known_key`, or else the columns by which results are usually grouped.
 
-    Whether no two rows have the same is seen when there are rows.
+    Whether two rows have the same key is checked only when rows are written.
     """
-    fields = checked.result.fields
-    usual = [field.name for field in fields if isinstance(field.dataType, _OF_GROUPS)]
-    if checked.definition.mode is Mode.ROLLUP:
-        first, *others = usual or checked.result.names
-        return known_key(checked) or RowKey([first], others if usual else [])
-    return known_key(checked) or RowKey(["time_bucket"], usual)
+    fields = analyzed.result.fields
+    grouping_columns = [field.name for field in fields if isinstance(field.dataType, _OF_GROUPS)]
+    if analyzed.definition.mode is Mode.ROLLUP:
+        first, *others = grouping_columns or analyzed.result.names
+        return known_key(analyzed) or RowKey([first], others if grouping_columns else [])
+    return known_key(analyzed) or RowKey(["time_bucket"], grouping_columns)
 
 
-def known_key(checked: AnalyzedDefinition) -> RowKey | None:
-    """Return the key that the definition states, or else one in which its rows are alone.
+def known_key(analyzed: AnalyzedDefinition) -> RowKey | None:
+    """Return the key that the definition states, or else a key that no two rows share.
 
-    In modes bucket and rollup that is what they are grouped by, or the event's own; None if neither
-    is there, or if the target is no table.
+    In modes bucket and rollup this is the columns of the groups, or in mode bucket the event's key;
+    None if the result has neither, or if the target is no table.
     """
-    definition, mode = checked.definition, MODES[checked.definition.mode]
+    definition, mode = analyzed.definition, MODES[analyzed.definition.mode]
     columns = list(mode.required)
     if not mode.has_table:
         return None
@@ -126,12 +126,12 @@ def known_key(checked: AnalyzedDefinition) -> RowKey | None:
         columns = list(definition.key.columns)
     elif definition.mode.is_one_row:
         columns = columns[:1]
-    elif definition.mode is Mode.BUCKET and checked.groups is not None:
-        columns += checked.groups
-    elif definition.mode is Mode.BUCKET and set(checked.result.names).issuperset(EVENT_KEY):
+    elif definition.mode is Mode.BUCKET and analyzed.groups is not None:
+        columns += analyzed.groups
+    elif definition.mode is Mode.BUCKET and set(analyzed.result.names).issuperset(EVENT_KEY):
         columns += EVENT_KEY
-    elif definition.mode is Mode.ROLLUP and checked.groups:
-        columns = [*checked.groups]
+    elif definition.mode is Mode.ROLLUP and analyzed.groups:
+        columns = [*analyzed.groups]
     elif definition.mode in {Mode.BUCKET, Mode.ROLLUP}:
         return None
     first, *others = dict.fromkeys(columns)
@@ -143,23 +143,23 @@ def _proposed_type(field: T.StructField) -> str:
     return fitting[0] if fitting else f"?  -- no type holds {field.dataType.simpleString()}"
 
 
-def require_columns(checked: AnalyzedDefinition) -> None:
-    """Refuse a result that no target of its mode can hold, whatever the table.
+def require_columns(analyzed: AnalyzedDefinition) -> None:
+    """Reject a result that no target of its mode can store.
 
     Raises:
-        SchemaMismatch: naming every difference at once.
+        SchemaMismatch: the result has problems; the message names all of them.
     """
-    stated = checked.definition.key
+    stated_key = analyzed.definition.key
     problems = [
-        *_missing(checked, list(stated.columns) if stated else []),
-        *MODES[checked.definition.mode].result_problems(checked),
+        *_missing(analyzed, list(stated_key.columns) if stated_key else []),
+        *MODES[analyzed.definition.mode].result_problems(analyzed),
     ]
-    _refuse(checked, problems, f"change {checked.definition.body}")
+    _refuse(analyzed, problems, f"change {analyzed.definition.body}")
 
 
-def _refuse(checked: AnalyzedDefinition, problems: Sequence[str], do: str) -> None:
+def _refuse(analyzed: AnalyzedDefinition, problems: Sequence[str], do: str) -> None:
     if problems:
-        definition = checked.definition
+        definition = analyzed.definition
         raise SchemaMismatch(
             f"projection {definition.name} does not fit {definition.target}: "
             + "; ".join(problems),
@@ -168,24 +168,24 @@ def _refuse(checked: AnalyzedDefinition, problems: Sequence[str], do: str) -> No
         )
 
 
-def _missing(checked: AnalyzedDefinition, key: list[str]) -> Iterator[str]:
-    mode = MODES[checked.definition.mode]
+def _missing(analyzed: AnalyzedDefinition, key: list[str]) -> Iterator[str]:
+    mode = MODES[analyzed.definition.mode]
     for name in dict.fromkeys([*mode.required, *key]):
-        if name not in checked.result.names:
+        if name not in analyzed.result.names:
             why = "is part of the primary key" if name in key else mode.purpose
             yield f"the result has no column {name}, which {why}"
         elif name in mode.required:
-            kind, wanted = checked.result[name].dataType, mode.required[name]
-            if kind != wanted:
+            kind, required_kind = analyzed.result[name].dataType, mode.required[name]
+            if kind != required_kind:
                 yield (
                     f"{name} is {kind.simpleString()} in the result,"
-                    f" it must be the {wanted.simpleString()} of the event"
+                    f" it must be the {required_kind.simpleString()} of the event"
                 )
 
 
-def _hidden(checked: AnalyzedDefinition, columns: Mapping[str, str]) -> Iterator[str]:
-    """Name the columns that mean something else in the result than in the table."""
-    for name in set(checked.result.names) - set(checked.stored.names):
+def _hidden(analyzed: AnalyzedDefinition, columns: Mapping[str, str]) -> Iterator[str]:
+    """Return problems of columns with another meaning in the result than in the table."""
+    for name in set(analyzed.result.names) - set(analyzed.stored.names):
         if name in columns:
             yield f"{name} says which rows are deleted, and the table has such a column: rename it"
 
@@ -206,7 +206,7 @@ def _type_differences(result: T.StructType, columns: Mapping[str, str]) -> Itera
 
 
 def cql_types(kind: T.DataType) -> list[str]:
-    """Return the CQL types that hold every value of a Spark type."""
+    """Return the CQL types that can store every value of a Spark type."""
     if isinstance(kind, T.ArrayType):
         return [
             f"{collection}<{element}>"

@@ -1,4 +1,4 @@
-"""Mode `upsert`: one row per persistence id, of which the newest sequence nr wins."""
+"""Mode `upsert`: one row per persistence id, in which the highest sequence nr wins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidemark.project.writing.mode import (
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """Return what is wrong with a key that allows several rows of an id, or None."""
+    """Return the problem of a key that allows several rows of an id, or None."""
     if partition_key == ["persistence_id"] and not clustering:
         return None
     key = ", ".join([*partition_key, *clustering])
@@ -35,7 +35,7 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
 def newest(result: DataFrame, definition: Definition) -> DataFrame:
     """Return the newest row of each persistence id, see `transform.newest`.
 
-    Columns out: tidemark_is_deleted (boolean) in the place of `deleted`, if that is there.
+    Columns out: tidemark_is_deleted (boolean) in place of `deleted`, if present.
     """
     rows = transform.newest(result, definition.version)
     if DELETED not in result.columns:
@@ -47,18 +47,14 @@ def newest(result: DataFrame, definition: Definition) -> DataFrame:
 def count(
     rows: DataFrame, definition: Definition, key: RowKey, time_buckets: Sequence[int]
 ) -> Counted:
-    """Count the rows of `newest`.
-
-    Raises:
-        TidemarkError: a persistence id has more than one row, or as `RowCount.checked` raises it.
-    """
-    event = list(EVENT_KEY)
-    numbers = row_key.count(rows, definition, key, one_row_each=event[:1], filled=event)
-    named = numbers.checked()[()]
+    """Count the rows of `newest`; raise a TidemarkError if a persistence id has several rows."""
+    event_key = list(EVENT_KEY)
+    row_count = row_key.count(rows, definition, key, unique=event_key[:1], required=event_key)
+    number = row_count.checked()[()]
     if transform.IS_DELETED not in rows.columns:
-        return Counted(named)
+        return Counted(number)
     deleted = transform.deletions(rows).count()
-    return Counted(named - deleted, deleted=deleted)
+    return Counted(number - deleted, deleted=deleted)
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:

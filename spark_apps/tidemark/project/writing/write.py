@@ -1,4 +1,4 @@
-"""Every mode by its name."""
+"""All modes by name, and the write step: checks a result and stores it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,24 @@ MODES: Mapping[Mode, WriteMode] = {
 
 
 def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) -> Counted:
-    """Check a result by the rules of its mode and by its own, and store it.
+    """Check a result by the rules of its mode and the definition's checks, and store the result.
 
-    Args:
-        batch: what it was made from.
-        result: as the definition makes it.
-        announce: called when it is found to be right, before the first row is written.
+    `announce` is called after the checks, before the first row is written.
 
     Raises:
-        LockLost: our lock ran out while we worked.
+        LockLost: the run's lock expired.
         WrongData: a blocking check fails.
-        TidemarkError: the result contradicts the rules.
+        TidemarkError: the result breaks the mode's rules.
     """
     mode = MODES[batch.definition.mode]
     rows = kept_once(mode.rows_of(result, batch.definition))
     try:
         key = RowKey.of(batch.run.control, batch.definition)
         counted = mode.count(rows, batch.definition, key, batch.time_buckets)
-        named = key.columns or list(mode.required)
-        findings = result_checks.examine(transform.stored(rows), batch.definition.checks, named)
+        example_key = key.columns or list(mode.required)
+        findings = result_checks.examine(
+            transform.stored(rows), batch.definition.checks, example_key
+        )
         warnings = result_checks.require(batch.definition, findings)
         announce()
         counted = mode.store(batch, rows, counted)
