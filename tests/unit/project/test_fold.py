@@ -276,7 +276,7 @@ def test_the_documented_example_passes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (REPOSITORY / "docs" / "projections.md").read_text()
-    match = re.search(r"test_projection_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
+    match = re.search(r"test_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
     assert match is not None
     names: dict[str, Any] = {}
     exec(compile(match.group(1), "docs/projections.md", "exec"), names)

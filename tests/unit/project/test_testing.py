@@ -43,7 +43,7 @@ def event(number: int, at: datetime | str = NOON, **more: Any) -> dict[str, Any]
 
 def test_the_documented_example_passes() -> None:
     text = (REPOSITORY / "docs" / "projections.md").read_text()
-    match = re.search(r"test_projection_testing.py -->\n```python\n(.*?)```", text, re.DOTALL)
+    match = re.search(r"test_testing.py -->\n```python\n(.*?)```", text, re.DOTALL)
     assert match is not None
     names: dict[str, Any] = {}
     exec(compile(match.group(1), "docs/projections.md", "exec"), names)

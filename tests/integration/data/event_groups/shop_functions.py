@@ -1,4 +1,4 @@
-"""Functions that the groups of test_event_group_data.py call."""
+"""Functions that the groups of test_data.py call."""
 
 from __future__ import annotations
 
