@@ -20,13 +20,13 @@ from tidemark.partitioning.keys import slice_of, slice_ranges
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
-from tidemark.projection.management.status import progress
 from tidemark.projection.offset_store import skips
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.estimate import Estimates
 from tidemark.projection.planning.limit import limit_pieces
 from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
+from tidemark.projection.position.progress import progress
 from tidemark.spark.local_rows import local_rows
 
 HOUR = 3_600_000

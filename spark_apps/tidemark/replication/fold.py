@@ -12,9 +12,6 @@ Source: com.evolution.kafka.journal.eventual.cassandra.ReplicatedCassandra (11.0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -23,6 +20,7 @@ from tidemark.kafka_journal.expired import expire_on
 from tidemark.kafka_journal.tables import JOURNAL_KEY, SEGMENTS
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.partitioning import columns
+from tidemark.replication.folding import Batch as Batch
 from tidemark.replication.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEAD_FIELDS, HEADS, LIFE
 from tidemark.spark.shapes import shaped
 
@@ -33,21 +31,6 @@ _FIELDS = (
     *("expire_after", "expire_on", "origin", "segment", "record_id"),
 )
 """Of a change. The first sorts."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What all actions of a run have in common.
-
-    Attributes:
-        at: the time of the run.
-        zone: the time zone of the dates on which journals expire.
-        segment_size: number of events in a segment of journal whose head is made now.
-    """
-
-    at: datetime
-    zone: str
-    segment_size: int
 
 
 @shaped(actions=ACTIONS, heads=HEADS, returns=FOLDED)

@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import TopicMoved
-from tidemark.replication.fold import Batch
-from tidemark.replication.kafka.records import Spans
+from tidemark.replication.folding import Batch
 from tidemark.replication.kafka.topics import Offsets, TopicPartition, Topics
 from tidemark.replication.ranges import NO_POINTER, Entry, Range, RangeState, newest
 from tidemark.replication.tables import pointers
 from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from tidemark.replication.kafka.records import Spans
 
 
 @dataclass(frozen=True)

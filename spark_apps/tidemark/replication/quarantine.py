@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -17,60 +16,23 @@ from tidemark.context import RunContext
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.shapes import DECODED, PLACE, RECORDS
 from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.quarantined import KEEPS_BACK as KEEPS_BACK
+from tidemark.replication.quarantined import TABLE as TABLE
+from tidemark.replication.quarantined import Quarantined as Quarantined
+from tidemark.replication.quarantined import keeping_back as keeping_back
+from tidemark.replication.quarantined import with_any as with_any
 from tidemark.replication.shapes import HELD, HELD_FROM, STOPPED
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.window import from_millis
 
-TABLE = "quarantined_record"
 _OF_KEY = (*JOURNAL_KEY, "partition")
 _KEPT_BACK = (*_OF_KEY, "offset", "state")
 _STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
 _MENDED = ("mended_value", "mended_headers")
 _SAME = (*PLACE, "timestamp", "key")
 """What tells that a record is the one in quarantine: a topic may have been made anew."""
-
-
-class Quarantined(StrEnum):
-    """What becomes of a record in quarantine.
-
-    HELD ones wait for `replay`, with all later ones of their key. WAITING ones are of a key whose
-    records lie in several partitions, and wait until all of these are read. SKIPPED ones are passed
-    over for good. MENDED ones are replicated with the content that `mend` gave them.
-    """
-
-    HELD = "held"
-    WAITING = "waiting"
-    SKIPPED = "skipped"
-    MENDED = "mended"
-
-
-KEEPS_BACK = (Quarantined.HELD, Quarantined.WAITING)
-"""The states in which records keep back later ones of their key."""
-
-
-def with_any(
-    run: RunContext, partitions: Sequence[TopicPartition], state: Quarantined
-) -> list[TopicPartition]:
-    """Return the partitions of which a record is in a state."""
-    found = run.control.execute_many(
-        f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
-        " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
-        [
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state)
-            for one in partitions
-        ],
-    )
-    return [one for one, rows in zip(partitions, found, strict=True) if rows]
-
-
-def keeping_back(
-    run: RunContext, partitions: Sequence[TopicPartition]
-) -> Mapping[Quarantined, Sequence[TopicPartition]]:
-    """Return the partitions with records that keep back others, by the state of these."""
-    found = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
-    return {state: there for state, there in found.items() if there}
 
 
 def oldest_waiting(

@@ -31,9 +31,9 @@ from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management.status import progress
 from tidemark.projection.planning import history
 from tidemark.projection.planning.plan import ledger, ready_buckets
+from tidemark.projection.position.progress import progress
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped

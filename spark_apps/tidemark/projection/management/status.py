@@ -5,18 +5,16 @@ Without Spark the lag in events is an estimate from the ledger; on request it is
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
-from tidemark.ledger.frontier.spans import Span
 from tidemark.ledger.frontier.standing import Standing
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.pieces import PieceRow
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
@@ -29,78 +27,12 @@ from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning import history, live_release, target_check
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.plan import ledger, ready_buckets, validated_buckets
+from tidemark.projection.position.progress import Progress, progress
 from tidemark.projection.writing import bucket as mode_bucket
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis
 
 _MISSING_SHOWN, _MISSING_DETAILS = 20, 1000
-_NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One projection against the time buckets that may be processed.
-
-    Attributes:
-        states: its pieces by state; those done by another definition count as `changed`.
-        open_buckets: of those, what is not done by the present definition; ascending.
-        lag: from the start of the first of them to the end of the last that may be.
-        last_error: the newest one, with its time bucket.
-        oldest_gap: the oldest time bucket that is held by a gap, and the missing numbers.
-        gap_age: from the start of that bucket to the end of the last that may be processed.
-    """
-
-    states: Mapping[str, int]
-    open_buckets: Sequence[int]
-    lag: timedelta
-    last_error: tuple[int, str] | None
-    oldest_gap: tuple[int, str] | None = None
-    gap_age: timedelta = timedelta()
-
-
-def progress(
-    entries: Sequence[PieceRow],
-    fingerprint: str,
-    validated: Set[int],
-    bucket_ms: int,
-    spans: Sequence[Span] = (),
-) -> Progress:
-    """Compare the ledger of a projection with what it could have done. No I/O.
-
-    Args:
-        entries: the pieces outside of the spans.
-        fingerprint: of the definition.
-        validated: the time buckets that may be processed, epoch ms.
-        bucket_ms: the bucket size in milliseconds.
-        spans: what is done besides.
-    """
-    done = Standing(spans, entries, bucket_ms).done_by(fingerprint)
-    states = Counter(
-        "changed" if entry.state is State.DONE and not entry.is_done(fingerprint) else entry.state
-        for entry in entries
-    )
-    for span in spans:
-        state = State.DONE if span.version == fingerprint else "changed"
-        states[state] += (span.before - span.first) // bucket_ms
-    open_buckets = list(TimeBuckets.of(validated, bucket_ms) - done)
-    ends = TimeBuckets.ends_of(validated)
-    end = (ends[1] if ends else 0) + bucket_ms
-    failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
-    held_entries = [entry for entry in failed if entry.has_gap]
-    last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
-    gap = min(held_entries, key=lambda entry: entry.time_bucket, default=None)
-    return Progress(
-        states,
-        open_buckets,
-        timedelta(milliseconds=end - open_buckets[0] if open_buckets else 0),
-        (last.time_bucket, last.error or "") if last else None,
-        (gap.time_bucket, gap.error or "") if gap else None,
-        timedelta(milliseconds=max(end - gap.time_bucket, 0) if gap else 0),
-    )
-
-
-def _finished(entry: PieceRow) -> datetime:
-    return entry.finished_at.replace(tzinfo=UTC) if entry.finished_at else _NEVER
 
 
 @dataclass
@@ -233,8 +165,8 @@ def _begin_lines(definition: Definition, standing: Standing) -> list[str]:
 
 def _lines(now: Progress, behind: Estimate) -> list[str]:
     lines = []
-    if now.open_buckets:
-        first = from_millis(now.open_buckets[0])
+    if (oldest_open := now.open_buckets.first) is not None:
+        first = from_millis(oldest_open)
         lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
         lines.append(f"  {behind} in open time buckets, by the ledger")
     if now.oldest_gap is not None:
@@ -297,13 +229,13 @@ def _time(slice_lag: Lag) -> str:
 
 
 def _details(definition: Definition, now: Progress, behind: Estimate) -> dict[str, Any]:
-    gap, error = now.oldest_gap, now.last_error
+    gap, error, oldest_open = now.oldest_gap, now.last_error, now.open_buckets.first
     return {
         "name": definition.name,
         "version": definition.version,
         "pieces": {str(state): number for state, number in now.states.items()},
         "open": len(now.open_buckets),
-        "oldest_open": iso(from_millis(now.open_buckets[0])) if now.open_buckets else None,
+        "oldest_open": None if oldest_open is None else iso(from_millis(oldest_open)),
         "lag_seconds": int(now.lag.total_seconds()),
         "rows_estimated": behind.rows,
         "pieces_without_estimate": behind.unknown,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import islice
 
 from tidemark import clock
@@ -20,10 +19,10 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.definition.source import KafkaJournal
 from tidemark.projection.planning import history, live_release, source_check, target_check
-from tidemark.replication.progress import replicated_to
-from tidemark.settings import Settings
+from tidemark.projection.position.ready import ended_buckets as ended_buckets
+from tidemark.projection.position.ready import ready_buckets as ready_buckets
+from tidemark.projection.position.ready import validated_buckets as validated_buckets
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
 
@@ -252,30 +251,6 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
         )
 
 
-def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> TimeBuckets:
-    """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
-
-    Those of a Pekko journal may when validate is done with them; older and younger ones are
-    returned as well. Those of kafka-journal, which nothing validates, may when they are
-    replicated; of a foreign replicator, when they ended longer ago than the delay.
-    """
-    source = definition.source
-    if not isinstance(source, KafkaJournal):
-        return validated_buckets(run, run.settings)
-    at = replicated_to.read(run, source.topic)
-    delay = timedelta(seconds=run.settings.kafka_journal_delay)
-    until = clock.now() - delay if at is None else at
-    return ended_buckets(run.settings, first, end, to_millis(until))
-
-
-def ended_buckets(settings: Settings, first: int, end: int, until: int) -> TimeBuckets:
-    """Return the time buckets from `first` to `end` that have ended by a time; all epoch ms."""
-    size = settings.bucket_size.milliseconds
-    newest = until - size
-    ended = range(first, min(end, newest + 1), size)
-    return TimeBuckets([(ended.start, ended[-1] + size)] if ended else [], size)
-
-
 def failed_since(run: RunContext, window: Window, definitions: Sequence[Definition]) -> list[str]:
     """Return a line if validate has failed time buckets of the window; what is there stays.
 
@@ -293,11 +268,6 @@ def failed_since(run: RunContext, window: Window, definitions: Sequence[Definiti
         f"validate has failed {counted(len(failed), 'time bucket')} of the window, the first is"
         f" {first}: read models that had processed them before are as they were"
     ]
-
-
-def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
-    """Read the time buckets that validate is done with."""
-    return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
 def _require_new_version(definition: Definition, standing: Standing) -> None:
