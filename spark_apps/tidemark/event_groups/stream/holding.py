@@ -237,6 +237,11 @@ class HeldGroups:
         groups = sorted((as_kept | read).values(), key=lambda one: one.item.sequence)
         return Known(groups, kept.reached)
 
+    def kept(self) -> Known:
+        """Return what the last run has kept, as it was then."""
+        text = self._read("held_groups").get("held_groups")
+        return Known() if text is None else as_known(text)
+
     def _read(self, columns: str) -> Row:
         found = self._control.execute(
             f"SELECT {columns} FROM {self._table} WHERE stream = ?", (self._stream.name,)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.replication import quarantine
+from tidemark.replication import quarantined
 from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.quarantine import Quarantined
+from tidemark.replication.quarantined import Quarantined
 
 _PAGE = 1000
 
@@ -45,21 +46,27 @@ class KeptBack:
 
 
 def kept_back(
-    run: RunContext, partitions: Sequence[TopicPartition]
+    run: RunContext, partitions: Sequence[TopicPartition], most_keys: int | None = None
 ) -> Mapping[TopicPartition, KeptBack]:
-    """Return what of each partition keeps back later records, without partitions of no such one."""
+    """Return what of each partition keeps back later records, without partitions of no such one.
+
+    Args:
+        run: the context of the run.
+        partitions: the partitions.
+        most_keys: the most keys of a partition and state that are counted; None for all.
+    """
     found: dict[TopicPartition, KeptBack] = {}
     of_key = "journal_keyspace, topic, partition, state, id"
-    keeping = quarantine.keeping_back(run, partitions).items()
+    keeping = quarantined.keeping_back(run, partitions).items()
     for one, state in ((one, state) for state, there in keeping for one in there):
         keys = run.control.stream(
             "SELECT count(*) AS records, min(offset) AS first, min(found_at) AS since"
-            f" FROM {table(run.settings.keyspace, quarantine.TABLE)} WHERE journal_keyspace = ?"
+            f" FROM {table(run.settings.keyspace, quarantined.TABLE)} WHERE journal_keyspace = ?"
             f" AND topic = ? AND partition = ? AND state = ? GROUP BY {of_key}",
             (run.settings.kafka_journal_keyspace, one.topic, one.partition, state),
             page=_PAGE,
         )
-        for key in keys:
+        for key in islice(keys, most_keys):
             since, records = key["since"].replace(tzinfo=UTC), key["records"]
             held = records if state is Quarantined.HELD else 0
             of_one = KeptBack(1, held, records - held, key["first"], since)
