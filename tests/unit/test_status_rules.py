@@ -161,11 +161,14 @@ class TestProjections:
     def test_the_worst_are_named_with_the_remedy_of_the_first(self) -> None:
         states = [
             projection(Condition.UP_TO_DATE, name="a"),
-            *(projection(Condition.PAUSED, name=name, paused_at=NOW - HOUR) for name in "bcdef"),
+            *(
+                projection(Condition.PAUSED, name=name, paused_at=NOW - hours * HOUR)
+                for hours, name in enumerate("bcdef")
+            ),
         ]
         line = rules.projections(states, overdue=False)
         assert line.what == "b (paused), c (paused), d (paused) and 2 more"
-        assert (line.since, line.remedy) == (NOW - HOUR, "spark_apps/project.py resume b")
+        assert (line.since, line.remedy) == (NOW - 4 * HOUR, "spark_apps/project.py resume b")
 
     def test_one_that_has_not_begun_is_late_beside_others_if_there_is_something_to_do(self) -> None:
         begun = projection(Condition.UP_TO_DATE)
