@@ -101,7 +101,7 @@ def at(hour: int) -> datetime:
 class TestTimeBuckets:
     def test_states_are_counted_by_application(self, journal: Journal) -> None:
         tag_write = Ledger(journal, FIRST)
-        tag_write.end(State.DONE, 0, 1, 2)
+        tag_write.end(State.DONE, 0, 1, 2, 7)
         tag_write.end(State.FAILED, 3, 5, error="no such table")
         tag_write.note(8)
         Ledger(journal, FIRST, "validate").end(State.DONE, 0)
@@ -112,9 +112,9 @@ class TestTimeBuckets:
 
         assert [one.application for one in found] == ["tag-write", "validate"]
         ledger = found[0]
-        assert ledger.states == {"done": 3, "failed": 2, "planned": 1}
-        assert (ledger.first, ledger.done_until, ledger.newest_done) == (at(0), at(3), at(3))
-        assert ledger.missing == 3
+        assert ledger.states == {"done": 4, "failed": 2, "planned": 1}
+        assert (ledger.first, ledger.done_until, ledger.newest_done) == (at(0), at(3), at(8))
+        assert ledger.missing == 2
         assert ledger.failed == time_buckets.Span(at(3), at(6))
         assert ledger.error == "no such table"
         assert ledger.failed_since is not None
@@ -132,9 +132,9 @@ class TestTimeBuckets:
             for rows in retention.old_rows(journal.control, journal.settings(), deleted_before):
                 rows.delete()
             ledger.end(State.HELD, 4, 13, error="gap: p|1 2 missing")
-            ledger.end(State.FAILED, 9, 15, error="wrong")
+            ledger.end(State.FAILED, 9, 15, 16, 17, error="wrong")
             ledger.end(State.DONE, 14)
-        assert len(journal.own_rows("piece")) < 15
+        assert len(journal.own_rows("piece")) < 17
         run = context(journal)
 
         def read(state: State | None) -> list[tuple[datetime, State]]:
@@ -148,7 +148,7 @@ class TestTimeBuckets:
         expected = [
             (from_millis(one.time_bucket), one.state) for one in reversed(ledger.pieces.entries())
         ]
-        assert len(expected) == 15
+        assert len(expected) == 17
         assert read(None) == expected
         for state in State:
             assert read(state) == [each for each in expected if each[1] is state]
