@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -75,8 +76,12 @@ class RunContext:
         self.owner = default_owner(run_id)
         self.moment = clock.now().replace(microsecond=0)
         """What plans count ages from: a plan that is made again in this run is made as of then."""
+        self.started_at = self.moment
+        """When the run has started, in whole seconds."""
         self.progress = PieceCounts()
         """The pieces that were started and done so far, for the report of a run that is ended."""
+        self.counted = Counter[str]()
+        """The counts of the pieces that have ended so far."""
         self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
         self._whole: RunContext | None = None

@@ -160,13 +160,44 @@ def group(
     command_line()
 
 
-def _in_one_line(tool: Callable[..., None]) -> Callable[..., None]:
+def readers(
+    application: str,
+    default: Callable[..., None],
+    commands: Mapping[str, Callable[..., None]],
+    *,
+    examples: Mapping[str, Sequence[str]],
+) -> None:
+    """Run an application that only reads: its commands leave no report and no row in `run`.
+
+    Args:
+        application: name of the application in its errors.
+        default: function that runs before each command, and alone without a command; its first
+            parameter is the `typer.Context`, which names the command.
+        commands: commands by name.
+        examples: options of calls that the help shows, by command; under "" those of the
+            application's own help.
+    """
+    own = _examples(application, examples[""])
+    command_line = _plain(context_settings=_WIDE, epilog=own)
+    command_line.callback(
+        invoke_without_command=True, help=default.__doc__, context_settings=_WIDE, epilog=own
+    )(_in_one_line(default, application))
+    for name, command in commands.items():
+        own = _examples(application, _calls(name, examples))
+        command_line.command(name, context_settings=_WIDE, epilog=own)(
+            _in_one_line(command, application)
+        )
+    command_line()
+
+
+def _in_one_line(tool: Callable[..., None], application: str = "") -> Callable[..., None]:
     @wraps(tool)
     def run(**options: object) -> None:
         try:
             tool(**options)
         except TidemarkError as error:
-            typer.echo(f"error: {harmless(str(error))}", err=True)
+            named = f"{application}: " if application else ""
+            typer.echo(f"{named}error: {harmless(str(error))}", err=True)
             raise typer.Exit(error.exit_status) from None
 
     return run

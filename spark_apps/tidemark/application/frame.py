@@ -26,7 +26,7 @@ from tidemark.application.environment import unknown_variables
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput, SeveralErrors, TidemarkError, outage_of, root_cause
-from tidemark.ledger.runs import write_report
+from tidemark.ledger.runs import note_end, write_report
 from tidemark.settings import Settings
 from tidemark.text import counted, harmless
 from tidemark.window import Window, iso
@@ -123,8 +123,11 @@ class _Report:
             elif self.content["error"] != str(problem):
                 self.content["error"] += f"; {problem}"
 
-    def store(self, control: Control, settings: Settings) -> None:
+    def store(self, run: RunContext) -> None:
         """Store the report if Tidemark's tables exist; ignore a failure to store the report."""
+        control, settings = run.control, run.settings
+        if not self.content["dry_run"]:
+            note_end(run, self.content)
         with suppress(TidemarkError):
             if control.table_columns(settings.keyspace, "run") is not None:
                 write_report(
@@ -267,7 +270,7 @@ def _done(run: RunContext, work: Callable[[RunContext], Outcome], report: _Repor
         report.failed(error, run.progress)
         raise
     finally:
-        report.store(run.control, run.settings)
+        report.store(run)
     return outcome
 
 

@@ -161,6 +161,23 @@ class Control:
             statement.fetch_size = page
             yield from self._session.execute(statement)
 
+    def page(
+        self, cql: str, values: Sequence[object] = (), *, limit: int, state: bytes | None = None
+    ) -> tuple[list[Row], bytes | None]:
+        """Run one prepared statement; return some rows, and the paging state of those after them.
+
+        Args:
+            cql: the statement.
+            values: its values.
+            limit: the most rows.
+            state: the paging state that the page before has returned; None for the first page.
+        """
+        with self._failures.in_one_line():
+            statement = self._prepare(cql).bind(values)
+            statement.fetch_size = limit
+            result = self._session.execute(statement, paging_state=state)
+            return list(result.current_rows), result.paging_state
+
     def write_time(self) -> int:
         """Return a write timestamp in microseconds, later than that of every earlier statement.
 

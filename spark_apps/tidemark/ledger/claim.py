@@ -12,6 +12,7 @@ from tidemark.context import RunContext
 from tidemark.errors import LockHeld, TidemarkError, reason_of
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, State, days
+from tidemark.ledger.runs import note_progress
 
 
 class DayLocks:
@@ -91,6 +92,7 @@ class LedgerRecorder:
         """
         started = self.ledger.start(pieces, owner=self.run.owner, run_id=self.run.run_id)
         self.run.progress.planned += len(started)
+        note_progress(self.run)
         return started
 
     def finish(
@@ -108,6 +110,9 @@ class LedgerRecorder:
         self.ledger.finish(pieces, state, owner=self.run.owner, counts=counts, error=error)
         if state is State.DONE:
             self.run.progress.done += len(pieces)
+        for of_piece in counts.values():
+            self.run.counted.update(of_piece)
+        note_progress(self.run)
 
 
 @dataclass

@@ -12,9 +12,6 @@ Source: com.evolution.kafka.journal.eventual.cassandra.ReplicatedCassandra (11.0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -23,6 +20,7 @@ from tidemark.journals.kafka.expired import expire_on
 from tidemark.journals.kafka.tables import JOURNAL_KEY, SEGMENTS
 from tidemark.journals.kafka.wire.action import ActionType
 from tidemark.partitioning import columns
+from tidemark.replicate.folding import ActionBatch as ActionBatch
 from tidemark.replicate.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEAD_FIELDS, HEADS, LIFE
 from tidemark.spark.shapes import shaped
 
@@ -33,21 +31,6 @@ _FIELDS = (
     *("expire_after", "expire_on", "origin", "segment", "record_id"),
 )
 """The fields of a change, sorted by the first."""
-
-
-@dataclass(frozen=True)
-class ActionBatch:
-    """The common context of all actions of a run.
-
-    Attributes:
-        at: the time of the run.
-        zone: the time zone of the dates on which journals expire.
-        segment_size: the number of events in a journal segment, for heads created now.
-    """
-
-    at: datetime
-    zone: str
-    segment_size: int
 
 
 @shaped(actions=ACTIONS, heads=HEADS, returns=FOLDED)

@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import TopicMoved
-from tidemark.replicate.fold import ActionBatch
-from tidemark.replicate.kafka.records import Spans
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.kafka.topics import Offsets, TopicPartition, Topics
 from tidemark.replicate.ranges import NO_POINTER, Entry, Range, RangeState, newest
 from tidemark.replicate.tables import pointers
 from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from tidemark.replicate.kafka.records import Spans
 
 
 @dataclass(frozen=True)

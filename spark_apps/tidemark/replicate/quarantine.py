@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -17,57 +16,23 @@ from tidemark.context import RunContext
 from tidemark.journals.kafka.tables import JOURNAL_KEY
 from tidemark.journals.kafka.wire.shapes import DECODED, PLACE, RECORDS
 from tidemark.replicate.kafka.topics import TopicPartition
+from tidemark.replicate.quarantined import KEEPS_BACK as KEEPS_BACK
+from tidemark.replicate.quarantined import TABLE as TABLE
+from tidemark.replicate.quarantined import Quarantined as Quarantined
+from tidemark.replicate.quarantined import keeping_back as keeping_back
+from tidemark.replicate.quarantined import with_any as with_any
 from tidemark.replicate.shapes import HELD, HELD_FROM, STOPPED
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.window import from_millis
 
-TABLE = "quarantined_record"
 _OF_KEY = (*JOURNAL_KEY, "partition")
 _KEPT_BACK = (*_OF_KEY, "offset", "state")
 _STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
 _MENDED = ("mended_value", "mended_headers")
 _SAME = (*PLACE, "timestamp", "key")
 """The columns that identify a record in quarantine: its topic may have been recreated."""
-
-
-class Quarantined(StrEnum):
-    """The state of a record in quarantine.
-
-    HELD records wait for `replay`, with all later ones of their key. WAITING records are of a key
-    whose records are in several partitions, and wait until all of these are read. SKIPPED records
-    are ignored permanently. MENDED records are replicated with the content that `mend` gave them.
-    """
-
-    HELD = "held"
-    WAITING = "waiting"
-    SKIPPED = "skipped"
-    MENDED = "mended"
-
-
-KEEPS_BACK = (Quarantined.HELD, Quarantined.WAITING)
-"""The states in which records keep back later ones of their key."""
-
-
-def with_any(
-    run: RunContext, partitions: Sequence[TopicPartition], state: Quarantined
-) -> list[TopicPartition]:
-    """Return the partitions with a record in a state."""
-    rows_by_tp = run.control.execute_many(
-        f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
-        " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
-        [(run.settings.kafka_journal_keyspace, tp.topic, tp.partition, state) for tp in partitions],
-    )
-    return [tp for tp, rows in zip(partitions, rows_by_tp, strict=True) if rows]
-
-
-def keeping_back(
-    run: RunContext, partitions: Sequence[TopicPartition]
-) -> Mapping[Quarantined, Sequence[TopicPartition]]:
-    """Return the partitions with records that keep back later ones, by their state."""
-    by_state = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
-    return {state: in_state for state, in_state in by_state.items() if in_state}
 
 
 def oldest_waiting(

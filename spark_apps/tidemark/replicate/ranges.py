@@ -19,7 +19,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import LockLost, TidemarkError
-from tidemark.replicate.fold import ActionBatch
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.settings import Settings
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from tidemark.window import from_millis, iso
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 NO_TIME_BUCKET = -1
 """Stands for the time bucket of such a finding; no time bucket begins there."""
@@ -19,4 +21,6 @@ def place_of(time_bucket: int) -> str:
 
 def nowhere() -> Column:
     """Return the time bucket of such findings as a column."""
+    from pyspark.sql import functions as F
+
     return F.lit(NO_TIME_BUCKET).cast("bigint")

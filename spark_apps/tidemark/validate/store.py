@@ -28,9 +28,11 @@ from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Layer, Severity
 from tidemark.validate.findings.checks import REPAIRABLE
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.stored_findings import FINDING as FINDING
+from tidemark.validate.stored_findings import NOTHING_EXPECTED as _NOTHING_EXPECTED
+from tidemark.validate.stored_findings import SETTLED as SETTLED
+from tidemark.validate.stored_findings import key_of as _key
 
-FINDING = "finding"
-SETTLED = "settled_finding"
 BY_CHECK = ("time_bucket", "check_name")
 """The key of all findings of a check in a time bucket."""
 BY_KEY = (
@@ -38,8 +40,6 @@ BY_KEY = (
     *("sequence_nr", "timestamp", "held_in"),
 )
 """The key of one finding."""
-_NOTHING_EXPECTED = 0
-"""Stands for null in the key of SETTLED; no finding expects the number 0."""
 _NONE_IN_KEY = {
     "sequence_nr": 0,
     "timestamp": "00000000-0000-1000-8000-000000000000",
@@ -289,11 +289,6 @@ def settled(control: Control, settings: Settings) -> list[Row]:
         f" FROM {table(settings.keyspace, SETTLED)} WHERE journal_keyspace = ?",
         (settings.journal_keyspace,),
     )
-
-
-def _key(row: Row) -> tuple[Any, ...]:
-    names = ("check_name", "persistence_id", "tag", "number")
-    return (*(row[name] for name in names), row["expected"] or _NOTHING_EXPECTED)
 
 
 def _with_first_seen(findings: DataFrame, settings: Settings) -> DataFrame:

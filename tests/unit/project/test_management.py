@@ -20,13 +20,13 @@ from tidemark.partitioning.keys import slice_of, slice_ranges
 from tidemark.project.definition.model import Definition
 from tidemark.project.management import lag
 from tidemark.project.management.lag import Lag
-from tidemark.project.management.status import progress
 from tidemark.project.offset_store import skips
 from tidemark.project.offset_store.skips import Skip
 from tidemark.project.planning.estimate import Estimates
 from tidemark.project.planning.limit import limit_pieces
 from tidemark.project.planning.plan import ProjectionPlan
 from tidemark.project.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
+from tidemark.project.position.progress import progress
 from tidemark.spark.local_rows import local_rows
 
 HOUR = 3_600_000

@@ -13,10 +13,10 @@ from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.event_groups.operating import values
+from tidemark.event_groups.operating.open_groups import open_states
 from tidemark.event_groups.stream.deliveries import Deliveries, Delivery
 from tidemark.event_groups.stream.history import History, existing
-from tidemark.event_groups.stream.holding import Held, footprint_of
-from tidemark.event_groups.stream.states import GroupState, StoredEvent, StoredGroup
+from tidemark.event_groups.stream.states import StoredEvent, StoredGroup
 from tidemark.event_groups.stream.store import Stream
 from tidemark.text import counted
 from tidemark.window import iso
@@ -51,12 +51,10 @@ def run_status(
 
 
 def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
-    blocked = Held()
-    stuck_before: dict[str, str] = {}
     held: Counter[str] = Counter()
     lines: list[str] = []
     counts = {"groups_open": 0, "groups_held": 0, "oldest_open_seconds": 0}
-    for group in stream.open():
+    for group, holder in open_states(stream):
         if not counts["groups_open"]:
             submitted = history.times(group.id)["submitted_at"].replace(tzinfo=UTC)
             age = int((run.moment - submitted).total_seconds())
@@ -64,12 +62,9 @@ def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
             lines.append(f"the oldest was submitted at {iso(submitted)}")
         counts["groups_open"] += 1
         reason = group.reason
-        if holder := blocked.holder(footprint_of(group)):
-            stuck = stuck_before.get(holder.id, holder.id)
-            stuck_before[group.id] = stuck
-            if group.state is not GroupState.ROLLBACK_FAILED:
-                held[stuck] += 1
-                reason = f"held by {stuck} {reason}"
+        if holder:
+            held[holder] += 1
+            reason = f"held by {holder} {reason}"
         if counts["groups_open"] <= _MAX_LISTED:
             lines.append(f"{group.sequence} {group.id}: {group.state} {reason}".rstrip())
     counts["groups_held"] = held.total()

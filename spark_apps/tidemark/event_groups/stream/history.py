@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
@@ -59,6 +60,16 @@ class History:
             (self._stream, name),
         )
         return row
+
+    def submitted(self, names: Sequence[str]) -> dict[str, datetime]:
+        """Return when groups were submitted, by id."""
+        answers = self._control.execute_many(
+            f"SELECT id, submitted_at FROM {self._groups} WHERE stream = ? AND id = ?",
+            [(self._stream, name) for name in names],
+        )
+        return {
+            row["id"]: row["submitted_at"].replace(tzinfo=UTC) for found in answers for row in found
+        }
 
     def times_of_events(self, name: str) -> dict[str, Row]:
         """Return updated_at and run_id of the events of a group that have begun, by event."""

@@ -229,6 +229,11 @@ class HeldGroups:
         groups = sorted((unchanged | reread).values(), key=lambda group: group.item.sequence)
         return KnownGroups(groups, stored.reached)
 
+    def kept(self) -> KnownGroups:
+        """Return what the last run has kept, as it was then."""
+        text = self._read("held_groups").get("held_groups")
+        return KnownGroups() if text is None else parse_known(text)
+
     def _read(self, columns: str) -> Row:
         rows = self._control.execute(
             f"SELECT {columns} FROM {self._table} WHERE stream = ?", (self._stream.name,)

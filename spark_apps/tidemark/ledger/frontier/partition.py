@@ -12,6 +12,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import NamedTuple
 
 from tidemark.cassandra.conditional import TOGETHER, apply_each, refused
 from tidemark.cassandra.control import Control, Row
@@ -30,6 +32,12 @@ TAKEN_UP_FROM = 256
 LEFT_OUT = 128
 """The newest of them that it leaves, since they are the likeliest to be done again."""
 _KEY = "application = ? AND subject = ? AND bucket_size = ?"
+_COLUMNS = (
+    "time_bucket, state, reason, attempt, counts, error, definition_version, planned_at,"
+    " started_at, finished_at"
+)
+_MOST_RANGES = 128
+"""The most ranges outside of the spans that a bounded read asks for."""
 _TIMES = ("planned_at", "started_at", "finished_at")
 
 
@@ -40,6 +48,20 @@ class Frontier:
     spans: Sequence[Span] = ()
     revision: uuid.UUID | None = None
     is_empty: bool = field(default=True)
+
+
+class Outside(NamedTuple):
+    """What is read of a partition by a bounded read.
+
+    Attributes:
+        spans: all spans.
+        rows: the first rows outside of them, ascending.
+        read_to: the last time bucket up to which all rows were read; None if there are no others.
+    """
+
+    spans: Sequence[Span]
+    rows: Sequence[PieceRow]
+    read_to: int | None
 
 
 class Partition:
@@ -87,6 +109,75 @@ class Partition:
         spans, rows = self._settled(ranges)
         return of_spans.within(spans, LOWEST, before), rows
 
+    def first_outside(self, most: int) -> Outside:
+        """Read the spans, and the first rows of all other pieces: as `outside`, but bounded."""
+        spans = self.frontier().spans
+        while True:
+            rows, read_to = self._first_rows(spans, most)
+            spans, before = self.frontier().spans, spans
+            if spans == before:
+                return Outside(spans, rows, read_to)
+
+    def _first_rows(self, spans: Sequence[Span], most: int) -> tuple[list[PieceRow], int | None]:
+        rows: list[PieceRow] = []
+        for first, before in self._few_holes(spans):
+            left = most + 1 - len(rows)
+            found = self._limited("time_bucket >= ? AND time_bucket < ?", (first, before), left)
+            rows += [row for row in found if of_spans.covering(spans, row.time_bucket) is None]
+            if len(found) == left:
+                return rows[:most], found[-1].time_bucket - (len(rows) > most)
+        return rows, None
+
+    def _few_holes(self, spans: Sequence[Span]) -> list[Range]:
+        """Return the ranges outside of the spans; many are joined over the shortest spans."""
+        holes = of_spans.buckets_of(spans, self.size.milliseconds).holes(LOWEST, HIGHEST)
+        longest = sorted(range(1, len(holes)), key=lambda at: holes[at - 1][1] - holes[at][0])
+        cuts = [0, *sorted(longest[: _MOST_RANGES - 1]), len(holes)]
+        return [(holes[at][0], holes[end - 1][1]) for at, end in pairwise(cuts)]
+
+    def page(self, before: int, limit: int) -> list[PieceRow]:
+        """Read the newest pieces before a time bucket, the newest first, each row gone or not."""
+        spans = self.frontier().spans
+        while True:
+            newest = "time_bucket < ? ORDER BY time_bucket DESC"
+            rows = {row.time_bucket: row for row in self._limited(newest, (before,), limit)}
+            spans, as_read = self.frontier().spans, spans
+            if spans == as_read:
+                break
+        in_spans = (
+            (bucket, span)
+            for span in reversed(of_spans.within(spans, LOWEST, before))
+            for bucket in reversed(range(span.first, span.before, self.size.milliseconds))
+        )
+        entries = {bucket: span.row(bucket) for bucket, span in islice(in_spans, limit)} | rows
+        return [entries[bucket] for bucket in sorted(entries, reverse=True)[:limit]]
+
+    def page_outside(self, before: int, limit: int) -> tuple[list[PieceRow], int | None]:
+        """Read the newest pieces before a time bucket that are in no span, the newest first.
+
+        Returns:
+            the pieces, and the time bucket before which there may be more; None if there are none.
+        """
+        spans = self.frontier().spans
+        rows: list[PieceRow] = []
+        for first, end in reversed(self._few_holes(spans)):
+            if first >= before:
+                continue
+            left = limit - len(rows)
+            newest = "time_bucket >= ? AND time_bucket < ? ORDER BY time_bucket DESC"
+            found = self._limited(newest, (first, min(end, before)), left)
+            rows += [row for row in found if of_spans.covering(spans, row.time_bucket) is None]
+            if len(found) == left:
+                return rows, found[-1].time_bucket
+        return rows, None
+
+    def _limited(self, condition: str, values: Sequence[object], limit: int) -> list[PieceRow]:
+        found = self._control.execute(
+            f"SELECT {_COLUMNS} FROM {self._table} WHERE {_KEY} AND {condition} LIMIT ?",
+            (*self.key, *values, limit),
+        )
+        return [_piece_row(row) for row in found]
+
     def _settled(
         self, ranges: Callable[[Sequence[Span]], Sequence[Range]]
     ) -> tuple[Sequence[Span], list[PieceRow]]:
@@ -100,8 +191,7 @@ class Partition:
 
     def _rows(self, ranges: Sequence[Range]) -> list[PieceRow]:
         found = self._control.execute_many(
-            "SELECT time_bucket, state, reason, attempt, counts, error, definition_version,"
-            f" planned_at, started_at, finished_at FROM {self._table}"
+            f"SELECT {_COLUMNS} FROM {self._table}"
             f" WHERE {_KEY} AND time_bucket >= ? AND time_bucket < ?",
             [(*self.key, first, before) for first, before in ranges],
         )

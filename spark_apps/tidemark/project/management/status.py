@@ -5,18 +5,16 @@ Without Spark the lag in events is an estimate from the ledger; on request Spark
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
-from tidemark.ledger.frontier.spans import Span
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.pieces import PieceRow
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition
@@ -29,77 +27,12 @@ from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning import history, live_release, target_check
 from tidemark.project.planning.estimate import Estimate, Estimates
 from tidemark.project.planning.plan import ledger, ready_buckets, validated_buckets
+from tidemark.project.position.progress import ProjectionProgress, progress
 from tidemark.project.writing import bucket as mode_bucket
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis
 
 _MISSING_SHOWN, _MISSING_DETAILS = 20, 1000
-_NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class ProjectionProgress:
-    """The progress of a projection compared with the time buckets that may be processed.
-
-    Attributes:
-        states: number of pieces by state; pieces done by another definition count as `changed`.
-        open_buckets: time buckets that may be processed, and that the present definition has not
-            done; ascending.
-        lag: time from the start of the first open time bucket to the end of the last time bucket
-            that may be processed.
-        last_error: time bucket and text of the newest error.
-        oldest_gap: oldest time bucket that waits for missing numbers, and these numbers.
-        gap_age: time from the start of that time bucket to the end of the last that may be
-            processed.
-    """
-
-    states: Mapping[str, int]
-    open_buckets: Sequence[int]
-    lag: timedelta
-    last_error: tuple[int, str] | None
-    oldest_gap: tuple[int, str] | None = None
-    gap_age: timedelta = timedelta()
-
-
-def progress(
-    entries: Sequence[PieceRow],
-    fingerprint: str,
-    validated: Set[int],
-    bucket_ms: int,
-    spans: Sequence[Span] = (),
-) -> ProjectionProgress:
-    """Compare the ledger of a projection with the time buckets that may be processed; does no I/O.
-
-    `entries` are the pieces outside of the `spans` of done time buckets; `fingerprint` is the
-    definition's; `validated` are the time buckets that may be processed, epoch ms.
-    """
-    done = LedgerState(spans, entries, bucket_ms).done_by(fingerprint)
-    states = Counter(
-        "changed" if entry.state is State.DONE and not entry.is_done(fingerprint) else entry.state
-        for entry in entries
-    )
-    for span in spans:
-        state = State.DONE if span.version == fingerprint else "changed"
-        states[state] += (span.before - span.first) // bucket_ms
-    open_buckets = list(TimeBuckets.of(validated, bucket_ms) - done)
-    ends = TimeBuckets.ends_of(validated)
-    end = (ends[1] if ends else 0) + bucket_ms
-    failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
-    entries_with_gap = [entry for entry in failed if entry.has_gap]
-    last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
-    gap = min(entries_with_gap, key=lambda entry: entry.time_bucket, default=None)
-    return ProjectionProgress(
-        states,
-        open_buckets,
-        timedelta(milliseconds=end - open_buckets[0] if open_buckets else 0),
-        (last.time_bucket, last.error or "") if last else None,
-        (gap.time_bucket, gap.error or "") if gap else None,
-        timedelta(milliseconds=max(end - gap.time_bucket, 0) if gap else 0),
-    )
-
-
-def _finished(entry: PieceRow) -> datetime:
-    return entry.finished_at.replace(tzinfo=UTC) if entry.finished_at else _NEVER
 
 
 @dataclass
@@ -227,8 +160,8 @@ def _begin_lines(definition: Definition, ledger_state: LedgerState) -> list[str]
 
 def _lines(current: ProjectionProgress, behind: Estimate) -> list[str]:
     lines = []
-    if current.open_buckets:
-        first = from_millis(current.open_buckets[0])
+    if (oldest_open := current.open_buckets.first) is not None:
+        first = from_millis(oldest_open)
         lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {current.lag}")
         lines.append(f"  {behind} in open time buckets, by the ledger")
     if current.oldest_gap is not None:
@@ -293,13 +226,13 @@ def _time(slice_lag: Lag) -> str:
 def _details(
     definition: Definition, current: ProjectionProgress, behind: Estimate
 ) -> dict[str, Any]:
-    gap, error = current.oldest_gap, current.last_error
+    gap, error, oldest_open = current.oldest_gap, current.last_error, current.open_buckets.first
     return {
         "name": definition.name,
         "version": definition.version,
         "pieces": {str(state): number for state, number in current.states.items()},
         "open": len(current.open_buckets),
-        "oldest_open": iso(from_millis(current.open_buckets[0])) if current.open_buckets else None,
+        "oldest_open": None if oldest_open is None else iso(from_millis(oldest_open)),
         "lag_seconds": int(current.lag.total_seconds()),
         "rows_estimated": behind.rows,
         "pieces_without_estimate": behind.unknown,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import islice
 
 from tidemark import clock
@@ -20,10 +19,10 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition
-from tidemark.project.definition.source import KafkaJournal
 from tidemark.project.planning import history, live_release, source_check, target_check
-from tidemark.replicate.progress import replicated_to
-from tidemark.settings import Settings
+from tidemark.project.position.ready import ended_buckets as ended_buckets
+from tidemark.project.position.ready import ready_buckets as ready_buckets
+from tidemark.project.position.ready import validated_buckets as validated_buckets
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
 
@@ -253,30 +252,6 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
         )
 
 
-def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> TimeBuckets:
-    """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
-
-    Time buckets of a Pekko journal are ready when validate has passed them; here, buckets outside
-    of the range are returned as well. Those of kafka-journal, which nothing validates, are ready
-    when they are replicated or, with a foreign replicator, when the delay after their end is over.
-    """
-    source = definition.source
-    if not isinstance(source, KafkaJournal):
-        return validated_buckets(run, run.settings)
-    replicated_until = replicated_to.read(run, source.topic)
-    delay = timedelta(seconds=run.settings.kafka_journal_delay)
-    until = clock.now() - delay if replicated_until is None else replicated_until
-    return ended_buckets(run.settings, first, end, to_millis(until))
-
-
-def ended_buckets(settings: Settings, first: int, end: int, until: int) -> TimeBuckets:
-    """Return the time buckets from `first` to `end` that have ended by `until`; all epoch ms."""
-    size = settings.bucket_size.milliseconds
-    last = until - size
-    ended = range(first, min(end, last + 1), size)
-    return TimeBuckets([(ended.start, ended[-1] + size)] if ended else [], size)
-
-
 def failed_since(run: RunContext, window: Window, definitions: Sequence[Definition]) -> list[str]:
     """Return a line if validate has failed time buckets of the window.
 
@@ -294,11 +269,6 @@ def failed_since(run: RunContext, window: Window, definitions: Sequence[Definiti
         f"validate has failed {counted(len(failed), 'time bucket')} of the window, the first is"
         f" {first}: read models that had processed them before are as they were"
     ]
-
-
-def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
-    """Read the time buckets that validate has passed."""
-    return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
 def _require_new_version(definition: Definition, state: LedgerState) -> None:

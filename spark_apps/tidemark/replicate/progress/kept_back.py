@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.replicate import quarantine
+from tidemark.replicate import quarantined
 from tidemark.replicate.kafka.topics import TopicPartition
-from tidemark.replicate.quarantine import Quarantined
+from tidemark.replicate.quarantined import Quarantined
 
 _PAGE = 1000
 
@@ -45,21 +46,27 @@ class KeptBack:
 
 
 def kept_back(
-    run: RunContext, partitions: Sequence[TopicPartition]
+    run: RunContext, partitions: Sequence[TopicPartition], most_keys: int | None = None
 ) -> Mapping[TopicPartition, KeptBack]:
-    """Return the records that keep back later ones, for each partition that has any."""
+    """Return the records that keep back later ones, for each partition that has any.
+
+    Args:
+        run: the context of the run.
+        partitions: the partitions.
+        most_keys: the most keys of a partition and state that are counted; None for all.
+    """
     by_tp: dict[TopicPartition, KeptBack] = {}
     key_columns = "journal_keyspace, topic, partition, state, id"
-    keeping = quarantine.keeping_back(run, partitions).items()
+    keeping = quarantined.keeping_back(run, partitions).items()
     for tp, state in ((tp, state) for state, in_state in keeping for tp in in_state):
         keys = run.control.stream(
             "SELECT count(*) AS records, min(offset) AS first, min(found_at) AS since"
-            f" FROM {table(run.settings.keyspace, quarantine.TABLE)} WHERE journal_keyspace = ?"
+            f" FROM {table(run.settings.keyspace, quarantined.TABLE)} WHERE journal_keyspace = ?"
             f" AND topic = ? AND partition = ? AND state = ? GROUP BY {key_columns}",
             (run.settings.kafka_journal_keyspace, tp.topic, tp.partition, state),
             page=_PAGE,
         )
-        for key in keys:
+        for key in islice(keys, most_keys):
             since, records = key["since"].replace(tzinfo=UTC), key["records"]
             held = records if state is Quarantined.HELD else 0
             single = KeptBack(1, held, records - held, key["first"], since)

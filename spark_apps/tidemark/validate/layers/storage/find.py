@@ -18,9 +18,9 @@ from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition
-from tidemark.project.management.status import progress
 from tidemark.project.planning import history
 from tidemark.project.planning.plan import ledger, ready_buckets
+from tidemark.project.position.progress import progress
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped

@@ -1,0 +1,21 @@
+"""How the actions of a range are folded; without Spark, since the ledger keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class ActionBatch:
+    """The common context of all actions of a run.
+
+    Attributes:
+        at: the time of the run.
+        zone: the time zone of the dates on which journals expire.
+        segment_size: the number of events in a journal segment, for heads created now.
+    """
+
+    at: datetime
+    zone: str
+    segment_size: int

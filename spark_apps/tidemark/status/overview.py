@@ -1,0 +1,178 @@
+"""The overview: one line for each part of the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tidemark import clock
+from tidemark.cassandra.control import Control
+from tidemark.context import RunContext
+from tidemark.errors import NO_RETRY_HELPS
+from tidemark.journals.pekko import tables
+from tidemark.journals.pekko.bucket_size import recorded_bucket_size
+from tidemark.ledger.applications import PURGE, TAG_WRITE, VALIDATE
+from tidemark.ledger.reading import pieces
+from tidemark.ledger.reading.pieces import LedgerName
+from tidemark.settings import Settings
+from tidemark.status import event_groups, findings, projections, purges, replication, rules
+from tidemark.status.page import MOST
+from tidemark.status.projections import ProjectionState
+from tidemark.status.rules import Line, State
+from tidemark.status.time_buckets import LedgerState, summary
+from tidemark.window import from_millis, to_millis
+
+MOST_PAGES = 10
+"""The most pages of projections that the overview reads."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The state of the system.
+
+    Attributes:
+        at: when it was read.
+        state: the worst state of the lines; `empty` if nothing has run.
+        lines: the lines.
+        last_ended: when any ledger of the chain was last written; None if nothing has run.
+    """
+
+    at: datetime
+    state: State
+    lines: Sequence[Line]
+    last_ended: datetime | None
+
+
+def has_ledger(control: Control, settings: Settings) -> bool:
+    """Return whether Tidemark's own tables exist: the first run makes them."""
+    return control.table_columns(settings.keyspace, "piece") is not None
+
+
+def overview(run: RunContext, period: timedelta | None) -> Overview:
+    """Read the state of the system.
+
+    Args:
+        run: the context of the run.
+        period: the time from one scheduled run of tag-write to the next; None if nothing starts by
+            time.
+
+    Raises:
+        InvalidInput: there is no directory of projections.
+    """
+    now = clock.now()
+    if not has_ledger(run.control, run.settings):
+        lines = [_journal(run, has_run=False), *_nothing()]
+        return Overview(now, rules.overall(lines), lines, None)
+    tag_write, validate = _ledger(run, TAG_WRITE), _ledger(run, VALIDATE)
+    lines = [
+        _journal(run, has_run=tag_write is not None or validate is not None),
+        _tag_views(run, tag_write, period, now),
+        _checks(run, validate, tag_write, now),
+    ]
+    states = list(_projections(run))
+    is_overdue = validate is None or _is_overdue(validate.last_ended, now)
+    lines.append(rules.projections(states, overdue=is_overdue))
+    partitions = replication.partitions(run, limit=MOST)
+    has_more = partitions.next is not None
+    lines.append(rules.replication(partitions.items, has_more=has_more, now=now))
+    policies = purges.policies(run, limit=MOST)
+    lines.append(rules.purge(policies.items, _ledger(run, PURGE)))
+    lines.append(rules.groups(event_groups.streams(run, limit=MOST).items, now=now))
+    ended = [
+        at
+        for at in (
+            *(one.last_ended for one in (tag_write, validate) if one is not None),
+            *(one.last_ended for one in states),
+        )
+        if at is not None
+    ]
+    return Overview(now, rules.overall(lines), lines, max(ended, default=None))
+
+
+def _nothing() -> list[Line]:
+    return [
+        rules.chain(name, None, expected=None, overdue_from=None, now=clock.now())
+        for name in (rules.TAG_VIEWS, rules.CHECKS)
+    ] + [
+        Line(name, State.EMPTY, rules.NOTHING_YET)
+        for name in ("projections", "replication", "purge", "groups")
+    ]
+
+
+def _journal(run: RunContext, *, has_run: bool) -> Line:
+    settings = run.settings
+    problem, remedy = "", ""
+    recorded = None
+    try:
+        tables.require_journal(run.control, settings)
+        if has_ledger(run.control, settings):
+            # Runs also compare the rows of the tag views, which is too much for each look.
+            recorded = recorded_bucket_size(run.control, settings)
+    except NO_RETRY_HELPS as error:
+        problem, remedy = error.what, error.do
+    if recorded not in (None, settings.bucket_size):
+        problem = f"the tag views have {recorded} buckets, the settings {settings.bucket_size}"
+        remedy = f"set TIDEMARK_BUCKET_SIZE={recorded}"
+    kind = f"{settings.journal_keyspace}, {settings.bucket_size.value} buckets"
+    return rules.journal(problem, remedy, has_run=has_run, kind=kind)
+
+
+def _ledger(run: RunContext, application: str) -> LedgerState | None:
+    settings = run.settings
+    name = LedgerName(application, settings.journal_keyspace, settings.bucket_size)
+    return summary(name, pieces.of_ledger(run.control, settings, name))
+
+
+def _tag_views(
+    run: RunContext, ledger: LedgerState | None, period: timedelta | None, now: datetime
+) -> Line:
+    """Judge tag-write: a run takes what is out of live readers' reach, one bucket size later."""
+    size = run.settings.bucket_size.milliseconds
+    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    reachable = to_millis(now - delay) - size
+    expected = None if period is None else from_millis(reachable // size * size)
+    done = None if ledger is None else ledger.newest_done or ledger.first
+    overdue_from = None
+    if period is not None and done is not None:
+        overdue_from = done + rules.MISSED_RUNS * period + timedelta(milliseconds=size) + delay
+    return rules.chain(
+        rules.TAG_VIEWS, ledger, expected=expected, overdue_from=overdue_from, now=now
+    )
+
+
+def _checks(
+    run: RunContext, ledger: LedgerState | None, tag_write: LedgerState | None, now: datetime
+) -> Line:
+    expected = None if tag_write is None else tag_write.done_until
+    ended = None if tag_write is None else tag_write.last_ended
+    line = rules.chain(
+        rules.CHECKS,
+        ledger,
+        expected=expected,
+        overdue_from=None if ended is None else ended + rules.FOLLOWS_WITHIN,
+        now=now,
+    )
+    found = findings.open_findings(run, limit=MOST)
+    blocking = [one for one in found.items if one.blocks]
+    return rules.checks(
+        line,
+        len(blocking),
+        len(found.items) - len(blocking),
+        has_more=found.next is not None,
+        since=min((one.since for one in blocking if one.since), default=None),
+    )
+
+
+def _projections(run: RunContext) -> Iterator[ProjectionState]:
+    after: str | None = None
+    for _ in range(MOST_PAGES):
+        page = projections.projections(run, limit=MOST, after=after)
+        yield from page.items
+        after = page.next
+        if after is None:
+            return
+
+
+def _is_overdue(ended: datetime | None, now: datetime) -> bool:
+    return ended is None or now - ended > rules.FOLLOWS_WITHIN

@@ -1,0 +1,299 @@
+"""Projections: how far each is, what holds it, and what it has skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from tidemark import clock
+from tidemark.context import RunContext
+from tidemark.errors import NO_RETRY_HELPS
+from tidemark.ledger.applications import PROJECT, VALIDATE
+from tidemark.ledger.frontier.partition import LOWEST
+from tidemark.ledger.piece import State
+from tidemark.ledger.reading import quarantined
+from tidemark.ledger.reading.pieces import BoundedStanding, bounded_standing
+from tidemark.partitioning.time_buckets import TimeBuckets
+from tidemark.project.definition import catalog
+from tidemark.project.definition.catalog import Rollup, Unusable
+from tidemark.project.definition.model import Definition
+from tidemark.project.definition.source import KafkaJournal
+from tidemark.project.offset_store import management_state
+from tidemark.project.offset_store.management_state import PauseState
+from tidemark.project.offset_store.offsets import OffsetStore
+from tidemark.project.planning import history, target_check
+from tidemark.project.planning.estimate import Estimates
+from tidemark.project.position.progress import ProjectionProgress, progress
+from tidemark.project.position.ready import ready_buckets
+from tidemark.project.rollups import standing as rollup_standing
+from tidemark.status.page import ZERO, Amount, Page, bounded, place, token, unknown
+from tidemark.window import from_millis, to_millis
+
+PROJECTIONS = "projections"
+MOST_ESTIMATED = 500
+"""The most open time buckets whose rows are added up."""
+
+
+class Condition(StrEnum):
+    """The condition of a projection; of several that hold, the first."""
+
+    UNUSABLE = "unusable"
+    TABLE_MISSING = "table missing"
+    FAILED = "failed"
+    PAUSED = "paused"
+    NOT_BEGUN = "not begun"
+    HELD = "held"
+    BEHIND = "behind"
+    UP_TO_DATE = "up to date"
+
+
+@dataclass(frozen=True)
+class ProjectionState:
+    """A projection.
+
+    Attributes:
+        name: its name.
+        version: that of its definition; None if the file cannot be used.
+        condition: the condition.
+        problem: why it is unusable, or what is wrong with its table.
+        states: its time buckets by state; those done by another definition count as `changed`.
+        is_complete: whether all time buckets were read; if not, numbers are lower bounds.
+        open: time buckets that may be processed, and are not done by this definition.
+        oldest_open: the first of them.
+        newest: the end of the newest time bucket that may be processed.
+        lag_seconds: from the start of the oldest open time bucket to `newest`.
+        lag_events: about how many rows the open time buckets have, by the ledger.
+        held: time buckets that wait for missing events, or for validate.
+        oldest_gap: the oldest time bucket that waits for missing events.
+        gap_age_seconds: from its start to `newest`.
+        gap: what is missing.
+        paused_at: since when it is paused; None if it is not.
+        paused_by: who has paused it.
+        quarantined: events that it could not process.
+        last_error: the newest error of a time bucket.
+        last_ended: when its ledger was last written.
+    """
+
+    name: str
+    version: int | None
+    condition: Condition
+    problem: str = ""
+    states: Mapping[str, int] | None = None
+    is_complete: bool = True
+    open: Amount = ZERO
+    oldest_open: datetime | None = None
+    newest: datetime | None = None
+    lag_seconds: Amount = ZERO
+    lag_events: Amount = ZERO
+    held: Amount = ZERO
+    oldest_gap: datetime | None = None
+    gap_age_seconds: Amount = ZERO
+    gap: str = ""
+    paused_at: datetime | None = None
+    paused_by: str = ""
+    quarantined: Amount = ZERO
+    last_error: str = ""
+    last_ended: datetime | None = None
+
+
+def projections(run: RunContext, *, limit: int, after: str | None = None) -> Page[ProjectionState]:
+    """Return the projections of TIDEMARK_PROJECTIONS_DIR, by name.
+
+    Raises:
+        InvalidInput: there is no such directory, or `after` is no token of these pages.
+    """
+    begin = place(PROJECTIONS, after, str)
+    found = catalog.read_all(run.settings.projections_dir)
+    by_name: dict[str, Definition | Rollup | Unusable] = {
+        broken.name: broken for broken in found.unusable
+    }
+    by_name |= {each.name: each for each in found.definitions}
+    by_name |= {each.definition.name: each for each in found.rollups}
+    names = [name for name in sorted(by_name) if begin is None or name > begin[0]]
+    validated = bounded_standing(run.control, run.settings, VALIDATE)
+    items = [_state(run, name, by_name[name], validated) for name in names[:limit]]
+    return Page(items, token(PROJECTIONS, names[limit - 1]) if len(names) > limit else None)
+
+
+def _state(
+    run: RunContext,
+    name: str,
+    found: Definition | Rollup | Unusable,
+    validated: BoundedStanding,
+) -> ProjectionState:
+    if isinstance(found, Unusable):
+        return ProjectionState(name, None, Condition.UNUSABLE, str(found.error))
+    definition = found.definition if isinstance(found, Rollup) else found
+    pause = management_state.pause_state(OffsetStore.of(run, definition))
+    try:
+        state = (
+            _rollup(run, found) if isinstance(found, Rollup) else _of_events(run, found, validated)
+        )
+    except NO_RETRY_HELPS as error:
+        return ProjectionState(name, definition.version, Condition.UNUSABLE, str(error))
+    return _with_pause(state, pause)
+
+
+def _with_pause(state: ProjectionState, pause: PauseState) -> ProjectionState:
+    if not pause.paused:
+        return state
+    at = pause.paused_at and pause.paused_at.replace(tzinfo=UTC)
+    is_worse = state.condition in (Condition.TABLE_MISSING, Condition.FAILED)
+    return replace(
+        state,
+        condition=state.condition if is_worse else Condition.PAUSED,
+        paused_at=at,
+        paused_by=pause.paused_by,
+    )
+
+
+def _rollup(run: RunContext, rollup: Rollup) -> ProjectionState:
+    definition = rollup.definition
+    now = rollup_standing.read(run, rollup)
+    try:
+        rollup_standing.require_tables(run, rollup, now)
+    except NO_RETRY_HELPS as error:
+        return ProjectionState(
+            definition.name, definition.version, Condition.TABLE_MISSING, str(error)
+        )
+    why = "a projection of mode rollup is made of rows, not of events"
+    condition = Condition.BEHIND if now.reason else Condition.UP_TO_DATE
+    return ProjectionState(
+        definition.name,
+        definition.version,
+        condition if now.present else Condition.NOT_BEGUN,
+        problem=now.line(rollup),
+        lag_seconds=unknown(why) if now.reason else Amount(0),
+        lag_events=unknown(why) if now.reason else Amount(0),
+    )
+
+
+def _of_events(
+    run: RunContext, definition: Definition, validated: BoundedStanding
+) -> ProjectionState:
+    subject = definition.subject(run.settings.journal_keyspace)
+    own = bounded_standing(run.control, run.settings, PROJECT, subject)
+    problem = ""
+    try:
+        target_check.require(run, definition, own.standing)
+    except NO_RETRY_HELPS as error:
+        problem = str(error)
+    ready = _ready(run, definition, own, validated)
+    is_complete = own.is_complete and (
+        isinstance(definition.source, KafkaJournal) or validated.is_complete
+    )
+    now = measured(own, definition.fingerprint, ready)
+    place_of = f"{PROJECT}/{definition.name}"
+    number = quarantined.count(
+        run.control, run.settings, definition.source.table(run.settings), place_of
+    )
+    state = described(definition.name, definition.version, own, now, ready, is_complete=is_complete)
+    return replace(
+        state,
+        condition=Condition.TABLE_MISSING if problem else state.condition,
+        problem=problem,
+        lag_events=_events(run, definition, now.open_buckets, is_complete=is_complete),
+        quarantined=bounded(number, quarantined.MOST),
+    )
+
+
+def _ready(
+    run: RunContext, definition: Definition, own: BoundedStanding, validated: BoundedStanding
+) -> TimeBuckets:
+    """Return the time buckets that may be processed, as far as they were read."""
+    begin = history.begin_of(definition, run.settings.bucket_size)
+    if not isinstance(definition.source, KafkaJournal):
+        return validated.standing.done_by("").within(begin, 2**63 - 1)
+    now_ms = to_millis(clock.now())
+    first = own.standing.known.first
+    found = ready_buckets(run, definition, now_ms if first is None else first, now_ms)
+    return found.within(begin, 2**63 - 1)
+
+
+def measured(own: BoundedStanding, fingerprint: str, ready: TimeBuckets) -> ProjectionProgress:
+    """Return the progress of a projection, as far as its ledger was read. No I/O.
+
+    What lies behind the last row that was read may be done, so it does not count as open. The lag
+    reaches to the end of all that may be processed.
+    """
+    standing = own.standing
+    as_read = ready if own.read_to is None else ready.within(LOWEST, own.read_to + 1)
+    now = progress(standing.rows, fingerprint, as_read, standing.bucket_ms, standing.spans)
+    if own.read_to is None or ready.last is None:
+        return now
+    end = ready.last + standing.bucket_ms
+    oldest, gap = now.open_buckets.first, now.oldest_gap
+    return replace(
+        now,
+        lag=timedelta(milliseconds=0 if oldest is None else end - oldest),
+        gap_age=timedelta(milliseconds=0 if gap is None else max(end - gap[0], 0)),
+    )
+
+
+def described(
+    name: str,
+    version: int,
+    own: BoundedStanding,
+    now: ProjectionProgress,
+    ready: TimeBuckets,
+    *,
+    is_complete: bool,
+) -> ProjectionState:
+    """Return what is known of a projection by its ledger. No I/O."""
+    standing = own.standing
+    touched = [row.touched_at.replace(tzinfo=UTC) for row in standing.rows if row.touched_at]
+    touched += [from_millis(span.ended_last) for span in standing.spans]
+    is_behind = bool(now.open_buckets)
+    oldest, gap = now.open_buckets.first, now.oldest_gap
+    lag = Amount(int(now.lag.total_seconds()))
+    if own.has_other_sizes:
+        why = "the ledger has time buckets of several bucket sizes: see `project.py status`"
+        lag = unknown(why)
+    elif not is_behind and not is_complete:
+        lag = unknown(f"more than {len(standing.rows):,} time buckets are open or not in order")
+    return ProjectionState(
+        name,
+        version,
+        condition_of(now, has_begun=history.has_begun(standing)),
+        states={str(state): number for state, number in sorted(now.states.items())},
+        is_complete=is_complete,
+        open=Amount(len(now.open_buckets), is_at_least=not is_complete),
+        oldest_open=None if oldest is None else from_millis(oldest),
+        newest=None if ready.last is None else from_millis(ready.last + standing.bucket_ms),
+        lag_seconds=lag,
+        held=Amount(now.states.get(State.HELD, 0), is_at_least=not own.is_complete),
+        oldest_gap=None if gap is None else from_millis(gap[0]),
+        gap_age_seconds=Amount(int(now.gap_age.total_seconds())),
+        gap="" if gap is None else gap[1],
+        last_error="" if now.last_error is None else now.last_error[1],
+        last_ended=max(touched, default=None),
+    )
+
+
+def condition_of(now: ProjectionProgress, *, has_begun: bool) -> Condition:
+    """Return the condition by the ledger alone. No I/O."""
+    if now.states.get(State.FAILED):
+        return Condition.FAILED
+    if not has_begun:
+        return Condition.NOT_BEGUN
+    if now.oldest_gap is not None:
+        return Condition.HELD
+    return Condition.BEHIND if now.open_buckets else Condition.UP_TO_DATE
+
+
+def _events(
+    run: RunContext, definition: Definition, open_buckets: TimeBuckets, *, is_complete: bool
+) -> Amount:
+    if not open_buckets:
+        return Amount(0, is_at_least=not is_complete)
+    first = open_buckets.first or 0
+    end = first + MOST_ESTIMATED * run.settings.bucket_size.milliseconds
+    added = open_buckets.within(first, end)
+    estimates = Estimates.read(run, added)
+    behind = estimates.of(added, is_by_tag=definition.source.reads_tag_views)
+    if behind.unknown == len(added):
+        return unknown("neither tag-write nor validate has counted the open time buckets")
+    is_bound = not is_complete or behind.unknown > 0 or len(added) < len(open_buckets)
+    return Amount(behind.rows, is_at_least=is_bound)

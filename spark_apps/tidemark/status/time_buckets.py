@@ -1,0 +1,191 @@
+"""Time buckets by application and state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tidemark.context import RunContext
+from tidemark.ledger.piece import PieceRow, State
+from tidemark.ledger.reading import pieces
+from tidemark.ledger.reading.pieces import BoundedStanding, LedgerName
+from tidemark.partitioning.keys import BucketSize
+from tidemark.status.page import Page, place, token
+from tidemark.window import from_millis
+
+LEDGERS, BUCKETS = "ledgers", "time-buckets"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Time buckets from the first to the end, exclusive."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """The time buckets of one application on one subject.
+
+    Attributes:
+        application: the application.
+        subject: a journal keyspace, or `keyspace/projection`.
+        bucket_size: the size of the time buckets.
+        states: how many time buckets are in each state.
+        is_complete: whether the ledger was read to its end; if not, all numbers but that of
+            done time buckets in the frontier are lower bounds.
+        missing: how many between the first and the last no run has begun; None if it was not read
+            to its end.
+        first: the first time bucket.
+        done_until: the end of what is done without a hole; None if the first one is not done.
+        newest_done: the end of the newest that is done.
+        last_ended: when the ledger was last written.
+        failed: the failed ones, and what is between them; None without any.
+        failed_since: since when the first of them has failed.
+        error: that of the oldest failed or held one.
+    """
+
+    application: str
+    subject: str
+    bucket_size: str
+    states: Mapping[str, int]
+    is_complete: bool
+    missing: int | None
+    first: datetime
+    done_until: datetime | None
+    newest_done: datetime | None
+    last_ended: datetime | None
+    failed: Span | None = None
+    failed_since: datetime | None = None
+    error: str = ""
+
+    def number(self, *states: State) -> int:
+        """Return how many time buckets are in one of some states."""
+        return sum(self.states.get(state, 0) for state in states)
+
+
+@dataclass(frozen=True)
+class TimeBucketState:
+    """One time bucket of an application."""
+
+    time_bucket: datetime
+    state: State
+    reason: str
+    attempt: int
+    counts: Mapping[str, int]
+    error: str
+    version: str
+    finished_at: datetime | None
+
+
+def ledgers(run: RunContext, *, limit: int, after: str | None = None) -> Page[LedgerState]:
+    """Return the ledgers of the journals, by application, subject and bucket size.
+
+    Raises:
+        InvalidInput: `after` is no token of these pages.
+    """
+    begin = place(LEDGERS, after, str, str, str)
+    names = [
+        name
+        for name in pieces.names(run.control, run.settings)
+        if begin is None or tuple(name) > tuple(begin)
+    ]
+    states = [
+        state
+        for name in names[:limit]
+        if (state := summary(name, pieces.of_ledger(run.control, run.settings, name))) is not None
+    ]
+    return Page(states, token(LEDGERS, *names[limit - 1]) if len(names) > limit else None)
+
+
+def time_buckets(
+    run: RunContext,
+    application: str,
+    *,
+    subject: str = "",
+    size: BucketSize | None = None,
+    state: State | None = None,
+    limit: int,
+    after: str | None = None,
+) -> Page[TimeBucketState]:
+    """Return the newest time buckets of an application, the newest first.
+
+    Args:
+        run: the context of the run.
+        application: the application.
+        subject: by default the journal keyspace.
+        size: by default that of the settings.
+        state: only time buckets in this state.
+        limit: the most rows.
+        after: the token of the page before.
+
+    Raises:
+        InvalidInput: `after` is no token of these pages.
+    """
+    begin = place(BUCKETS, after, int)
+    name = LedgerName(
+        application, subject or run.settings.journal_keyspace, size or run.settings.bucket_size
+    )
+    rows, rest = pieces.page(
+        run.control,
+        run.settings,
+        name,
+        limit=limit,
+        before=None if begin is None else begin[0],
+        state=state,
+    )
+    return Page([_bucket(row) for row in rows], None if rest is None else token(BUCKETS, rest))
+
+
+def summary(name: LedgerName, found: BoundedStanding) -> LedgerState | None:
+    """Return what a ledger holds; None if it is empty. No I/O."""
+    standing, size = found.standing, name.size.milliseconds
+    known, done = standing.known, standing.done
+    if known.first is None or known.last is None:
+        return None
+    states = Counter[str](row.state for row in standing.rows)
+    states[State.DONE] += sum((span.before - span.first) // size for span in standing.spans)
+    begun = [row for row in standing.rows if row.state in (State.FAILED, State.HELD) and row.error]
+    failed = [row for row in standing.rows if row.state is State.FAILED]
+    return LedgerState(
+        name.application,
+        name.subject,
+        name.size.value,
+        {state: number for state, number in sorted(states.items()) if number},
+        found.is_complete,
+        (known.last + size - known.first) // size - len(known) if found.is_complete else None,
+        from_millis(known.first),
+        from_millis(done.ranges[0][1]) if done.first == known.first else None,
+        None if done.last is None else from_millis(done.last + size),
+        max(
+            [
+                *(from_millis(span.ended_last) for span in standing.spans),
+                *(row.touched_at.replace(tzinfo=UTC) for row in standing.rows if row.touched_at),
+            ],
+            default=None,
+        ),
+        Span(from_millis(failed[0].time_bucket), from_millis(failed[-1].time_bucket + size))
+        if failed
+        else None,
+        min(
+            (row.finished_at.replace(tzinfo=UTC) for row in failed if row.finished_at),
+            default=None,
+        ),
+        begun[0].error or "" if begun else "",
+    )
+
+
+def _bucket(row: PieceRow) -> TimeBucketState:
+    return TimeBucketState(
+        from_millis(row.time_bucket),
+        row.state,
+        row.reason or "",
+        row.attempt,
+        row.counts,
+        row.error or "",
+        row.definition_version or "",
+        None if row.finished_at is None else row.finished_at.replace(tzinfo=UTC),
+    )
