@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.cassandra.conditional import TOGETHER, apply_each, refused
+from tidemark.cassandra.conditional import ROWS_IN_TRANSACTION, apply_each, refused
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier, table
 from tidemark.errors import LockLost
@@ -173,8 +173,8 @@ class Partition:
         never_begun = [pair for pair in pairs if pair[0].attempt == 0]
         self.write([piece for piece, _ in never_begun], [row for _, row in never_begun], owner)
         begun = [pair for pair in pairs if pair[0].attempt > 0]
-        for first in range(0, len(begun), TOGETHER):
-            while not self._opened(begun[first : first + TOGETHER], owner):
+        for first in range(0, len(begun), ROWS_IN_TRANSACTION):
+            while not self._opened(begun[first : first + ROWS_IN_TRANSACTION], owner):
                 pass
 
     def _opened(self, pairs: Sequence[tuple[Piece, Mapping[str, object]]], owner: str) -> bool:
