@@ -45,7 +45,9 @@ def publish_days(run: RunContext, days: int) -> Outcome:
     topic = topic_of(settings)
     existing = dict.fromkeys(range(PARTITIONS), 0)
     if partitions := [part for part in kafka.partitions() if part.topic == topic]:
-        existing = {part.partition: span.end for part, span in kafka.offsets(partitions).items()}
+        existing = {
+            part.partition: offsets.end for part, offsets in kafka.offsets(partitions).items()
+        }
     else:
         # The events are of 2013: a retention by time would delete them at once.
         kafka.create(topic, PARTITIONS, {"retention.ms": "-1"})
