@@ -144,5 +144,5 @@ class RunContext:
 
 
 def default_owner(run_id: str) -> str:
-    """Return `host:pid:run id`, which tells an operator the process."""
+    """Return `host:pid:run id`, with which an operator finds the process."""
     return f"{socket.gethostname()}:{os.getpid()}:{run_id}"

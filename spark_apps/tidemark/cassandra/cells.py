@@ -26,7 +26,7 @@ _WORDS = ("ascii", "text")
 """Types whose JSON has escapes."""
 _PAGE_ROWS = 1000
 _PAGE_BYTES = 4 << 20
-"""The most bytes in one page: the server holds whole rows, several times."""
+"""The most bytes in one page: the server keeps complete rows in memory, several times."""
 
 
 def written_at(column: str) -> str:

@@ -26,7 +26,7 @@ _UNKNOWN_TABLE = "Couldn't find"
 _WRITE_TIMES: WeakKeyDictionary[SparkSession, WriteTimes] = WeakKeyDictionary()
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 4 << 20
-"""The most bytes in one page of a scan: the server holds the page several times."""
+"""The most bytes in one page of a scan: the server keeps the page in memory several times."""
 _JOINED_PAGE_BYTES = 256 << 10
 _JOINED_BYTES = 16 << 20
 """The most bytes that one task of a direct join requests at once."""

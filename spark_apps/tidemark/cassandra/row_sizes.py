@@ -1,6 +1,6 @@
 """The average sizes of rows, which bound the pages that reads request.
 
-A page is a number of rows, and Cassandra (5.0) builds it from whole rows in its heap, whatever
+A page is a number of rows, and Cassandra (5.0) builds it from complete rows in its heap, whatever
 columns a read requests. With events of a megabyte, a page of the usual number of rows takes
 gigabytes: a scan, even of keys only, would crash the server.
 """
