@@ -64,7 +64,7 @@ def below_airflow(path: str) -> str:
 def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
     """Return the remedy of a failure in an application's report; None if it has no remedy.
 
-    A remedy that writes first only plans, the default of its form.
+    A remedy that writes starts as a dry run, the default of its form.
     """
     failure = (report or {}).get("failure") or {}
     remedy = failure.get("remedy")

@@ -62,9 +62,9 @@ def cassandra_environment(connection: Connection) -> dict[str, str]:
 def kafka_environment(connection: Connection) -> dict[str, str]:
     """Return the applications' environment for a connection of Kafka (host may be `h1,h2`).
 
-    The extra fields `security_protocol` and `sasl_mechanism` are for a connection with a login. In
-    connections of TIDEMARK_KAFKA_CONNECTIONS, `topic_prefix` chooses the topics to replicate and
-    `journal_keyspace` the target.
+    The extra fields `security_protocol` and `sasl_mechanism` determine how to connect; with a login
+    that is SASL. In connections of TIDEMARK_KAFKA_CONNECTIONS, `topic_prefix` chooses the topics to
+    replicate and `journal_keyspace` the target.
 
     Raises:
         AirflowFailException: such a connection lacks one of these fields.

@@ -60,7 +60,7 @@ class Recorder(Protocol):
     """A record of the start and the end of pieces."""
 
     def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Record the start of pieces; return the pieces with their new attempts."""
+        """Record the start of pieces; return the pieces that the run holds from now on."""
 
     def finish(
         self,

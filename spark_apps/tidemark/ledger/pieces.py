@@ -170,7 +170,7 @@ class Pieces:
             most: highest number of pieces for one run.
             force: whether to do pieces of the window again that are done.
             since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version;
-                no time bucket after the first of them may be left out.
+                from the first of them on, no time bucket may be left out.
             ready: time buckets (epoch ms) that may count as missed; None for all.
             history: time buckets (epoch ms) before the window that the ledger does not have, with
                 which the application begins.
@@ -197,7 +197,7 @@ class Pieces:
         pieces_by_bucket = {piece.time_bucket: piece for piece in pieces if piece.attempt == 0}
         if not pieces_by_bucket:
             return
-        # Leave known pieces out: Cassandra would refuse each in a separate transaction.
+        # Leave known pieces out: Cassandra would reject each in a separate transaction.
         known_buckets = self._partition.known(min(pieces_by_bucket), max(pieces_by_bucket) + 1)
         now = clock.now()
         self._partition.note(

@@ -137,8 +137,8 @@ def scheduled(
             window, whatever `most` is.
         known: time buckets (epoch ms) of the ledger; those before the window that are not in
             `entries` are done.
-        since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; no
-            time bucket after the first of them is left out.
+        since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; from
+            the first of them on, no time bucket is left out.
         ready: time buckets (epoch ms) that may count as missed; None for all.
         history: time buckets (epoch ms) before the window that the ledger does not have, with
             which the application begins.
@@ -165,9 +165,9 @@ def scheduled(
 
 
 def unknown(known: TimeBuckets, end: int, bucket_ms: int, since: Iterable[int] = ()) -> TimeBuckets:
-    """Return the time buckets that are not in `known`, up to `end` (exclusive; all in epoch ms).
+    """Return the time buckets before `end` that are not in `known`, all in epoch ms.
 
-    The result begins after the first time bucket of `known` and `since`.
+    The result covers the time from the first time bucket of `known` and `since`.
     """
     first = (known | since).first
     holes = [] if first is None else known.holes(first, end)

@@ -178,7 +178,7 @@ class Partition:
                 pass
 
     def _opened(self, pairs: Sequence[tuple[Piece, Mapping[str, object]]], owner: str) -> bool:
-        """Return False if the spans have changed meanwhile."""
+        """Return False if the spans have changed, or another run has begun pieces, meanwhile."""
         frontier = self.frontier()
         inside = {
             piece.time_bucket: span
