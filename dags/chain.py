@@ -1,10 +1,10 @@
 """Runs `tag_write`, `validate` and `project` over one window, in one Spark application.
 
-By hand with the form, or by `airflow backfill create --dag-id chain`: one order for a range of date
+Starts by hand with the form, or by `airflow backfill create --dag-id chain` for a range of date
 buckets. With `TIDEMARK_CHAIN=one-dag` it runs by schedule, and the DAGs of the three applications
-do not. Each step is a task with its own report, assets and buttons. What it has done is in the
-ledger as if its own DAG had run, so both ways may be mixed. Time buckets that are done are left
-out; `Force` does them again.
+do not. Each step is a task with its own report, assets and buttons. The ledger records its work as
+if its own DAG had run, so the DAGs can be mixed. Done time buckets are left out; `Force` does them
+again.
 """
 
 from __future__ import annotations

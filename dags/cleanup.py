@@ -1,9 +1,9 @@
-"""Deletes events and snapshots as Pekko's Cleanup does, and brings back what it or purge has saved.
+"""Deletes events and snapshots like Pekko's Cleanup, and restores saved rows of it and of purge.
 
-Only by hand: with the form, REST or the command line. The log says what stays, and who needs it.
-Every operation is a dry run unless the form says otherwise: the plan is then in the log, the task
-ends as skipped, and its button `Next step` opens the form that does it. Actors must be stopped
-where the plan says so.
+Starts only by hand: with the form, REST or the command line. The log shows which rows stay, and who
+needs them. By default every operation is a dry run: the plan is in the log, the task ends as
+skipped, and its button `Next step` opens the form that applies the plan. The plan says if actors
+must be stopped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Executes the event groups of a stream that have not ended, in their order.
+"""Executes the open event groups of a stream, in their order.
 
 Starts by hand with the form, REST or the command line; and every few minutes, if
-TIDEMARK_EVENT_GROUPS_MINUTES says so. Groups are submitted with the DAG `submit_event_groups`, or
-with `run_event_groups.py submit`. A run fails if a group was rolled back, or is held behind one
-that could not be; the others are executed nevertheless.
+TIDEMARK_EVENT_GROUPS_MINUTES is set. Groups are submitted with the DAG `submit_event_groups`, or
+with `run_event_groups.py submit`. A run fails if a group was rolled back, or has to wait for a
+group that could not be rolled back; the other groups are still executed.
 """
 
 from __future__ import annotations

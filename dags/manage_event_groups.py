@@ -1,9 +1,9 @@
-"""Shows how event groups are; retries, cancels, settles or plays back groups; releases tables.
+"""Shows the state of event groups; retries, cancels, settles or plays back groups; releases tables.
 
-Only by hand: with the form, REST or the command line. `status` shows the open groups of a stream,
-or the events of one group. What changes something is a dry run unless the form says otherwise: the
-plan is then in the log, the task ends as skipped, and its button `Next step` opens the form that
-does it. Groups are submitted with `submit_event_groups`, whose dry run also draws their events.
+Starts only by hand: with the form, REST or the command line. `status` shows the open groups of a
+stream, or the events of one group. By default operations that write are dry runs: the plan is in
+the log, the task ends as skipped, and its button `Next step` opens the form that applies the plan.
+Groups are submitted with `submit_event_groups`, whose dry run also draws their events.
 """
 
 from __future__ import annotations

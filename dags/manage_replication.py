@@ -1,8 +1,8 @@
-"""Verifies what `replicate` has written against the topics, repairs it, and replays held records.
+"""Compares the tables of `replicate` with the topics, repairs them, and replays held records.
 
-Only by hand: with the form, REST or the command line. What writes is a dry run unless the form says
-otherwise: the plan is then in the log, the task ends as skipped, and its button `Next step` opens
-the form that does it. `replicate` waits meanwhile for the topic partitions that are written.
+Starts only by hand: with the form, REST or the command line. By default operations that write are
+dry runs: the plan is in the log, the task ends as skipped, and its button `Next step` opens the
+form that applies the plan. `replicate` waits while an operation writes its topic partitions.
 """
 
 from __future__ import annotations

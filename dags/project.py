@@ -1,7 +1,7 @@
-"""Brings the read models up to the validated window, each projection by its own task.
+"""Updates the read models up to the validated window, with a task for each projection.
 
 Starts when `validate` has passed, by hand, or by `airflow backfill create`. When `replicate` has
-completed time buckets of a topic it starts with the projections that read one.
+completed time buckets of a topic, it starts for the projections that read topics.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Purges what the policies of `include/retention.yaml` let go of, and nobody needs any more.
+"""Deletes data that the policies of `include/retention.yaml` allow to delete and nobody needs.
 
-Starts when `project` has moved a read model, by hand with the form, or by
-`airflow backfill create --dag-id purge`. It is never scheduled by time. It looks at all that is
-past its retention; with a window in the form, and in a backfill, at that window. By hand it is a
-dry run unless the form says otherwise; a run that an asset starts applies its plan if
-TIDEMARK_SCHEDULED_PURGE is `apply`, else it only prints it (`plan`, the default).
+Starts when `project` has updated a read model, by hand with the form, or by
+`airflow backfill create --dag-id purge`. It is never scheduled by time. It covers all data past its
+retention, or the window of the form or of a backfill. By hand it is a dry run by default; a run
+that an asset starts applies its plan if TIDEMARK_SCHEDULED_PURGE is `apply`, and otherwise only
+prints it (`plan`, the default).
 
-A run that applies plans first; a plan with more deletes than TIDEMARK_PURGE_APPROVAL_ABOVE (1000)
-waits in "Required actions" for at most TIDEMARK_PURGE_APPROVAL_HOURS (24). Whoever may run the DAG
-may approve, or only the users of TIDEMARK_PURGE_APPROVERS. A rejection fails the run, as no answer
-does. What is approved is what is deleted: if anything has changed since, nothing.
+A run that applies a plan first makes it; a plan with more deletes than
+TIDEMARK_PURGE_APPROVAL_ABOVE (1000) waits in "Required actions" for at most
+TIDEMARK_PURGE_APPROVAL_HOURS (24). All users who may run the DAG may approve, or only the users of
+TIDEMARK_PURGE_APPROVERS. A rejection fails the run, and so does no answer. Exactly the approved
+plan is applied: if the data has changed since, nothing is deleted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Lists, checks, repairs, deletes, rebuilds or re-buckets the tag views, or settles findings.
 
-Only by hand: with the form, REST or the command line. `check` and `repair` look at everything
-unless the form narrows it; `delete`, `rebuild` and `propagate-deletes` want to be told what, or
-`All`. What writes is a dry run unless the form says otherwise: the plan is then in the log, the
-task ends as skipped, and its button `Next step` opens the form that does it.
+Starts only by hand: with the form, REST or the command line. `check` and `repair` cover everything
+unless the form restricts them; `delete`, `rebuild` and `propagate-deletes` need a scope, or `All`.
+By default operations that write are dry runs: the plan is in the log, the task ends as skipped, and
+its button `Next step` opens the form that applies the plan.
 """
 
 from __future__ import annotations

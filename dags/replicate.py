@@ -1,7 +1,7 @@
 """Replicates the topics of kafka-journal into its tables, from their pointers to their ends.
 
 Starts every few minutes (TIDEMARK_REPLICATE_MINUTES), or by hand with the form. A topic partition
-that cannot go on fails the run at its end; the others are replicated nevertheless.
+that cannot continue fails the run at its end; the other partitions are still replicated.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ for suffix, connection in kafka_connections().items():
             params_as_options={"--topic": "topics"},
             kafka_conn_id=connection,
         )
-        if connection == KAFKA:  # Projections read the keyspace of the settings alone.
+        if connection == KAFKA:  # Projections read only the keyspace of the settings.
             replicating >> UpdateAfterReplication()

@@ -1,9 +1,9 @@
-"""Submits an event group that is typed into the form, or those of a Kafka topic.
+"""Submits an event group of the form, or the event groups of a Kafka topic.
 
-Only by hand: with the form, REST or the command line. They are checked and appended to their
-stream; the DAG `event_groups` executes them, or this run if `Execute` is set. A text that is
-refused is refused with its line and column, and nothing is submitted. Of a topic, a record that is
-refused goes into quarantine, and the run fails after it has submitted the others.
+Starts only by hand: with the form, REST or the command line. Groups are checked and appended to
+their stream; the DAG `event_groups` executes them, or this run if `Execute` is set. If the text of
+the form is rejected, the error has the line and column, and nothing is submitted. A rejected record
+of a topic is quarantined, and the run fails after it has submitted the other records.
 """
 
 from __future__ import annotations

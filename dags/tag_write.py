@@ -1,7 +1,7 @@
-"""Numbers the window's tagged events and writes `tag_views`, its progress and its scanning.
+"""Numbers the window's tagged events and writes `tag_views`, with its progress and scanning tables.
 
 Starts by schedule (one run per date bucket), by hand with the form, or by
-`airflow backfill create --dag-id tag_write`. When it has written something, `validate` starts.
+`airflow backfill create --dag-id tag_write`. After it has written time buckets, `validate` starts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Checks sequence continuity of the journal and of the tag views; a failed check stops `project`.
 
-Starts when `tag_write` has written something, by hand with the form, or by
+Starts after `tag_write` has written time buckets, by hand with the form, or by
 `airflow backfill create --dag-id validate`. It is never scheduled by time. A window of the form is
-examined even if its time buckets have passed before; other runs leave these out.
+checked even if its time buckets have passed before; other runs leave these out.
 
-With persistence ids or slices it judges only these, in all time buckets whatever the window, and
-marks none as passed, so that nothing downstream starts.
+With persistence ids or slices, a run checks only these, in all time buckets whatever the window. It
+marks no time bucket as passed, so that nothing downstream starts.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 
 def host_check() -> list[dict[str, Any]]:
-    """Check the name by which the API server is called, if TIDEMARK_AIRFLOW_HOSTS has some.
+    """Allow requests to the API server only under the host names of TIDEMARK_AIRFLOW_HOSTS.
 
-    In a browser on this machine, a foreign page's own name could lead to the API server, but it
-    could not call itself 127.0.0.1.
+    In a browser on this machine, the host name of a foreign page could resolve to the API server,
+    but the page cannot have the name 127.0.0.1.
     """
     hosts = os.environ.get("TIDEMARK_AIRFLOW_HOSTS", "")
     if not hosts:
@@ -27,7 +27,7 @@ def host_check() -> list[dict[str, Any]]:
 
 
 class TidemarkPlugin(AirflowPlugin):
-    """The timetables must be registered, else Airflow refuses to serialize DAGs that use it."""
+    """The plugin; without the timetables in it, Airflow cannot serialize the DAGs that use them."""
 
     name = "tidemark"
     timetables = [DateBucketTimetable, ReachTimetable]  # noqa: RUF012 - as AirflowPlugin declares it

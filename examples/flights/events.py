@@ -18,7 +18,7 @@ ANNOUNCED_MS = 2 * 3_600_000
 """A flight is announced this long before its scheduled departure."""
 _MINUTE_MS = 60_000
 
-# A total order of events at one time: `row` and `kind` together name an event.
+# A total order of simultaneous events: `row` and `kind` together identify an event.
 _TIE_ORDER = ["kind", "carrier", "flight", "origin", "row"]
 
 
@@ -48,16 +48,16 @@ def to_events(flights: DataFrame) -> DataFrame:
 def number_events(events: DataFrame) -> DataFrame:
     """Number the events of each aircraft, and those of each millisecond.
 
-    An event's numbers depend only on events that are not later, so that numbering the journal
-    up to some month gives the same numbers as numbering all of it.
+    An event's numbers depend only on events that are not later, so numbering the journal up to some
+    month gives the same numbers as numbering all of it.
 
-    Columns in: as `to_events` returns them.
+    Columns in: those of `to_events`.
     Columns out: also `sequence_nr` (bigint, from 1 per persistence id, without a gap, in time
     order) and `rank_in_ms` (int, from 0 within one `event_ms`, rising with `sequence_nr`).
     """
     of_aircraft = Window.partitionBy("persistence_id").orderBy("event_ms", *_TIE_ORDER)
     of_millisecond = Window.partitionBy("event_ms").orderBy(*_TIE_ORDER)
-    # The aircraft's window comes last: its rows leave together, which is how they are written.
+    # The aircraft's window comes last, because rows are written by aircraft.
     return events.withColumn("rank_in_ms", F.row_number().over(of_millisecond) - 1).withColumn(
         "sequence_nr", F.row_number().over(of_aircraft).cast("bigint")
     )

@@ -1,9 +1,9 @@
-"""From numbered events to rows of Pekko's `messages` and `all_persistence_ids`.
+"""The conversion of numbered events to rows of Pekko's `messages` and `all_persistence_ids`.
 
 Tags: every event carries its carrier (`UA`) and its origin airport (`EWR`); a `departed` event
 that left more than 15 minutes late also carries `delayed`.
 
-Payload: JSON, its fields in this order, those that do not apply left out::
+Payload: JSON with these fields in this order, without fields that do not apply::
 
     kind, carrier, flight, tail_number, origin, dest, scheduled_departure    every event
     dep_delay                                         minutes                departed
@@ -26,11 +26,11 @@ DELAYED = "delayed"
 DELAYED_OVER_MINUTES = 15
 
 DEFINITION = "flights-1"
-"""Name of these rules; another set of rules would need another name."""
+"""The name of these rules; other rules would need another name."""
 WRITER_UUID = str(uuid.uuid5(uuid.NAMESPACE_OID, f"tidemark {DEFINITION}"))
 CLOCK_SEQUENCE = 0x2013
 NODE = 0x01_74_69_64_65_6D
-"""Its multicast bit is set, so that it is nobody's network card (RFC 4122, section 4.5)."""
+"""Its multicast bit is set, so that it is no network card's address (RFC 4122, section 4.5)."""
 
 
 def to_messages(
@@ -38,8 +38,8 @@ def to_messages(
 ) -> DataFrame:
     """Return the rows of `messages` as the Pekko plugin writes events without metadata.
 
-    Columns in: as `number_events` returns them.
-    Columns out: every column of `messages` but `meta*`, which Pekko leaves unset. `timestamp` is
+    Columns in: those of `number_events`.
+    Columns out: every column of `messages` except `meta*`, which Pekko leaves unset. `timestamp` is
     the text of a timeuuid at the event's own time, unique in the journal and rising with
     `sequence_nr` in each persistence id.
     """

@@ -8,7 +8,7 @@ from tidemark.errors import InvalidInput
 from tidemark.window import Window
 
 MONTHS = 12
-# The year's last landing is on 2014-01-01: December takes it in, so that twelve months are all.
+# The year's last landing is on 2014-01-01: December includes it, so twelve months are complete.
 _STARTS = [datetime(2013, month, 1, tzinfo=UTC) for month in range(1, MONTHS + 1)]
 _ENDS = [*_STARTS[1:], datetime(2014, 1, 2, tzinfo=UTC)]
 
@@ -27,10 +27,6 @@ def month_windows(months: int) -> list[Window]:
 
 
 def load_window(months: int) -> Window:
-    """Return the window of the first `months` months of 2013 as a whole.
-
-    Raises:
-        InvalidInput: the number is not 1 to 12.
-    """
+    """Return the window of the first `months` months of 2013 together."""
     windows = month_windows(months)
     return Window(windows[0].start, windows[-1].end)

@@ -21,24 +21,18 @@ from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
 
 APPLICATION = applications.LOAD_FLIGHTS
-# A flight has no event more than two hours before its scheduled departure; a day is ample.
+# A flight has no event more than two hours before its scheduled departure; a day is enough.
 _LOOK_AHEAD = timedelta(days=1)
 
 
 def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome:
-    """Write the events of the first months of 2013 as Pekko would have written them.
+    """Write the events of the first `months` months of 2013 as Pekko would have written them.
 
-    A month that is done is left alone; loading it again writes the same rows.
-
-    Args:
-        run: the context of the run.
-        months: the number of months, 1 to 12.
-        force: also load months that are done.
+    Done months are skipped without `force`; loading a month again writes the same rows.
 
     Raises:
-        InvalidInput: the number of months is wrong; or the journal holds something else, or was
-            loaded with another bucket size or target partition size.
-        SchemaMismatch: the journal's tables have another shape.
+        InvalidInput: the number of months is wrong; or the journal has other events, or was loaded
+            with another bucket size or target partition size.
         LockHeld: another run loads one of the months.
     """
     windows = {to_millis(window.start): window for window in plan.month_windows(months)}
@@ -49,7 +43,7 @@ def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome
         run.settings.keyspace,
         APPLICATION,
         run.settings.journal_keyspace,
-        # A month is no bucket size: what is loaded is the same whatever that of the journal is.
+        # A month is no bucket size, and the journal's bucket size does not matter for the pieces.
         BucketSize.DAY,
         definition_version(run.settings),
     )
@@ -62,7 +56,7 @@ def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome
 
 
 def definition_version(settings: Settings) -> str:
-    """Return the version for the ledger: all settings that decide the rows of an event."""
+    """Return the version for the ledger: all settings that determine the rows of an event."""
     return (
         f"{messages.DEFINITION}, {settings.bucket_size.value} buckets,"
         f" target partition size {settings.target_partition_size}"
@@ -70,7 +64,7 @@ def definition_version(settings: Settings) -> str:
 
 
 def require_same_definition(entries: Iterable[PieceRow], version: str) -> None:
-    """Refuse a journal that was loaded by another definition: its rows would stay beside ours.
+    """Reject a journal that was loaded by another definition, since its rows would stay.
 
     Raises:
         InvalidInput: a month was started with another version.

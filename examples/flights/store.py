@@ -1,4 +1,4 @@
-"""The journal of the flights: created if absent, refused if it holds other events."""
+"""The journal of the flights: created if absent, rejected if it has other events."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tidemark.partitioning.keys import entity_type
 from tidemark.settings import Settings
 
 SAMPLED_PARTITIONS = 10_000
-"""More than twice as many partitions as a year of flights has."""
+"""More than twice the number of partitions of a year of flights."""
 
 
 def require_own_journal(control: Control, settings: Settings) -> None:
-    """Refuse a journal that holds anything but flights, or whose tables have another shape.
+    """Reject a journal with other events than flights, or whose tables have another shape.
 
-    A keyspace that does not exist, or lacks tables, is fine: `create_journal` makes them.
+    A missing keyspace or table is accepted, since `create_journal` makes it.
 
     Raises:
-        SchemaMismatch: a table that exists has another shape.
-        InvalidInput: the journal holds a persistence id of another entity type.
+        SchemaMismatch: an existing table has another shape.
+        InvalidInput: the journal has a persistence id of another entity type.
     """
     keyspace = settings.journal_keyspace
     existing = {
@@ -72,10 +72,10 @@ def create_journal(control: Control, settings: Settings) -> None:
 
 
 def write_persistence_ids(rows: DataFrame, settings: Settings) -> None:
-    """Write the rows of `messages.to_persistence_ids`, first, as Pekko does."""
+    """Write the rows of `messages.to_persistence_ids`, before those of `messages`, like Pekko."""
     connector.write(rows, settings.journal_keyspace, tables.ALL_PERSISTENCE_IDS)
 
 
 def write_messages(rows: DataFrame, settings: Settings) -> None:
-    """Write the rows of `messages.to_messages`, the second write."""
+    """Write the rows of `messages.to_messages`."""
     connector.write(rows, settings.journal_keyspace, tables.MESSAGES)

@@ -1,7 +1,7 @@
 """The first days of the flights as kafka-journal's client would have appended them to a topic.
 
-Each event is a record of its own, with the event's time as its timestamp. The records of a topic
-partition always come in the same order, so that a run after a crash goes on behind the last one.
+Each event is a separate record with the event's time as its timestamp. The records of a topic
+partition always have the same order, so that a run after a crash continues after the last record.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ APPLICATION = applications.PUBLISH_FLIGHTS
 PARTITIONS = 4
 _BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 _FLUSH_S = 60.0
-_WAITING = 10_000
-"""Records that the producer has taken and not sent."""
+_MAX_UNSENT = 10_000
+"""The most records that the producer has accepted and not sent."""
 
 
 def topic_of(settings: Settings) -> str:
@@ -36,16 +36,18 @@ def topic_of(settings: Settings) -> str:
 
 
 def publish_days(run: RunContext, days: int) -> Outcome:
-    """Append the events of the first days of 2013 that the topic does not hold yet.
+    """Append the events of the first days of 2013 that the topic does not have yet.
 
     Raises:
-        KafkaUnavailable: Kafka does not answer, or does not take a record.
+        KafkaUnavailable: Kafka does not answer, or rejects a record.
     """
     settings, kafka = run.settings, Topics(run.settings)
     topic = topic_of(settings)
-    there = dict.fromkeys(range(PARTITIONS), 0)
-    if known := [one for one in kafka.partitions() if one.topic == topic]:
-        there = {one.partition: held.end for one, held in kafka.offsets(known).items()}
+    existing = dict.fromkeys(range(PARTITIONS), 0)
+    if partitions := [part for part in kafka.partitions() if part.topic == topic]:
+        existing = {
+            part.partition: offsets.end for part, offsets in kafka.offsets(partitions).items()
+        }
     else:
         # The events are of 2013: a retention by time would delete them at once.
         kafka.create(topic, PARTITIONS, {"retention.ms": "-1"})
@@ -54,7 +56,7 @@ def publish_days(run: RunContext, days: int) -> Outcome:
     numbered = events.number_events(events.to_events(flights))
     rows = records(numbered.where(F.col("event_ms") < to_millis(end)))
     run.say(f"appending the events of {days} days to {topic}")
-    written = _append(client_settings(settings), topic, rows, there)
+    written = _append(client_settings(settings), topic, rows, existing)
     if not written:
         return Outcome(RunState.NOTHING, lines=[f"{topic} holds these events already"])
     return Outcome(RunState.DONE, PieceCounts(1, 1), {"records_written": written})
@@ -63,7 +65,7 @@ def publish_days(run: RunContext, days: int) -> Outcome:
 def records(numbered: DataFrame) -> DataFrame:
     """Return the records in their order.
 
-    Columns in: as `number_events` returns them.
+    Columns in: those of `number_events`.
     Columns out: `partition`, `key`, `value`, `header` (bytes), `event_ms`.
     """
     event = F.struct(
@@ -88,15 +90,15 @@ def records(numbered: DataFrame) -> DataFrame:
     ).orderBy("event_ms", "rank_in_ms")
 
 
-def _append(client: dict[str, Any], topic: str, rows: DataFrame, there: dict[int, int]) -> int:
-    """Append what is behind the first `there` records of each partition; return how many."""
-    refused: list[str] = []
+def _append(client: dict[str, Any], topic: str, rows: DataFrame, existing: dict[int, int]) -> int:
+    """Append the records after the first `existing` of each partition; return their number."""
+    errors: list[str] = []
     producer = Producer({**client, "enable.idempotence": True})
-    passed = dict.fromkeys(there, 0)
+    seen = dict.fromkeys(existing, 0)
     written = 0
     for row in rows.toLocalIterator():
-        passed[row["partition"]] += 1
-        if passed[row["partition"]] <= there[row["partition"]]:
+        seen[row["partition"]] += 1
+        if seen[row["partition"]] <= existing[row["partition"]]:
             continue
         producer.produce(
             topic,
@@ -105,14 +107,14 @@ def _append(client: dict[str, Any], topic: str, rows: DataFrame, there: dict[int
             partition=row["partition"],
             timestamp=row["event_ms"],
             headers=[(HEADER, bytes(row["header"]))],
-            on_delivery=lambda error, _: refused.append(error.str()) if error else None,
+            on_delivery=lambda error, _: errors.append(error.str()) if error else None,
         )
         written += 1
-        if len(producer) > _WAITING:
+        if len(producer) > _MAX_UNSENT:
             producer.poll(1.0)
-    if producer.flush(_FLUSH_S) or refused:
+    if producer.flush(_FLUSH_S) or errors:
         raise KafkaUnavailable(
-            f"Kafka did not take all records: {refused[0] if refused else 'no answer'}",
+            f"Kafka did not take all records: {errors[0] if errors else 'no answer'}",
             where=client["bootstrap.servers"],
             do="run it again: it goes on behind the last one",
         )

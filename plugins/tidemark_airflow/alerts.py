@@ -1,4 +1,4 @@
-"""Whose the DAGs are, and whom a failed or late run tells: settings of Airflow's environment."""
+"""The owner of the DAGs, and the alerts about failed or late runs, from environment variables."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def defaults() -> dict[str, Any]:
 
 
 def _notifier() -> Callable[..., Any] | None:
-    """Return what `package.module:name` names: a function of the context, or a Notifier."""
-    named = os.environ.get(NOTIFIER, "")
-    if not named:
+    """Return the object at `package.module:name`: a function of the context, or a Notifier."""
+    path = os.environ.get(NOTIFIER, "")
+    if not path:
         return None
-    module, _, name = named.partition(":")
+    module, _, name = path.partition(":")
     try:
         notifier = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{NOTIFIER} is {named!r}, which cannot be imported ({error});"
+            f"{NOTIFIER} is {path!r}, which cannot be imported ({error});"
             " set it to package.module:name, in the folder of the plugins or an installed package"
         ) from None
     if not callable(notifier):
         raise ValueError(
-            f"{NOTIFIER} is {named!r}, which is no function of the context and no Notifier"
+            f"{NOTIFIER} is {path!r}, which is no function of the context and no Notifier"
         )
     return notifier  # type: ignore[no-any-return]
 
@@ -51,14 +51,14 @@ def _notifier() -> Callable[..., Any] | None:
 def _deadline() -> DeadlineAlert | None:
     """Return the alert about runs that have not succeeded in time, which calls the notifier.
 
-    One that has failed before its deadline is told of twice: Airflow forgets the deadlines of runs
-    that succeed only.
+    A run that fails before its deadline causes two calls: Airflow removes only the deadlines of
+    runs that succeed.
     """
     minutes = os.environ.get(DEADLINE, "")
     if not minutes:
         return None
-    named = os.environ.get(NOTIFIER, "")
-    if not minutes.isdecimal() or not int(minutes) or not named:
+    path = os.environ.get(NOTIFIER, "")
+    if not minutes.isdecimal() or not int(minutes) or not path:
         raise ValueError(
             f"{DEADLINE} is {minutes!r}; set it to a whole number of minutes,"
             f" and {NOTIFIER} to the function that is to be called"
@@ -66,6 +66,6 @@ def _deadline() -> DeadlineAlert | None:
     return DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
         interval=timedelta(minutes=int(minutes)),
-        callback=SyncCallback(named.replace(":", ".")),
+        callback=SyncCallback(path.replace(":", ".")),
         name=f"not over after {minutes} minutes",
     )

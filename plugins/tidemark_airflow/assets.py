@@ -1,6 +1,6 @@
-"""The assets that chain the DAGs, and their updates with what a run has completed.
+"""The assets that chain the DAGs, and their updates with the windows that runs have completed.
 
-Each asset event's extra holds window_start, window_end and run_id.
+The extra of each asset event has window_start, window_end and run_id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPLICATED = Asset(
     extra={"description": "time buckets of kafka-journal's topics that replicate has completed"},
 )
 ALIAS = AssetAlias("read_models_of_projections", group=GROUP)
-"""What stands for the asset of each projection that a run has moved, see `read_model_of`."""
+"""The placeholder for the assets of the projections that a run has updated (`read_model_of`)."""
 
 READ_MODELS = Asset(
     name="read_models",
@@ -44,7 +44,7 @@ READ_MODELS = Asset(
 
 
 def read_model_of(projection: str) -> Asset:
-    """Return the asset of one projection, for a DAG that follows its read model alone."""
+    """Return the asset of one projection, for a DAG that depends only on its read model."""
     return Asset(
         name=f"read_model_{projection}",
         uri=f"tidemark://read_models/{projection}",
@@ -54,15 +54,15 @@ def read_model_of(projection: str) -> Asset:
 
 
 def update(context: Context, outlets: Iterable[Any], report: Mapping[str, Any]) -> None:
-    """Update a task's outlets; for an alias, the asset of each projection that has moved.
+    """Update a task's outlets; for an alias, the asset of each updated projection.
 
-    The extra of each asset event is window_start, window_end (of the hull of the time buckets that
-    were done) and run_id.
+    The extra of each asset event is window_start and window_end of the hull of the done time
+    buckets, and run_id.
     """
     for outlet in outlets:
         if isinstance(outlet, AssetAlias):
-            moved = report.get("details", {}).get("projections", {})
-            for name, span in moved.items():
+            spans = report.get("details", {}).get("projections", {})
+            for name, span in spans.items():
                 extra = _extra(span, report)
                 context["outlet_events"][outlet].add(read_model_of(name), extra=extra)
         else:
@@ -70,11 +70,11 @@ def update(context: Context, outlets: Iterable[Any], report: Mapping[str, Any]) 
 
 
 class _UpdateByReports(BaseOperator):
-    """Updates the assets of the application's task, its only upstream task, by its reports.
+    """Updates the assets of the application's task, its only upstream task, from its reports.
 
     The task is skipped if the runs have completed no time bucket. It is a teardown because Airflow
-    takes the state of a DAG run from its last tasks, and ignores teardowns: the run still ends as
-    failed if the application's task has failed.
+    takes the state of a DAG run from its last tasks except teardowns: the run still ends as failed
+    if the application's task has failed.
     """
 
     def __init__(self, *, task_id: str, trigger_rule: TriggerRule, **kwargs: Any) -> None:
@@ -82,10 +82,10 @@ class _UpdateByReports(BaseOperator):
         self.is_teardown = True
 
     def execute(self, context: Context) -> None:
-        """Update the assets with the reports of the last tries."""
+        """Update the assets from the reports of the last tries."""
         [application] = self.upstream_task_ids
-        pulled = context["ti"].xcom_pull(task_ids=application, key="report")
-        reports = pulled if isinstance(pulled, list) else [pulled]
+        value = context["ti"].xcom_pull(task_ids=application, key="report")
+        reports = value if isinstance(value, list) else [value]
         completed = [report for report in reports if report and report["done_start"]]
         if not completed:
             raise AirflowSkipException("the run has completed no time bucket")
@@ -94,16 +94,16 @@ class _UpdateByReports(BaseOperator):
         self.update(context, report)
 
     def update(self, context: Context, report: Mapping[str, Any]) -> None:
-        """Update the assets with what the runs have completed."""
+        """Update the assets from the combined report of the runs."""
         update(context, self.outlets, report)
 
 
 class UpdateAfterFailure(_UpdateByReports):
     """Updates the assets of an application's task that failed.
 
-    Airflow drops the asset events of a task that fails, but time buckets that the run has completed
-    must not wait for those that cannot be completed. The trigger rule is not that of a teardown, so
-    that the scheduler skips the task without starting a process.
+    Airflow drops the asset events of a failed task, but completed time buckets must not wait for
+    time buckets that cannot be completed. The trigger rule is not that of a teardown, so that the
+    scheduler skips the task without a process.
     """
 
     def __init__(self, *, task_id: str = "update_after_failure", **kwargs: Any) -> None:
@@ -111,11 +111,11 @@ class UpdateAfterFailure(_UpdateByReports):
 
 
 class UpdateAfterReplication(_UpdateByReports):
-    """Updates the asset of replicated topics with the time buckets that are new in it.
+    """Updates the asset of replicated topics with newly complete time buckets.
 
-    A report has all time buckets of its topics that are complete. Those of the asset's last event
-    were announced before: its extra also holds `topics`, the end of each. So a run that dies after
-    it has replicated and before this announces nothing, and the next one announces that as well.
+    A report has all complete time buckets of its topics. The extra of the asset's last event also
+    has `topics`, the end up to which each topic was announced. So if a run dies after replication
+    and before this task, the next run announces its time buckets, too.
     """
 
     def __init__(self, *, task_id: str = "update_after_replication", **kwargs: Any) -> None:
@@ -140,11 +140,10 @@ class UpdateAfterReplication(_UpdateByReports):
 def newly_complete(
     topics: Mapping[str, Mapping[str, str]], announced: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Return the extra of an asset event of topics; None if no time bucket of them is new.
+    """Return the extra of an asset event of topics; None if they have no new time bucket.
 
-    Args:
-        topics: done_start and done_end of each, in ISO 8601 and UTC.
-        announced: the end of each that is in the asset's last event.
+    `topics` has done_start and done_end of each topic, in ISO 8601 and UTC; `announced` the end of
+    each topic in the asset's last event.
     """
     spans = [
         (announced.get(topic, span["done_start"]), span["done_end"])
@@ -161,27 +160,27 @@ def newly_complete(
 
 
 class UpdateAfterAll(_UpdateByReports):
-    """Updates the assets of a mapped task once, when all of its runs have ended."""
+    """Updates the assets of a mapped task once, after all of its runs have ended."""
 
     def __init__(self, *, task_id: str = "update_after_all", **kwargs: Any) -> None:
         super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_DONE, **kwargs)
 
 
 def together(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what runs side by side have completed: the hull, and the projections of all.
+    """Combine the reports of parallel runs: the hull of their windows, and all projections.
 
-    Its run_id is what those of all runs begin with.
+    The run_id is the common beginning of their run ids.
     """
     if len(reports) == 1:
         return reports[0]
-    moved: dict[str, Any] = {}
+    projections: dict[str, Any] = {}
     for report in reports:
-        moved |= report.get("details", {}).get("projections", {})
+        projections |= report.get("details", {}).get("projections", {})
     return {
         "done_start": min(report["done_start"] for report in reports),
         "done_end": max(report["done_end"] for report in reports),
         "run_id": commonpath([report["run_id"] for report in reports]),
-        "details": {"projections": moved},
+        "details": {"projections": projections},
     }
 
 

@@ -1,6 +1,7 @@
-"""Data Docs inside Airflow: the button that leads there from a task, and their place in its server.
+"""Data Docs inside Airflow: the button of a task that opens them, and their path in its server.
 
-Every process of Airflow loads this file, so what only the server needs is in `pages.data_docs`.
+Every process of Airflow loads this file, so code that only the server needs is in
+`pages.data_docs`.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 PREFIX = "/tidemark/data-docs"
-"""Their path, below the one that Airflow itself is at."""
+"""Their path, below that of Airflow itself."""
 
 
 class DataDocsLink(BaseOperatorLink):
-    """The button `Data Docs`, which a task has as soon as it is over, however it ended."""
+    """The button `Data Docs`, which a task has after its end, whatever its state."""
 
     name = "Data Docs"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the page of this run, or the start page if the run has none.
 
-        The link is a path, to which the browser adds the address that it knows Airflow by.
+        The link is a path, to which the browser adds its address of Airflow.
         """
         report = getattr(operator, "report", None) or {"details": {}}
         page = report["details"].get("data_docs", "index.html")
@@ -40,14 +41,14 @@ class DataDocsLink(BaseOperatorLink):
 
 
 def directory() -> Path:
-    """Return the directory of Data Docs: TIDEMARK_DATA_DOCS_DIR, else below `home`."""
-    named = os.environ.get("TIDEMARK_DATA_DOCS_DIR")
-    return Path(named) if named else home() / ".tidemark" / "data_docs"
+    """Return the directory of Data Docs: TIDEMARK_DATA_DOCS_DIR, or else below `home`."""
+    configured = os.environ.get("TIDEMARK_DATA_DOCS_DIR")
+    return Path(configured) if configured else home() / ".tidemark" / "data_docs"
 
 
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve Data Docs: an ASGI application, which is loaded at the first request."""
-    # It costs half a second, in every task if it were above.
+    # This import takes half a second, and at the top it would do so in every task.
     from tidemark_airflow.pages.data_docs import app
 
     await app(scope, receive, send)

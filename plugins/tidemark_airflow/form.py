@@ -1,4 +1,4 @@
-"""The typed form of a run: what the UI shows and what REST and the command line accept."""
+"""The typed form of a run, which the UI shows and which REST and the command line accept."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from airflow.sdk import Param
 
 
 def flag_param(title: str, description: str | None = None) -> Param:
-    """Return a param for a yes or no, which is no."""
+    """Return a param for a yes or no; the default is no."""
     return Param(False, type="boolean", title=title, description=description)
 
 
 def dry_run_param(default: bool) -> Param:
-    """Return the param by which a run only plans."""
+    """Return the param with which a run only plans."""
     return Param(
         default, type="boolean", title="Dry run", description="Plan and report; write nothing."
     )
@@ -75,14 +75,11 @@ SLICES = Param(
 
 
 def run_form(
-    *, dry_run: bool = False, empty: str = "the run's data interval", **more: Param
+    *, dry_run: bool = False, empty: str = "the run's data interval", **own: Param
 ) -> dict[str, Param]:
-    """Return the params that every DAG has, followed by its own.
+    """Return the params that every DAG has, followed by its own, such as `force=FORCE`.
 
-    Args:
-        dry_run: the default of the param `dry_run`.
-        empty: what no window means.
-        more: further params of one DAG, such as `force=FORCE`.
+    `dry_run` is the default of that param; `empty` says what an empty window means.
     """
     return {
         "window_start": moment_param(
@@ -94,18 +91,18 @@ def run_form(
             "Window end", "End of event time, UTC, exclusive. Give both ends or neither."
         ),
         "dry_run": dry_run_param(dry_run),
-        **more,
+        **own,
     }
 
 
 def moment_param(title: str, description: str) -> Param:
-    """Return a param for a time, or nothing."""
+    """Return a param for an optional time."""
     types = ["null", "string"]
     return Param(None, type=types, format="date-time", title=title, description=description)
 
 
 def names_param(title: str, empty: str) -> Param:
-    """Return a param for names, one a line; `empty` says what no names mean."""
+    """Return a param for names, one a line; `empty` says what an empty list means."""
     items = {"type": "string"}
     description = f"One a line. Empty: {empty}."
     # Without null among its types, the UI marks a field as required.
@@ -114,18 +111,18 @@ def names_param(title: str, empty: str) -> Param:
 
 
 def text_param(title: str, description: str | None = None) -> Param:
-    """Return a param for a text, or nothing."""
+    """Return a param for an optional text."""
     return Param(None, type=["null", "string"], title=title, description=description)
 
 
 def lines_param(title: str, description: str) -> Param:
-    """Return a param for a text of several lines, or nothing."""
+    """Return a param for an optional text of several lines."""
     types = ["null", "string"]
     return Param(None, type=types, format="multiline", title=title, description=description)
 
 
 def directory_param(title: str, description: str) -> Param:
-    """Return a param for a directory or its URI, or nothing; the application refuses others."""
+    """Return a param for an optional directory or its URI, which the application checks."""
     return Param(
         None,
         type=["null", "string"],
@@ -143,7 +140,7 @@ SAVE_TO = directory_param(
 def number_param(
     title: str, minimum: int, maximum: int = 2**63 - 1, description: str | None = None
 ) -> Param:
-    """Return a param for a whole number, or nothing."""
+    """Return a param for an optional whole number."""
     types = ["null", "integer"]
     return Param(
         None, type=types, minimum=minimum, maximum=maximum, title=title, description=description

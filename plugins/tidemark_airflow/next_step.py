@@ -1,7 +1,7 @@
-"""The buttons that lead on from a task: `Next step` and `Run again`, each to a form filled in.
+"""The buttons `Next step` and `Run again` of a task, each of which opens a form filled in.
 
-Airflow's own form cannot be filled in by a link (3.3), so the links lead to `pages.next_step`,
-which shows the fields and starts the run by Airflow's REST API in the name of the reader.
+A link cannot fill in Airflow's own form (3.3), so the links open `pages.next_step`, which shows the
+fields and starts the run by Airflow's REST API in the name of the reader.
 """
 
 from __future__ import annotations
@@ -23,30 +23,25 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 PREFIX = "/tidemark/next-step"
-"""The path of the pages, below the one that Airflow itself is at."""
+"""The path of the pages, below that of Airflow itself."""
 LONGEST_LINK = 6000
-"""Characters of a path that every browser and proxy takes; above that there is no button."""
+"""The characters of a path that every browser and proxy accepts; longer links have no button."""
 _REMEDY = "reconcile"
-"""The application, and its DAG, that errors name as their remedy."""
+"""The application, and its DAG, that can be the remedy of errors."""
 _FIELDS = {"persistence-id": "persistence_ids", "tag": "tags"}
-"""Fields of the forms that are not named as the option is."""
+"""Fields of the forms whose names differ from those of the options."""
 _LISTS = frozenset(_FIELDS.values())
 
 
 @dataclass(frozen=True)
 class Step:
-    """A run that somebody may start.
-
-    Attributes:
-        dag_id: its DAG.
-        fields: the values of its form's fields, by name.
-    """
+    """A run that a person may start: its DAG, and the values of the form's fields by name."""
 
     dag_id: str
     fields: Mapping[str, Any]
 
     def url(self) -> str:
-        """Return the path of the page with the form, filled in."""
+        """Return the path of the page with the filled-in form."""
         query = urlencode({"conf": json.dumps(self.fields)}, quote_via=quote)
         return f"{below_airflow(PREFIX)}/{self.dag_id}?{query}"
 
@@ -61,15 +56,15 @@ class Step:
 
 
 def below_airflow(path: str) -> str:
-    """Return a path of a plugin as the browser needs it: below the one that Airflow is at."""
+    """Return a path of a plugin for the browser, below the path of Airflow."""
     base = urlsplit(conf.get("api", "base_url", fallback="")).path
     return f"{base.rstrip('/')}{path}"
 
 
 def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
-    """Return the run that puts a failure right, as the application's report names it.
+    """Return the remedy of a failure in an application's report; None if it has no remedy.
 
-    A remedy that writes is planned first, as its form does by default.
+    A remedy that writes starts as a dry run, the default of its form.
     """
     failure = (report or {}).get("failure") or {}
     remedy = failure.get("remedy")
@@ -80,18 +75,15 @@ def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
         name = _FIELDS.get(option, option.replace("-", "_"))
         fields[name] = [value] if name in _LISTS and not isinstance(value, list) else value
     if remedy["command"] in RECONCILE:
-        # What only a person knows, such as a reason, is an empty field.
+        # A field that only a person can fill in, such as a reason, is empty.
         fields |= {name: None for name in RECONCILE[remedy["command"]].needs if name not in fields}
     return Step(_REMEDY, fields)
 
 
 def applied(dag_id: str, given: Mapping[str, Any], report: Mapping[str, Any]) -> Step | None:
-    """Return the run that does what a dry run has planned; None if it would change nothing.
+    """Return the run that applies the plan of a dry run; None if it would change nothing.
 
-    Args:
-        dag_id: the DAG of the dry run.
-        given: the fields that differ from the form's defaults.
-        report: the report of the dry run.
+    `given` are the fields that differ from the form's defaults.
     """
     can_be_applied = report.get("details", {}).get("can_be_applied")
     if report["state"] != "planned" or not (report["pieces"]["planned"] or can_be_applied):
@@ -101,12 +93,12 @@ def applied(dag_id: str, given: Mapping[str, Any], report: Mapping[str, Any]) ->
 
 
 class NextStepLink(BaseOperatorLink):
-    """The button `Next step`: what puts a failure right, or does what was only planned."""
+    """The button `Next step`: the remedy of a failure, or the run that applies a plan."""
 
     name = "Next step"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the page's path; nothing without a next step, and then there is no button."""
+        """Return the page's path; empty without a next step, and then there is no button."""
         return _link(getattr(operator, "next_step", None))
 
 
@@ -116,7 +108,7 @@ class RunAgainLink(BaseOperatorLink):
     name = "Run again"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the page's path; nothing if the task did not fail."""
+        """Return the page's path; empty if the task did not fail."""
         return _link(getattr(operator, "run_again", None))
 
 

@@ -1,4 +1,4 @@
-"""The operations of the forms that have several, and the fields that each of them takes."""
+"""The operations of forms with several operations, and the fields of each operation."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SERIES = ("projections", "persistence_id", "tag")
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation's fields by name, beside `operation` itself.
+    """The names of an operation's fields, except `operation` itself.
 
     Attributes:
-        takes: fields that it may be given.
-        needs: those of them that it must be given.
-        single: those of `needs` that are lists in the form and must have one value.
+        takes: fields that may be filled in.
+        needs: required fields.
+        single: required fields that are lists in the form and must have one value.
     """
 
     takes: tuple[str, ...] = ()
@@ -162,19 +162,19 @@ BY_DAG = {
     **{f"manage_replication{suffix}": MANAGE_REPLICATION for suffix in kafka_connections()},
     "manage_event_groups": MANAGE_EVENT_GROUPS,
 }
-"""The operations of each DAG that has several."""
+"""The operations of each DAG with several operations."""
 
 
 def with_owners(
     fields: Mapping[str, Param], operations: Mapping[str, Operation]
 ) -> dict[str, Param]:
-    """Return the form: the choice of the operation first, then fields that say whose they are."""
+    """Return the form: first the choice of the operation, then fields with their operations."""
     names = list(operations)
     form = {"operation": Param(names[0], type="string", enum=names, title="Operation")}
     for field, param in fields.items():
         takers = [name for name, operation in operations.items() if field in operation.takes]
-        whose = "" if len(takers) == len(operations) else f"For {', '.join(takers)}. "
-        param.description = f"{whose}{param.description or ''}".strip()
+        prefix = "" if len(takers) == len(operations) else f"For {', '.join(takers)}. "
+        param.description = f"{prefix}{param.description or ''}".strip()
         form[field] = param
     return form
 
@@ -319,7 +319,7 @@ MANAGE_EVENT_GROUPS_FORM = with_owners(
 
 
 def filled_in(values: Mapping[str, Any], form: ParamsDict) -> dict[str, Any]:
-    """Return the fields that somebody has filled in: Airflow's own form sends all of them."""
+    """Return the fields that a person has filled in: Airflow's own form sends all fields."""
     defaults = {field: form.get_param(field).value for field in form}
     return {
         field: value
@@ -331,15 +331,10 @@ def filled_in(values: Mapping[str, Any], form: ParamsDict) -> dict[str, Any]:
 def refuse_other_fields(
     params: Mapping[str, Any], operations: Mapping[str, Operation], form: ParamsDict
 ) -> None:
-    """Refuse fields that the chosen operation does not take, and lack of those that it needs.
-
-    Args:
-        params: the values of the form.
-        operations: the form's operations.
-        form: the form's params, for their titles and defaults.
+    """Reject values of the form that the chosen operation does not take, and missing ones.
 
     Raises:
-        AirflowFailException: in the words of the form.
+        AirflowFailException: with the titles of the fields in the form.
     """
     name = params["operation"]
     operation = operations[name]

@@ -1,4 +1,4 @@
-"""Runs a Tidemark application under spark-submit and acts on its report."""
+"""The operators that run a Tidemark application under spark-submit and act on its report."""
 
 from __future__ import annotations
 
@@ -45,49 +45,48 @@ _RETRIES = 1
 _log = logging.getLogger(__name__)
 SPARK = "spark_default"
 """The connection of Spark."""
-_BY_ITSELF = ("scheduled", "asset_triggered")
-# 2: the input is refused; 3: the data must be put right first (tidemark.errors).
+_AUTOMATIC = ("scheduled", "asset_triggered")
+# 2: the input is rejected; 3: the data must be corrected first (tidemark.errors).
 _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 _COMMAND = re.compile(r"Cannot execute: .*(?=Error code is: )", re.DOTALL)
-"""Of the provider's text: the command of spark-submit, with the paths of all jars."""
+"""Matches the command of spark-submit, with the paths of all jars, in the provider's text."""
 
 
 class TidemarkOperator(SparkSubmitOperator):
     """Submits `spark_apps/<application_name>.py`, then reads the run's report.
 
-    Ends as success only if the run has done something, pieces if it has outlets, and then updates
-    these by `assets.update`; after a failure `UpdateAfterFailure` does. The window of the
-    update is not the requested one: some time buckets may be left for later, and older time buckets
-    may have been made good. A run that had nothing to do, or a dry run, ends as skipped, so that
-    nothing downstream starts. The report is the XCom `report`, also of a run that failed.
+    Ends as success only if the run has done something (with outlets: pieces), and then updates the
+    outlets by `assets.update`; after a failure, `UpdateAfterFailure` does so. The window of the
+    update is not the requested window: some time buckets may be left for later, and older time
+    buckets may have been done. A run that had nothing to do, or a dry run, ends as skipped, so that
+    nothing downstream starts. The report is the XCom `report`, even if the run failed.
 
     Args:
         application_name: name of the application, without `.py`.
-        window: what `resolve_window` returns; None for an application that needs none.
+        window: the result of `resolve_window`; None for an application without a window.
         command: the application's command of one or two words, if it has several (templated).
         options: further options of the application, as option to value (templated).
-        params_as_options: options that take their value from a param, as option to its name. A
-            list repeats the option, True gives it without a value, None and False leave it out.
-        params_as_arguments: the params whose lists are the command's arguments.
-        params_as_files: the params whose texts become files that are the command's arguments, as
-            name of the param to that of its file: command lines are seen by all users.
-        dry_by_default: the application only plans unless it is given `--apply`.
-        applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
-            run by hand or a backfill does what its form says.
-        always_applies: every run gets `--apply`, since a task before it has planned.
+        params_as_options: params whose values become options, as option to name of the param. A
+            list repeats the option, True gives it without a value, None and False omit it.
+        params_as_arguments: params whose lists are the command's arguments.
+        params_as_files: params whose texts become files that are the command's arguments, as name
+            of the param to name of the file: all users can see command lines.
+        dry_by_default: whether the application only plans without `--apply`.
+        applies_on_schedule: whether a run started by time or by an asset gets `--apply`; for a run
+            by hand or a backfill the form decides.
+        always_applies: whether every run gets `--apply`, because a previous task has planned.
         option_without_params: option of the application for a run whose window is not from its
-            params: an asset, a schedule or a backfill has started it.
+            params, but from an asset, a schedule or a backfill.
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
-        kafka_conn_id: the connection of Kafka, for an application that reads it.
-        reads_kafka: whether Spark's Kafka source is loaded; with `kafka_conn_id` it always is.
-        more_connections: what makes the environment of a connection, by its id, for connections
-            that need not be there.
+        kafka_conn_id: the connection of Kafka, for an application that reads Kafka.
+        reads_kafka: whether to load Spark's Kafka source; implied by `kafka_conn_id`.
+        more_connections: functions that make the environment of optional connections, by id.
 
     Raises:
-        AirflowFailException: the form, the input or the data is refused; it is not retried.
-        AirflowException: the application failed; the text says in one line what is wrong, and in
-            another what to do next.
+        AirflowFailException: the form, the input or the data is rejected; no retry.
+        AirflowException: the application failed; the text is a line with the fault and a line with
+            the next step.
     """
 
     template_fields: Sequence[str] = (
@@ -158,12 +157,12 @@ class TidemarkOperator(SparkSubmitOperator):
 
     @classmethod
     def for_each(cls, options: Any, **kwargs: Any) -> Any:
-        """Return a mapped task: a run of the application with each of the `options`.
+        """Return a mapped task: a run of the application for each of the `options`.
 
-        Each is named by the first of its values. `kwargs` are those of the operator.
+        The name of a run is the first value of its options. `kwargs` are those of the operator.
         """
         partial = cls.partial(
-            # Airflow would fill in its own defaults.
+            # Otherwise Airflow would use its own defaults.
             retries=_RETRIES,
             retry_delay=default_retry_delay(),
             map_index_template="{{ task.options.values() | first | default('all of them') }}",
@@ -194,9 +193,9 @@ class TidemarkOperator(SparkSubmitOperator):
             self.jars += "," + self._jars_of("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
         if self.kafka_conn_id is not None:
             environment |= kafka_environment(BaseHook.get_connection(self.kafka_conn_id))
-        for conn_id, made in self.more_connections.items():
+        for conn_id, environment_of in self.more_connections.items():
             with suppress(AirflowNotFoundException):
-                environment |= made(BaseHook.get_connection(conn_id))
+                environment |= environment_of(BaseHook.get_connection(conn_id))
         with TemporaryDirectory(prefix="tidemark-") as directory:
             file = Path(directory) / "report.json"
             for path, text in self._files(params, file.parent).items():
@@ -221,7 +220,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self._update_outlets(context, report)
 
     def get_openlineage_facets_on_complete(self, _ti: Any) -> Any:
-        """Return the tables that the run read and wrote, for OpenLineage's provider."""
+        """Return the tables that the run has read and written, for OpenLineage's provider."""
         return telemetry.lineage(
             self.report, (self.env_vars or {}).get("TIDEMARK_CASSANDRA_HOSTS", "")
         )
@@ -229,7 +228,7 @@ class TidemarkOperator(SparkSubmitOperator):
     def _get_hook(self) -> Any:
         hook = super()._get_hook()
         if self.driver.home is None:
-            # For YARN and Kubernetes it would put them on the command line, too.
+            # For YARN and Kubernetes the hook would put them on the command line, too.
             hook._env_vars, hook._env = None, self.env_vars
         return hook
 
@@ -250,8 +249,8 @@ class TidemarkOperator(SparkSubmitOperator):
         self.report = report
 
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
-        is_by_itself = self.applies_on_schedule and run_type in _BY_ITSELF
-        if not is_by_itself and not self.always_applies:
+        is_automatic = self.applies_on_schedule and run_type in _AUTOMATIC
+        if not is_automatic and not self.always_applies:
             return params
         return {**params, "dry_run": False}
 
@@ -273,24 +272,24 @@ class TidemarkOperator(SparkSubmitOperator):
             arguments += [option, str(value)]
         for option, name in self.params_as_options.items():
             arguments += _as_option(option, params[name])
-        named = [word for name in self.params_as_arguments for word in params[name] or []]
-        named += map(str, self._files(params, report.parent))
-        # Behind a `--` nothing is taken for an option, whatever somebody has typed.
-        return [*arguments, "--", *named] if named else arguments
+        operands = [word for name in self.params_as_arguments for word in params[name] or []]
+        operands += map(str, self._files(params, report.parent))
+        # After `--`, nothing that a person has typed is taken for an option.
+        return [*arguments, "--", *operands] if operands else arguments
 
     def _files(self, params: Mapping[str, Any], directory: Path) -> dict[Path, str]:
-        own = self.params_as_files.items()
-        return {directory / file: params[name] for name, file in own if params[name]}
+        files = self.params_as_files.items()
+        return {directory / file: params[name] for name, file in files if params[name]}
 
     def _update_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
         update_or_skip(context, self.outlets, report)
 
 
 class ChainStep(BaseOperator):
-    """A step of the application `chain`, its only upstream task, as a task of its own.
+    """The task of a step of the application `chain`, whose task is its only upstream task.
 
-    Ends, updates its outlets and has the XCom `report` as the task of the application would that
-    the step is the run of.
+    Its end, the updates of its outlets and its XCom `report` are those of the task of the step's
+    application.
 
     Args:
         application_name: name of the application, as in reports.
@@ -298,7 +297,7 @@ class ChainStep(BaseOperator):
 
     Raises:
         AirflowFailException: the step has failed; the text says why, and what to do next.
-        AirflowSkipException: the step had nothing to do, was planned only, or was not started.
+        AirflowSkipException: the step had nothing to do, was only planned, or was not started.
     """
 
     operator_extra_links: tuple[BaseOperatorLink, ...] = (NextStepLink(),)
@@ -317,13 +316,13 @@ class ChainStep(BaseOperator):
         self.report: Mapping[str, Any] | None = None
 
     def execute(self, context: Context) -> None:
-        """Take the step's report out of that of the chain, and end as it says."""
+        """Take the step's report out of that of the chain, and end with its state."""
         ti: Any = context["ti"]
         [chain] = self.upstream_task_ids
-        whole = ti.xcom_pull(task_ids=chain, key="report")
-        if whole is None:
+        chain_report = ti.xcom_pull(task_ids=chain, key="report")
+        if chain_report is None:
             raise AirflowFailException(f"the task {chain} has left no report; see its log")
-        self.report = whole["details"].get("steps", {}).get(self.application_name)
+        self.report = chain_report["details"].get("steps", {}).get(self.application_name)
         if self.report is None:
             raise AirflowSkipException("the step was not started; see the steps before it")
         self.log.info("%s", summary(self.report))
@@ -336,7 +335,7 @@ class ChainStep(BaseOperator):
 
 
 def update_or_skip(context: Context, outlets: Sequence[Any], report: Mapping[str, Any]) -> None:
-    """Update the outlets with what a run has completed.
+    """Update the outlets with the window that a run has completed.
 
     Raises:
         AirflowSkipException: the run had nothing to do, or was a dry run.
@@ -361,7 +360,7 @@ def _as_option(option: str, value: object) -> list[str]:
 
 
 def _run_id(ti: Any) -> str:
-    """Return what no other try of a task has, nor another task of the same mapping."""
+    """Return a run id that is unique for each try, also among tasks of one mapping."""
     mapped = f"/{ti.map_index}" if ti.map_index >= 0 else ""
     return f"{ti.dag_id}/{ti.run_id}/{ti.try_number}{mapped}"
 
@@ -369,14 +368,14 @@ def _run_id(ti: Any) -> str:
 def default_retry_delay() -> timedelta:
     """Return 15 s more than TIDEMARK_LOCK_TTL: by then the locks of a dead run have expired."""
     ttl = os.environ.get("TIDEMARK_LOCK_TTL", "")
-    # What is no number is refused by the application, and not tried again.
+    # The application rejects a text that is no number, without a retry.
     return timedelta(seconds=15 + (int(ttl) if ttl.isdecimal() else 60))
 
 
 def _explained(
     failure: AirflowException, report: Mapping[str, Any] | None, next_step: Step | None
 ) -> AirflowException:
-    """Return in place of "Cannot execute" what is wrong and what to do next, a line each."""
+    """Return an error with the fault and the next step, a line each, for "Cannot execute"."""
     kind = AirflowFailException if _NO_RETRY_HELPS.search(str(failure)) else AirflowException
     if report is None or not report["error"]:
         ended = _COMMAND.sub("spark-submit has ended without a report. ", str(failure))
@@ -385,7 +384,7 @@ def _explained(
 
 
 def _why(report: Mapping[str, Any], next_step: Step | None) -> str:
-    """Return what is wrong and what to do next, a line each."""
+    """Return the fault and the next step, a line each."""
     failure = report["failure"]
     if failure is None:
         return "\n".join(f"{report['application']}: {line}" for line in report["error"].split("\n"))

@@ -1,4 +1,4 @@
-"""The tasks of a purge: plan, approve, apply exactly what was planned."""
+"""The tasks of a purge: plan, approve, and apply exactly the approved plan."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PLAN = "plan"
 APPROVE = "approve"
 """The task that waits for the approval, and returns the only plan that may be applied."""
 APPROVAL = f"{{{{ ti.xcom_pull('{APPROVE}') }}}}"
-"""The template of that plan. A task that somebody has only marked as a success returned none."""
+"""The template of that plan. A task that a person has only marked as success has returned none."""
 _SHOWN_LINES = 200
-"""Lines of a plan that the page of its approval shows."""
+"""The most lines of a plan on the page of its approval."""
 
 
 def is_applied_on_schedule() -> bool:
@@ -46,7 +46,7 @@ def is_applied_on_schedule() -> bool:
 
 
 def approval_above() -> int:
-    """Return how many deletes go without approval: TIDEMARK_PURGE_APPROVAL_ABOVE, 1000.
+    """Return how many deletes need no approval: TIDEMARK_PURGE_APPROVAL_ABOVE, 1000.
 
     Raises:
         ValueError: the value is no number; Airflow shows an import error.
@@ -55,7 +55,7 @@ def approval_above() -> int:
 
 
 def approval_hours() -> int:
-    """Return for how long a plan waits for its approval: TIDEMARK_PURGE_APPROVAL_HOURS, 24.
+    """Return how many hours a plan waits for its approval: TIDEMARK_PURGE_APPROVAL_HOURS, 24.
 
     Raises:
         ValueError: the value is no number above 0; Airflow shows an import error.
@@ -64,10 +64,10 @@ def approval_hours() -> int:
 
 
 def approvers() -> list[HITLUser] | None:
-    """Return the users who may approve, from TIDEMARK_PURGE_APPROVERS; None: who may run the DAG.
+    """Return the users of TIDEMARK_PURGE_APPROVERS; None if all who may run the DAG may approve.
 
     Raises:
-        ValueError: the value names nobody; Airflow shows an import error.
+        ValueError: the value has no user; Airflow shows an import error.
     """
     value = os.environ.get(APPROVERS, "")
     names = [name.strip() for name in value.split(",")]
@@ -81,9 +81,7 @@ def approvers() -> list[HITLUser] | None:
 def deletes_without_approval(params: Mapping[str, Any], configured: int) -> int:
     """Return how many deletes a run may make without approval.
 
-    Args:
-        params: the values of the form, which may only lower the number.
-        configured: what `approval_above` returns.
+    The form (`params`) may only lower the `configured` number.
 
     Raises:
         AirflowFailException: the form has a higher number.
@@ -107,12 +105,12 @@ def _number(variable: str, default: int, least: int = 0) -> int:
 
 
 class PlanOperator(TidemarkOperator):
-    """Plans, and ends as success only if the run is to apply a plan that would change something.
+    """Plans, and ends as success only if the run shall apply a plan that changes something.
 
-    Else it ends as skipped, and the rest of the run with it.
+    Otherwise it ends as skipped, and so do the other tasks.
 
     Args:
-        above: the highest number of deletes that may go without approval.
+        above: the highest number of deletes without approval.
     """
 
     def __init__(self, *, above: int, **kwargs: Any) -> None:
@@ -129,19 +127,19 @@ class PlanOperator(TidemarkOperator):
             super()._update_outlets(context, report)
         if not report["details"]["can_be_applied"]:
             raise AirflowSkipException("nothing is to be deleted")
-        # The run itself goes on; a button that starts another would have the plan applied twice.
+        # The run itself applies the plan; a button for another run would apply it twice.
         self.next_step = None
 
 
 class PurgeApproval(ApprovalOperator):
     """Waits for the approval of a plan with many deletes; a rejection fails the run.
 
-    A plan with at most `above` deletes needs none. Without an answer in time the task fails, so
-    that no run waits for ever. Returns the plan that may be applied.
+    A plan with at most `above` deletes needs no approval. Without an answer in time the task fails,
+    so that no run waits forever. Returns the plan that may be applied.
     """
 
     def __init__(self, *, above: int, hours: int, **kwargs: Any) -> None:
-        """Bind to the number of deletes that go without approval, and to the time to wait."""
+        """Bind to the highest number of deletes without approval, and to the hours to wait."""
         super().__init__(
             subject="Approve what purge deletes?",
             response_timeout=timedelta(hours=hours),
@@ -151,7 +149,7 @@ class PurgeApproval(ApprovalOperator):
         self.above = above
 
     def execute(self, context: Context) -> Any:
-        """Wait for an answer if the plan has more deletes than may go without one."""
+        """Wait for an answer if the plan has more deletes than are allowed without approval."""
         report = context["ti"].xcom_pull(task_ids=PLAN, key="report")
         deletes = report["details"]["tombstones"]
         above = deletes_without_approval(context["params"], self.above)
@@ -168,14 +166,17 @@ class PurgeApproval(ApprovalOperator):
 
 
 def approval_text(report: Mapping[str, Any]) -> str:
-    """Return the plan as the page of its approval shows it, in Markdown.
+    """Return the plan for the page of its approval, in Markdown.
 
-    The lines hold persistence ids, which may contain Markdown: they are code, in a fence that is
-    longer than any run of backticks in them.
+    The lines contain persistence ids, which may contain Markdown: they are a code block, whose
+    fence is longer than any sequence of backticks in the lines.
     """
     lines = report["lines"]
-    more = len(lines) - _SHOWN_LINES
-    shown = [*lines[:_SHOWN_LINES], *([f"... {more} lines more in the log"] if more > 0 else [])]
+    hidden = len(lines) - _SHOWN_LINES
+    shown = [
+        *lines[:_SHOWN_LINES],
+        *([f"... {hidden} lines more in the log"] if hidden > 0 else []),
+    ]
     numbers = [
         f"* **{name}** ({part['target']}): "
         + ", ".join(
@@ -185,17 +186,16 @@ def approval_text(report: Mapping[str, Any]) -> str:
         for name, part in report["details"]["policies"].items()
     ]
     heading = f"{report['details']['tombstones']:,} deletes, by kind:"
-    runs = re.findall("`+", "\n".join(shown))
-    fence = "`" * max([3, *(len(run) + 1 for run in runs)])
+    backticks = re.findall("`+", "\n".join(shown))
+    fence = "`" * max([3, *(len(sequence) + 1 for sequence in backticks)])
     return "\n".join([heading, "", *numbers, "", fence, *shown, fence])
 
 
 def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> None:
     """Add the three tasks of a purge to the DAG.
 
-    Args:
-        window: what `resolve_window_if_given` returns.
-        params_as_options: options that take their value from a param, as option to its name.
+    `window` is the result of `resolve_window_if_given`; for `params_as_options` see
+    `TidemarkOperator`.
     """
     shared: dict[str, Any] = {
         "application_name": "purge",

@@ -1,4 +1,4 @@
-"""The tasks before those of the applications."""
+"""The tasks before those of the applications: they find the window and the projections."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def resolve_window() -> dict[str, str]:
     """Return the run's window as `{"start": ..., "end": ..., "source": ...}`.
 
     Raises:
-        AirflowFailException: the run has no window that can be trusted. Not retried: the same
-            run would be refused again.
+        AirflowFailException: the run has no reliable window; a retry would have the same result.
     """
     return _resolved(get_current_context())
 
@@ -32,11 +31,11 @@ def resolve_window() -> dict[str, str]:
 def resolve_window_if_given() -> dict[str, str] | None:
     """Resolve the window of an application that processes everything without one.
 
-    The window is None unless the form has one, or the run belongs to a backfill: asset events and
-    data intervals only say why the run was started.
+    The result is None unless the form has a window or the run belongs to a backfill: asset events
+    and data intervals are only the reason of the start.
 
     Raises:
-        AirflowFailException: the given window cannot be trusted.
+        AirflowFailException: the given window is not reliable.
     """
     context = get_current_context()
     params = context["params"]
@@ -50,10 +49,10 @@ def resolve_window_if_given() -> dict[str, str] | None:
 
 @task
 def list_projections() -> list[dict[str, str]]:
-    """Return the options of the run of each projection: of those in the form, or of all.
+    """Return the options of a run for each projection in the form, or for all projections.
 
-    Topics that were replicated are new to the projections that read them, and to no others. A
-    driver in the cluster reads definitions that are there: one run brings all of them up to date.
+    After a replication of topics, only the projections that read topics run. A driver in the
+    cluster reads the definitions there, so a single run processes all projections.
 
     Raises:
         AirflowFailException: there is no directory of definitions.
@@ -62,16 +61,19 @@ def list_projections() -> list[dict[str, str]]:
     """
     context = get_current_context()
     names, run = context["params"]["projections"], cast("Any", context["dag_run"])
-    of_topics = {event.asset.name for event in run.consumed_asset_events} == {REPLICATED.name}
+    is_after_replication = {event.asset.name for event in run.consumed_asset_events} == {
+        REPLICATED.name
+    }
     if not names and Driver.of(BaseHook.get_connection(SPARK)).home is not None:
-        if of_topics:
+        if is_after_replication:
             raise AirflowSkipException(
                 "only the driver in the cluster knows which projections read topics; start this DAG"
                 " by hand for them, or with a schedule of your own"
             )
         return [{}]
     return [
-        {"--projection": name} for name in names or projection_names(home(), of_topics=of_topics)
+        {"--projection": name}
+        for name in names or projection_names(home(), of_topics=is_after_replication)
     ]
 
 
@@ -84,9 +86,9 @@ def _resolved(context: Context) -> dict[str, str]:
         interval_end=run.data_interval_end,
     )
     events = run.consumed_asset_events
-    # Of topics other time buckets may be complete than those that the chain has come to.
-    of_chain = [event for event in events if event.asset.name != REPLICATED.name]
-    extras = [event.extra for event in of_chain or events]
+    # Replicated topics may have other complete time buckets than the chain.
+    chain_events = [event for event in events if event.asset.name != REPLICATED.name]
+    extras = [event.extra for event in chain_events or events]
     try:
         window = resolve(facts, context["params"], extras).as_dict()
     except WindowRefused as refusal:

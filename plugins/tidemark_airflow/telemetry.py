@@ -1,4 +1,4 @@
-"""What a run tells: its report, its figures as metrics, and which tables it read and wrote."""
+"""The report of a run, its figures as metrics, and the tables that it has read and written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def read_report(file: Path) -> dict[str, Any] | None:
-    """Read the report that an application left; None if it died before.
+    """Read the report file of an application; None if the application died before its end.
 
-    Where the driver runs on this machine, the report comes from a file and not from Cassandra: it
-    must also tell why Cassandra could not be reached.
+    With a driver on this machine, the report is in a file and not in Cassandra, because it must
+    also report that Cassandra cannot be reached.
     """
     if not file.exists():
         return None
@@ -39,9 +39,9 @@ def summary(report: Mapping[str, Any]) -> str:
 def send_metrics(report: Mapping[str, Any], projection: str | None = None) -> None:
     """Send the seconds, the pieces and the counts of a report as gauges of Airflow.
 
-    Airflow passes them on to StatsD or OpenTelemetry; without a receiver nothing is sent. Their
-    names are `tidemark.<application>.<figure>`, such as `tidemark.validate.findings`; of the run of
-    one projection `tidemark.project.<projection>.<figure>`.
+    Airflow passes them to StatsD or OpenTelemetry; without a receiver nothing is sent. Their names
+    are `tidemark.<application>.<figure>`, such as `tidemark.validate.findings`; for a run of one
+    projection `tidemark.project.<projection>.<figure>`.
     """
     application = report["application"].replace("-", "_")
     prefix = ".".join(["tidemark", application, *([projection] if projection else [])])
@@ -58,10 +58,10 @@ def send_metrics(report: Mapping[str, Any], projection: str | None = None) -> No
 def lineage(report: Mapping[str, Any] | None, hosts: str) -> OperatorLineage[Any, Any]:
     """Return the tables of a report as OpenLineage's data sets; none without a report.
 
-    Their namespace is `cassandra://host:port` of the first host and their name `keyspace.table`
-    (OpenLineage's naming of Cassandra's tables).
+    Their namespace is `cassandra://host:port` of the first host and their name `keyspace.table`,
+    OpenLineage's naming of Cassandra's tables.
     """
-    # Only OpenLineage's provider asks, so it is there.
+    # Only OpenLineage's provider calls this, so the provider is installed.
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import Dataset
 

@@ -1,4 +1,4 @@
-"""Date buckets as data intervals."""
+"""The schedules of the DAGs, with date buckets as data intervals."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _CRON = {
     "off": "0 0 * * *",
 }
 THREE_DAGS, ONE_DAG = "three-dags", "one-dag"
-"""What runs the chain on a schedule: `tag_write`, `validate` and `project`, or `chain`."""
+"""The DAGs that run the chain by schedule: `tag_write`, `validate` and `project`, or `chain`."""
 _BUCKETS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 
 class ReachTimetable(CronDataIntervalTimetable):
     """A run for each date bucket, once its last time bucket is out of live readers' reach.
 
-    tag-write leaves the time bucket that is going on, and the one before it, to live readers; when
-    a date bucket ends, that is its last one. So a run starts `delay` later.
+    tag-write leaves the present and the previous time bucket to live readers. At the end of a date
+    bucket, the previous time bucket is the last in it, so a run starts `delay` later.
     """
 
     def __init__(self, cron: str, delay: timedelta) -> None:
@@ -40,12 +40,12 @@ class ReachTimetable(CronDataIntervalTimetable):
         self._delay = delay
 
     def serialize(self) -> dict[str, Any]:
-        """Return the arguments that `deserialize` makes the timetable from."""
+        """Return the arguments of the timetable for `deserialize`."""
         return {"expression": self._expression, "delay": self._delay.total_seconds()}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """Read what `serialize` wrote."""
+        """Make the timetable from the result of `serialize`."""
         return cls(data["expression"], timedelta(seconds=data["delay"]))
 
     def next_dagrun_info(
@@ -54,10 +54,10 @@ class ReachTimetable(CronDataIntervalTimetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        """Return the next date bucket; without catchup the last one that is out of reach by now.
+        """Return the next date bucket; without catchup the last date bucket that is out of reach.
 
-        Airflow's own rule takes the last date bucket that has ended, and would skip each one that
-        still waits for its delay when the DAG is parsed again.
+        Airflow's own rule takes the last date bucket that has ended. If the DAG were parsed again
+        during the delay of a date bucket, that bucket would be skipped.
         """
         if not restriction.catchup:
             reached = self.infer_manual_data_interval(run_after=_now() - self._delay).start
@@ -72,11 +72,11 @@ class ReachTimetable(CronDataIntervalTimetable):
 
 
 class DateBucketTimetable(CronDataIntervalTimetable):
-    """Date buckets for backfills only: the scheduler never starts a run by it.
+    """Date buckets only for backfills: the scheduler never starts a run by this timetable.
 
-    For DAGs that assets start (inside AssetOrTimeSchedule) and that still take
-    `airflow backfill create` for a range of buckets. Both paths ask `next_dagrun_info`: the
-    scheduler with the DAG's own catchup, which must be False; a backfill always with True
+    For DAGs that assets start (inside AssetOrTimeSchedule) and that also support
+    `airflow backfill create` for a range of buckets. Both call `next_dagrun_info`: the scheduler
+    with the DAG's own catchup, which must be False; a backfill always with True
     (SerializedDAG.iter_dagrun_infos_between).
     """
 
@@ -86,7 +86,7 @@ class DateBucketTimetable(CronDataIntervalTimetable):
 
     @property
     def summary(self) -> str:
-        """What the UI shows as the schedule."""
+        """The text for the schedule in the UI."""
         return "backfill"
 
     def next_dagrun_info(
@@ -104,13 +104,10 @@ class DateBucketTimetable(CronDataIntervalTimetable):
 
 
 def by_date_bucket(chain: str) -> BaseTimetable:
-    """Return the schedule of the DAG that a chain begins with.
+    """Return the schedule of the first DAG of a chain, which is `three-dags` or `one-dag`.
 
     A run starts when a date bucket is out of reach. With `TIDEMARK_CADENCE=off`, or if the chain is
-    not the one of TIDEMARK_CHAIN, the DAG starts by hand and by backfill only.
-
-    Args:
-        chain: `three-dags` or `one-dag`.
+    not that of TIDEMARK_CHAIN, the DAG starts only by hand and by backfill.
 
     Raises:
         ValueError: TIDEMARK_CADENCE, TIDEMARK_CHAIN, TIDEMARK_BUCKET_SIZE or the
@@ -125,15 +122,15 @@ def by_date_bucket(chain: str) -> BaseTimetable:
 def started_by(*assets: Asset) -> AssetOrTimeSchedule | BaseTimetable:
     """Return the schedule of a DAG that each of these assets starts, backfilled by date bucket.
 
-    What the DAG `chain` does itself starts nothing: with `TIDEMARK_CHAIN=one-dag` its assets are
-    left out.
+    With `TIDEMARK_CHAIN=one-dag`, the DAG `chain` runs the next step itself, so the assets between
+    its steps are left out.
 
     Raises:
         ValueError: TIDEMARK_CADENCE or TIDEMARK_CHAIN is unknown; Airflow shows it as an import
             error.
     """
-    within = (TAG_VIEWS, VALIDATED) if _chain() == ONE_DAG else ()
-    starting = [asset for asset in assets if asset not in within]
+    inside_chain = (TAG_VIEWS, VALIDATED) if _chain() == ONE_DAG else ()
+    starting = [asset for asset in assets if asset not in inside_chain]
     for_backfills = _for_backfills(_cadence())
     if not starting:
         return for_backfills
@@ -141,12 +138,12 @@ def started_by(*assets: Asset) -> AssetOrTimeSchedule | BaseTimetable:
 
 
 def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
-    """Return the schedule of a DAG that goes on where it was left, by a variable's minutes.
+    """Return the schedule of a DAG that continues every so many minutes, given by a variable.
 
-    With 0 it starts by hand only.
+    With 0 the DAG starts only by hand.
 
     Raises:
-        ValueError: that is no number of minutes of an hour; Airflow shows an import error.
+        ValueError: the value is no number of minutes below 60; Airflow shows an import error.
     """
     text = os.environ.get(variable, str(default))
     if not text.isdecimal() or int(text) >= 60:
@@ -164,16 +161,16 @@ def _chain() -> str:
 def _cadence() -> str:
     cadence = os.environ.get("TIDEMARK_CADENCE", "daily")
     if cadence not in _CRON:
-        known = "daily, hourly, five-minutes or off"
-        raise ValueError(f"TIDEMARK_CADENCE is {cadence!r}; set it to {known}")
+        choices = "daily, hourly, five-minutes or off"
+        raise ValueError(f"TIDEMARK_CADENCE is {cadence!r}; set it to {choices}")
     return cadence
 
 
 def _delay() -> timedelta:
-    """Return how long after its end a date bucket's last time bucket is out of reach.
+    """Return the time after the end of a date bucket when its last time bucket is out of reach.
 
-    A live reader looks back at the time bucket before the present one; and no window may reach into
-    the eventual-consistency delay.
+    A live reader still reads the time bucket before the present one, and no window may include the
+    eventual-consistency delay.
     """
     size = os.environ.get("TIDEMARK_BUCKET_SIZE", "Hour")
     if size.lower() not in _BUCKETS:

@@ -1,16 +1,16 @@
-"""The window of a run: which event time it works on, or why it may not start.
+"""The window of a run: the event time that it processes, or why it may not start.
 
-Airflow gives a run's data interval by the door it came through, and not every door gives the
-one that was meant. `resolve` asks in this order and refuses what it cannot trust:
+The data interval that Airflow gives a run depends on how the run was started, and is not always the
+intended interval. `resolve` takes the first of these and rejects an unreliable window:
 
 1. the params `window_start` and `window_end`;
 2. the hull of the windows in the extras of the asset events that started the run;
 3. the run's data interval, if it fits the run's logical date.
 
 ==========================================================  =====================================
-door                                                        window
+start of the run                                            window
 ==========================================================  =====================================
-any manual door with both params                            the params
+any manual start with both params                           the params
 started by an asset                                         hull of the events' windows
 schedule                                                    the data interval
 `airflow backfill create`, new run                          the data interval
@@ -30,7 +30,7 @@ operator with a logical date                                the time of the call
 Source (Airflow 3.3): `TriggerDAGRunPostBody.validate_context` infers from the logical date and
 honours explicit intervals; `api.common.trigger_dag` infers from `run_after`, which is now;
 `models.backfill._handle_clear_run` changes type and backfill id of an existing run but neither
-its interval nor, unless a new one is given, its conf. Tested door by door in tests/dags.
+its interval nor, unless a new one is given, its conf. tests/dags tests each kind of start.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _AUTOMATED = frozenset({"scheduled", "backfill"})
 
 
 class WindowRefused(ValueError):
-    """The run has no window that can be trusted; one line: what is wrong and what to do."""
+    """The run has no reliable window; the text is one line with the fault and the next step."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What `resolve` needs to know of a run.
+    """The facts of a run that `resolve` needs.
 
     Attributes:
         run_type: Airflow's run type, such as `manual`, `scheduled` or `backfill`.
@@ -71,14 +71,14 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class RunWindow:
-    """Event time in [start, end), both in UTC, and where it was taken from."""
+    """Event time in [start, end), both in UTC, and its source."""
 
     start: datetime
     end: datetime
     source: str
 
     def as_dict(self) -> dict[str, str]:
-        """Return the form that travels between tasks: `start`, `end` (ISO 8601, UTC), `source`."""
+        """Return the form for XComs: `start` and `end` in ISO 8601 and UTC, and `source`."""
         return {"start": iso(self.start), "end": iso(self.end), "source": self.source}
 
 
@@ -92,13 +92,10 @@ def resolve(
 ) -> RunWindow:
     """Return the window of a run, by the rules at the top of this module.
 
-    Args:
-        run: the facts of the run.
-        params: the run's params; only `window_start` and `window_end` are read.
-        event_extras: the extra of each asset event that started the run.
+    `event_extras` are the extras of the asset events that started the run.
 
     Raises:
-        WindowRefused: there is no window, or none that can be trusted.
+        WindowRefused: there is no window, or no reliable one.
     """
     start, end = params.get("window_start") or None, params.get("window_end") or None
     extras = list(event_extras)
@@ -177,7 +174,7 @@ def _from_interval(run: RunFacts) -> RunWindow:
 
 
 def _touches(start: datetime, end: datetime, logical: datetime) -> bool:
-    """Return whether `logical` names [start, end): as its start, or as a time right after it."""
+    """Return whether `logical` belongs to [start, end): as its start, or as a time right after."""
     return logical == start or end <= logical < end + (end - start)
 
 

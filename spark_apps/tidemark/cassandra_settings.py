@@ -14,7 +14,7 @@ _SERIAL = ("SERIAL", "LOCAL_SERIAL")
 
 
 class CassandraSettings(BaseSettings):
-    """What is set of Cassandra, for the Python driver and for the Spark connector alike."""
+    """The settings of Cassandra, for the Python driver and the Spark connector."""
 
     cassandra_hosts: str = Field(
         "127.0.0.1:9042", description="Contact points, `host:port,host:port`."
@@ -84,17 +84,17 @@ class CassandraSettings(BaseSettings):
     @field_validator("cassandra_consistency")
     @classmethod
     def _is_quorum(cls, value: str) -> str:
-        otherwise = (
+        reason = (
             "with less, a run may miss the lock of another, or go on from an older state than was"
             " written"
         )
-        return _level(value, _QUORUMS, otherwise)
+        return _level(value, _QUORUMS, reason)
 
     @field_validator("cassandra_serial_consistency")
     @classmethod
     def _is_serial(cls, value: str) -> str:
-        otherwise = "with no other level do two runs see who of them was first"
-        return _level(value, _SERIAL, otherwise)
+        reason = "with no other level do two runs see who of them was first"
+        return _level(value, _SERIAL, reason)
 
     @property
     def contact_points(self) -> list[tuple[str, int]]:
@@ -103,25 +103,25 @@ class CassandraSettings(BaseSettings):
 
     @property
     def is_cassandra_encrypted(self) -> bool:
-        """Return whether Cassandra is spoken to by TLS."""
+        """Return whether connections to Cassandra use TLS."""
         return self.cassandra_security_protocol == "SSL"
 
     @property
     def cassandra_local_levels(self) -> list[str]:
-        """Return the levels that hold within one data centre only."""
+        """Return the consistency levels of a single data centre."""
         levels = (self.cassandra_consistency, self.cassandra_serial_consistency)
         return [level for level in levels if level.startswith("LOCAL_")]
 
 
-def _level(value: str, levels: Sequence[str], otherwise: str) -> str:
+def _level(value: str, levels: Sequence[str], reason: str) -> str:
     level = value.upper()
     if level not in levels:
-        raise ValueError(f"choose one of {', '.join(levels)}: {otherwise}")
+        raise ValueError(f"choose one of {', '.join(levels)}: {reason}")
     return level
 
 
 def parse_hosts(text: str) -> list[tuple[str, int]]:
-    """Parse `host:port,host:port` into (host, port); the port is 9042 when left out.
+    """Parse `host:port,host:port` into (host, port); the default port is 9042.
 
     Raises:
         ValueError: an empty list, an empty host or a port outside 1..65535.

@@ -1,7 +1,7 @@
 """The present time, for all code that depends on it.
 
-Applications read the time here and nowhere else, so that a test can play weeks in minutes. Code
-that only measures durations (a lock's time to live, progress for people) uses a monotonic clock.
+Applications read the time only here, so that a test can simulate weeks in minutes. Code that only
+measures durations (a lock's TTL, progress for people) uses a monotonic clock.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from tidemark.window import EPOCH
 
 
 def now() -> datetime:
-    """Return the present, aware and in UTC."""
+    """Return the present time, aware and in UTC."""
     return datetime.now(UTC)
 
 
 def now_micros() -> int:
-    """Return the present in microseconds since 1970, as Cassandra counts write times."""
+    """Return the present time in microseconds since 1970, the unit of Cassandra's write times."""
     return (now() - EPOCH) // timedelta(microseconds=1)
 
 
 def machine_micros() -> int:
-    """Return the machine's own present in microseconds since 1970.
+    """Return the time of the machine's clock in microseconds since 1970, even in simulations.
 
-    For what other machines compare with theirs: a test that plays weeks leaves it alone.
+    For times that other machines compare with their clocks.
     """
     return time.time_ns() // 1000

@@ -1,4 +1,4 @@
-"""The context of a run, which every application's work receives, and the outcome of the work."""
+"""The context of a run, which the work of every application receives, and its outcome."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcome:
         pieces: numbers of pieces by state.
         counts: numbers of things read, written and found, by name.
         lines: text for people, one fact per line.
-        error: reason of the state FAILED, if the work has counts to report nevertheless.
+        error: reason of the state FAILED, if the work still has counts to report.
         details: facts for programs other than counts; bounded in size, of JSON's types.
         done: smallest window around the done pieces, which applications downstream must process.
     """
@@ -65,7 +65,7 @@ class Outcome:
 
 
 class RunContext:
-    """The context of a run: settings, Cassandra session, identity, and Spark from first use on."""
+    """The context of a run: settings, Cassandra session, identity, and Spark at first use."""
 
     def __init__(self, application: str, settings: Settings, control: Control, run_id: str) -> None:
         """Bind the context; do not start Spark yet."""
@@ -75,35 +75,35 @@ class RunContext:
         self.run_id = run_id
         self.owner = default_owner(run_id)
         self.moment = clock.now().replace(microsecond=0)
-        """What plans count ages from: a plan that is made again in this run is made as of then."""
+        """The time for computing ages, so that repeated plans of this run are equal."""
         self.started_at = self.moment
-        """When the run has started, in whole seconds."""
+        """The start of the run, in whole seconds."""
         self.progress = PieceCounts()
-        """The pieces that were started and done so far, for the report of a run that is ended."""
+        """The pieces started and done so far, for the report of a run that is ended."""
         self.counted = Counter[str]()
         """The counts of the pieces that have ended so far."""
         self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
-        self._whole: RunContext | None = None
+        self._parent: RunContext | None = None
 
     def part(self, application: str) -> RunContext:
         """Return the context of another application's run within this one.
 
-        It has a run id of its own, and this run's session to Cassandra and Spark.
+        It has its own run id, and shares this run's sessions with Cassandra and Spark.
         """
         part = RunContext(application, self.settings, self.control, f"{self.run_id}/{application}")
-        part._whole = self
+        part._parent = self
         return part
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started at first use, so that a run with nothing to do is quick.
+        """The Spark session, started at first use so that a run with nothing to do is quick.
 
         Raises:
             InvalidInput: jars or Java are missing.
         """
-        if self._whole is not None:
-            return self._whole.spark
+        if self._parent is not None:
+            return self._parent.spark
         if self._opening is None:
             session = self._open_spark()
             self._opening = Future()
@@ -112,8 +112,8 @@ class RunContext:
 
     def start_spark(self) -> None:
         """Start Spark in the background; `spark` then waits for the start and raises its errors."""
-        if self._whole is not None:
-            return self._whole.start_spark()
+        if self._parent is not None:
+            return self._parent.start_spark()
         if self._opening is not None:
             return
         pool = ThreadPoolExecutor(1, thread_name_prefix="start-spark")
@@ -133,21 +133,21 @@ class RunContext:
 
     def stop_jobs(self) -> None:
         """Cancel all Spark jobs and end all waiting to write: the run must not write any more."""
-        if self._whole is not None:
-            return self._whole.stop_jobs()
+        if self._parent is not None:
+            return self._parent.stop_jobs()
         self.control.stop_writing()
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:
             context = opening.result().sparkContext
-            # Executors would log the traces of cancelled tasks after the one line of the error.
+            # Executors would log the traces of cancelled tasks after the error's one line.
             context.setLogLevel("OFF")
             context.cancelAllJobs()
 
     def say(self, text: str) -> None:
-        """Log progress for people, as `tidemark.application.log` directs."""
+        """Log progress for people (see `tidemark.application.log`)."""
         self._log.info("%s", text, stacklevel=2)
 
 
 def default_owner(run_id: str) -> str:
-    """Return `host:pid:run id`, by which an operator finds the process."""
+    """Return `host:pid:run id`, with which an operator finds the process."""
     return f"{socket.gethostname()}:{os.getpid()}:{run_id}"

@@ -1,25 +1,25 @@
-"""The failures that Tidemark foresees, each of them one line for people.
+"""The failures that Tidemark foresees, each with one line for people.
 
 ::
 
-    TidemarkError                 exit status 1: another try may help
+    TidemarkError                 exit status 1: a retry may help
     ├── CassandraUnavailable      1  unreachable, refused, timed out
-    │   └── StatementRefused      1  a statement that is wrong for the tables as they are
+    │   └── StatementRefused      1  a statement that does not fit the tables
     ├── KafkaUnavailable          1  unreachable, refused, timed out
-    ├── LockHeld                  1  somebody else works on the same piece
-    ├── LockLost                  1  our own lock ran out while we worked
-    ├── ExecutorLost              1  rows that must not be read twice were on it
-    ├── SeveralErrors             as `together` says of the statuses of its errors
+    ├── LockHeld                  1  another run works on the same piece
+    ├── LockLost                  1  the run's own lock expired during the work
+    ├── ExecutorLost              1  it had rows that must not be read twice
+    ├── SeveralErrors             see `together`
     ├── InvalidInput              2  parameters, windows, settings
     │   └── DefinitionError       2  a projection file
-    └── WrongData                 3  the data must be put right first; no retry helps
+    └── WrongData                 3  the data must be corrected first; no retry helps
         ├── SchemaMismatch           keyspace, table or column missing or of another shape
         ├── BucketSizeMismatch       tag views were built with another bucket size
         ├── JournalDamaged           the journal contradicts itself
         ├── HistoryPurged            events that are needed again were purged
-        ├── TopicMoved               a topic does not go on where it was left
+        ├── TopicMoved               a topic does not continue at the recorded position
         ├── UnreadableRecord         a topic partition stops at a record
-        └── ValidationFailed         findings that must stop what is downstream
+        └── ValidationFailed         findings that must stop the applications downstream
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ _OUTAGES = (
 )
 """Parts of the texts of the Java driver's errors when Cassandra does not answer."""
 _WRITE = re.compile(r"Failed to write statements to (\S+)\. The\s+latest exception was\s+(.+)")
-"""Of the text of the connector's error: the table, and what the driver said of the last row."""
+"""Matches the connector's error: the table, and the driver's text for the last row."""
 _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
-"""Of the text of the Java driver's error: the node, and why its certificate is refused."""
+"""Matches the Java driver's error: the node, and why its certificate is rejected."""
 _KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
 _STOPPED = "cancelled as part of cancellation of all jobs"
-"""Of Spark's text; nobody but `RunContext.stop_jobs` cancels all jobs."""
+"""Part of Spark's text; only `RunContext.stop_jobs` cancels all jobs."""
 _REASON_LENGTH = 2000
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """The run of an application that puts a failure right.
+    """The run of an application that corrects the cause of a failure.
 
     Attributes:
         application: name of the application, such as `reconcile`.
         command: its command, if it has several.
-        options: values by the option's name without dashes in front; a list repeats the option,
-            and True stands for an option without a value.
+        options: values by the option's name without leading dashes; a list repeats the option, and
+            True means an option without a value.
     """
 
     application: str
@@ -93,9 +93,9 @@ class TidemarkError(Exception):
 
     Attributes:
         what: the fault, in one clause without a full stop.
-        where: the table, file, option or address it was found in; may be empty.
+        where: the table, file, option or address of the fault; may be empty.
         do: the next step for the reader; may be empty.
-        remedy: the run that is this next step, if it is one.
+        remedy: the run that is this next step, if it is a run.
     """
 
     exit_status = 1
@@ -130,11 +130,9 @@ def _rebuild(
 
 
 def together(what: str, statuses: Iterable[int]) -> TidemarkError:
-    """Combine several failures into one, which may be retried if one of them may be.
+    """Combine failures with these exit statuses into one, which may be retried if any of them may.
 
-    Args:
-        what: the description of all failures, in one line.
-        statuses: the exit status of each failure.
+    `what` describes all failures in one line.
     """
     kinds = {kind.exit_status: kind for kind in (WrongData, InvalidInput, TidemarkError)}
     return kinds[min(statuses)](what)
@@ -147,7 +145,7 @@ def root_cause(error: BaseException) -> str:
 
 
 def outage_of(error: BaseException) -> TidemarkError | None:
-    """Return the error of a Spark job as a foreseen one: a lost lock, executor or Cassandra."""
+    """Return a Spark job's error as a foreseen one: a lost lock or executor, or an outage."""
     cause = _cause(error)
     causes = _causes(error)
     if ended := _ended([cause, *causes]):
@@ -165,9 +163,9 @@ def outage_of(error: BaseException) -> TidemarkError | None:
             do="check that the certificate has this name and that its authority is in"
             " TIDEMARK_CASSANDRA_SSL_TRUSTSTORE on every machine of Spark",
         )
-    if found := _SEVERAL_DATA_CENTERS.search(cause):
+    if match := _SEVERAL_DATA_CENTERS.search(cause):
         return CassandraUnavailable(
-            f"Spark does not know which data centre to ask, the hosts are of {found[1]}",
+            f"Spark does not know which data centre to ask, the hosts are of {match[1]}",
             where="TIDEMARK_CASSANDRA_HOSTS",
             do="set TIDEMARK_CASSANDRA_LOCAL_DC, or give hosts of one of them",
         )
@@ -181,7 +179,7 @@ def outage_of(error: BaseException) -> TidemarkError | None:
 
 
 def _ended(causes: list[str]) -> TidemarkError | None:
-    """Return the error of a job that was ended on purpose, or with rows that nobody has now."""
+    """Return the error of a job that was cancelled or lost kept rows; None for other causes."""
     if any(_KEPT_ROWS.search(text) for text in causes):
         return ExecutorLost(
             "an executor of Spark has ended, and with it rows that must not be read twice",
@@ -196,7 +194,7 @@ def _ended(causes: list[str]) -> TidemarkError | None:
 
 
 def _cause(error: BaseException) -> str:
-    # A JVM that has ended cannot be asked for the cause; then the error's type must do.
+    # A JVM that has ended gives no cause; then the result is the error's type.
     with suppress(Exception):
         text = [f"{type(error).__name__}: {error}", *_causes(error)][-1]
         if write := _WRITE.search(text):
@@ -206,7 +204,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> list[str]:
-    """Return the texts of the JVM's causes, the innermost last; none of a JVM that has ended."""
+    """Return the texts of the JVM's causes, the innermost last; none if the JVM has ended."""
     texts = []
     with suppress(Exception):
         cause = getattr(error, "java_exception", None)
@@ -217,7 +215,7 @@ def _causes(error: BaseException) -> list[str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a piece failed, in one line that the ledger holds."""
+    """Return why a piece failed, in one line of a length that fits the ledger."""
     reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
     return reason[:_REASON_LENGTH]
 
@@ -243,23 +241,23 @@ class InvalidInput(TidemarkError):
 
 
 class DefinitionError(InvalidInput):
-    """A projection file that cannot be used; `where` names file and line."""
+    """A projection file that cannot be used; `where` has the file and the line."""
 
 
 class CassandraUnavailable(TidemarkError):
-    """Cassandra did not answer, refused us, or timed out."""
+    """Cassandra did not answer, refused the connection, or timed out."""
 
 
 class StatementRefused(CassandraUnavailable):
-    """Cassandra does not take a statement as it is, however often it is sent."""
+    """Cassandra rejects a statement, however often it is sent."""
 
 
 class KafkaUnavailable(TidemarkError):
-    """Kafka did not answer, refused us, or timed out."""
+    """Kafka did not answer, refused the connection, or timed out."""
 
 
 class WrongData(TidemarkError):
-    """Tables or rows must be put right before any retry can help."""
+    """Tables or rows must be corrected before a retry can help."""
 
     exit_status = 3
 
@@ -269,7 +267,7 @@ class SchemaMismatch(WrongData):
 
 
 class BucketSizeMismatch(WrongData):
-    """The tag views were built with another bucket size than the one that is set."""
+    """The tag views were built with another bucket size than that of the settings."""
 
 
 class JournalDamaged(WrongData):
@@ -281,35 +279,35 @@ class HistoryPurged(WrongData):
 
 
 class TopicMoved(WrongData):
-    """A topic partition does not go on where its pointer says that it was left."""
+    """A topic partition does not continue at its pointer."""
 
 
 class UnreadableRecord(WrongData):
-    """A record that cannot be read, at which its topic partition stops."""
+    """A topic partition stops at a record that cannot be read."""
 
 
 class LockHeld(TidemarkError):
-    """Somebody else holds the lock of a piece; `what` says whom and since when."""
+    """Another run holds the lock of a piece; `what` says which run and since when."""
 
 
 class LockLost(TidemarkError):
-    """Our lock ran out or was taken while we worked; nothing may be written any more."""
+    """The run's lock expired or was taken; the run must not write any more."""
 
 
 class ExecutorLost(TidemarkError):
-    """An executor has ended that kept rows which another read could find changed."""
+    """An executor has ended with kept rows that may be different when they are read again."""
 
 
 class ValidationFailed(WrongData):
-    """Sequence continuity does not hold; what is downstream must not move."""
+    """Sequence continuity is broken; the applications downstream must not continue."""
 
 
 NO_RETRY_HELPS = (InvalidInput, WrongData)
-"""Failures of one thing that is wrong; any other may be an outage, which concerns everything."""
+"""Failures of a single subject; any other may be an outage, which concerns every subject."""
 
 
 class SeveralErrors(TidemarkError):
-    """Failures that have nothing to do with each other; the text has a line for each."""
+    """Independent failures; the text has a line for each."""
 
     def __init__(self, errors: Sequence[TidemarkError]) -> None:
         super().__init__("\n".join(map(str, errors)))
@@ -324,5 +322,5 @@ class SeveralErrors(TidemarkError):
 
 
 def all_of(errors: Sequence[TidemarkError]) -> TidemarkError | None:
-    """Return several failures as one; a single one as it is, None without any."""
+    """Return several failures as one, a single failure unchanged, and None if there is none."""
     return SeveralErrors(errors) if len(errors) > 1 else next(iter(errors), None)

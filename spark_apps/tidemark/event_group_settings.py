@@ -25,10 +25,10 @@ class Allowed:
     """A library or a JAR that event groups may load: an entry of its setting.
 
     Attributes:
-        name: its name, as package indexes compare it; of a JAR `group:artifact`.
-        version: the only version; empty: any.
-        hashes: the SHA-256 of all files that may be fetched for it, in hex; empty: any.
-        requirements: of a library with a version, that and what it needs, each as pip reads it.
+        name: the normalized name of the library, or `group:artifact` of the JAR.
+        version: the only version; empty for any.
+        hashes: the SHA-256 of all files that may be fetched for it, in hex; empty for any.
+        requirements: the library, if it has a version, and its dependencies, as pip reads them.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Allowed:
 
 
 class EventGroupSettings(KafkaSettings):
-    """What is set of event groups: what they may call, and where it is."""
+    """The settings of event groups: what they may call, and where to find it."""
 
     event_group_functions_dir: Path = Field(
         _INCLUDE / "event_groups",
@@ -114,7 +114,7 @@ class EventGroupSettings(KafkaSettings):
 
     @property
     def event_group_host_names(self) -> frozenset[str]:
-        """Return the hosts that may be asked."""
+        """Return the hosts to which HTTP requests may be sent."""
         return frozenset(_listed(self.event_group_hosts))
 
     @property
@@ -124,7 +124,7 @@ class EventGroupSettings(KafkaSettings):
 
     @property
     def event_group_asset_uris(self) -> frozenset[str]:
-        """Return the assets of which hooks may create events."""
+        """Return the assets for which hooks may create events."""
         return frozenset(_listed(self.event_group_assets))
 
     @property
@@ -139,9 +139,9 @@ class EventGroupSettings(KafkaSettings):
 
     @property
     def event_group_jar_repository_urls(self) -> list[str]:
-        """Return the Maven repositories; none if it is Maven Central."""
-        places = _listed(self.event_group_jar_repositories)
-        return [one if "://" in one else Path(one).resolve().as_uri() for one in places]
+        """Return the Maven repositories; none for Maven Central."""
+        repositories = _listed(self.event_group_jar_repositories)
+        return [part if "://" in part else Path(part).resolve().as_uri() for part in repositories]
 
     @property
     def event_group_allowed_libraries(self) -> list[Allowed]:
@@ -182,7 +182,7 @@ def _name_and_version(word: str) -> tuple[str, str]:
         requirement = Requirement(word)
     except InvalidRequirement:
         raise ValueError(f"is not {_FORM_OF_LIBRARY}") from None
-    versions = [(one.operator, one.version) for one in requirement.specifier]
+    versions = [(part.operator, part.version) for part in requirement.specifier]
     is_pinned = len(versions) == 1 and versions[0][0] == "==" and "*" not in versions[0][1]
     if (versions and not is_pinned) or requirement.url or requirement.marker:
         raise ValueError(f"is not {_FORM_OF_LIBRARY}")
@@ -201,7 +201,7 @@ def _jar(words: list[str]) -> Allowed:
 
 
 def _hashes(words: Sequence[str]) -> frozenset[str]:
-    return frozenset(found[1] for word in words if (found := _HASH.fullmatch(word)))
+    return frozenset(match[1] for word in words if (match := _HASH.fullmatch(word)))
 
 
 def _listed(text: str) -> list[str]:

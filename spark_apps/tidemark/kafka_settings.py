@@ -19,11 +19,11 @@ def _identifier(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_identifier)]
-"""Of a keyspace or table."""
+"""The name of a keyspace or table."""
 
 
 class KafkaSettings(BaseSettings):
-    """What is set of Kafka, and of the tables of its journals."""
+    """The settings of Kafka and of kafka-journal's tables."""
 
     kafka_journal_keyspace: Name = Field(
         "journal", description="kafka-journal's `keyspace.name`, of projections that read it."

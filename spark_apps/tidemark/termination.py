@@ -1,8 +1,8 @@
 """The end of a run by SIGTERM or SIGINT, or because its spark-submit has ended.
 
-A signal raises `Ended`, which unwinds the stack and releases the locks. Errors that follow the
-signal are its consequences: Spark's jobs are cancelled, or the JVM has ended. So code that records
-an error as a failure of the work calls `check` first.
+A signal raises `Ended`, which unwinds the stack and releases the locks. Errors after the signal are
+its consequences: Spark's jobs are cancelled, or the JVM has ended. So code that records an error as
+a failure of the work calls `check` first.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NO_LOG = logging.NullHandler()
 
 
 class Ended(KeyboardInterrupt):
-    """The run was ended; no failure of its work.
+    """The run was ended; its work has not failed.
 
-    A KeyboardInterrupt is what py4j closes its connection for. After another exception, the next
+    py4j closes its connection only after a KeyboardInterrupt. After another exception, the next
     call to the JVM would read the answer to the interrupted call.
     """
 
@@ -37,8 +37,8 @@ class _State:
     Attributes:
         received: the first signal.
         parent: the process id of spark-submit, if this process is its child.
-        deferrals: blocks of `deferred` that the main thread is in.
-        stop: what stops the work outside of the main thread.
+        deferrals: the number of `deferred` blocks around the main thread's code.
+        stop: stops the work outside of the main thread.
     """
 
     received: signal.Signals | None = None
@@ -58,27 +58,23 @@ def ended_by() -> signal.Signals | None:
 
 
 def check() -> None:
-    """Check that the run goes on.
-
-    Raises:
-        Ended: it was ended.
-    """
+    """Raise Ended if the run was ended."""
     if ended_by() is not None:
         raise Ended
 
 
 def stop_with(stop: Callable[[], None]) -> None:
-    """Let a signal also call `stop`, in a thread of its own."""
+    """Let a signal also call `stop`, in a separate thread."""
     _process.stop = stop
 
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Raise `Ended` in the block on the first signal; ignore the signals after it.
+    """Raise `Ended` in the block on the first signal; ignore later signals.
 
-    Airflow kills spark-submit, of which this process is a child. Work through Spark then fails at
-    once, but work by the Python driver alone would go on, concurrently with the run that replaces
-    it. A change of the parent process id shows the end of spark-submit, and counts as SIGTERM.
+    Airflow kills spark-submit, the parent of this process. Work through Spark then fails at once,
+    but work by the Python driver would continue, concurrently with the run that replaces it. A
+    change of the parent process id shows the end of spark-submit and counts as SIGTERM.
     """
     handlers = {number: signal.signal(number, _receive) for number in _SIGNALS}
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -95,7 +91,7 @@ def raised() -> Iterator[None]:
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Undo what the block does to the handlers of signals: pyspark has one of its own."""
+    """Restore the signal handlers after the block: pyspark installs its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -107,17 +103,17 @@ def handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Raise `Ended` for a signal during the block at its end; for what releases, in any thread."""
+    """Raise `Ended` for a signal in the block only at its end, for blocks that release things."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = _process.received
+    previous = _process.received
     _process.deferrals += 1
     try:
         yield
     finally:
         _process.deferrals -= 1
-    if before is None:
+    if previous is None:
         check()
 
 
@@ -134,7 +130,7 @@ def _receive(number: int, _: FrameType | None) -> None:
 
 
 def _stop() -> None:
-    # The JVM may have got the signal, too.
+    # The JVM may have received the signal, too.
     with suppress(Exception):
         _process.stop()
 

@@ -1,4 +1,4 @@
-"""Text for people: numbers with nouns, and causes in one line."""
+"""Formatting of text for people: numbers with nouns, causes in one line, harmless characters."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def shortened(lines: Sequence[str], most: int) -> list[str]:
-    """Return the first lines, and how many there are beside them."""
+    """Return the first lines, and a line with the number of the other lines."""
     return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
 def one_line(text: str) -> str:
-    """Shorten a text to one line of bounded length, as the cause of a quarantined event."""
+    """Shorten a text to one line of bounded length, such as the cause of a quarantined event."""
     return " ".join(text.split())[:_LONGEST_CAUSE]
 
 
 def path_name(text: str) -> str:
-    """Return a text as the name of one file or directory: other characters become `_`.
+    """Return a text as the name of a file or directory: other characters become `_`.
 
-    A colon is one of them, since Hadoop reads a scheme before it.
+    A colon does, too, since Hadoop takes the text before it for a scheme.
     """
     return re.sub(r"^[.]|[^A-Za-z0-9_.+-]", "_", text)
 
 
 def harmless(text: str) -> str:
-    """Write every character that would steer a terminal, or look like another line, as its code.
+    """Replace characters that control a terminal or look like a line break by their codes.
 
-    Persistence ids and tags are whatever an application has chosen. Tabs and blanks stay.
+    Persistence ids and tags may have any characters. Tabs and blanks stay.
     """
     if text.isprintable():
         return text
     return "".join(
-        sign
-        if sign.isprintable() or sign == "\t"
-        else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
+        character
+        if character.isprintable() or character == "\t"
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
     )

@@ -39,8 +39,8 @@ class Window:
         """Parse the window of `--window-start` and `--window-end`.
 
         Raises:
-            InvalidInput: a bound is missing, not ISO 8601, or has a time without a zone; or the
-                window is empty or reversed.
+            InvalidInput: a bound is missing or not ISO 8601 with a zone, or the window is empty or
+                reversed.
         """
         if not start or not end:
             raise InvalidInput(
@@ -58,10 +58,10 @@ class Window:
         return window
 
     def require_whole_buckets(self, size: BucketSize, now: datetime) -> None:
-        """Refuse a window that cuts a time bucket or reaches past `now`.
+        """Reject a window that cuts a time bucket or ends after `now`.
 
         Raises:
-            InvalidInput: a bound is not at a bucket's edge, or the end lies in the future.
+            InvalidInput: a bound is not at a bucket's edge, or the end is in the future.
         """
         for name, bound in (("--window-start", self.start), ("--window-end", self.end)):
             if to_millis(bound) % size.milliseconds or bound.microsecond % 1000:
@@ -96,7 +96,7 @@ def parse_moment(text: str, option: str) -> datetime:
     """Parse an ISO 8601 time of an option; a date alone is its midnight in UTC.
 
     Raises:
-        InvalidInput: the text is no time, or one without a zone.
+        InvalidInput: the text is no time, or a time without a zone.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -119,9 +119,9 @@ def parse_first_time_bucket(text: str) -> int:
     Raises:
         ValueError: the text has none of these forms.
     """
-    for form in ("%Y%m%dT%H:%M", "%Y%m%dT%H", "%Y%m%d"):
+    for time_format in ("%Y%m%dT%H:%M", "%Y%m%dT%H", "%Y%m%d"):
         try:
-            moment = datetime.strptime(text, form).replace(tzinfo=UTC)
+            moment = datetime.strptime(text, time_format).replace(tzinfo=UTC)
         except ValueError:
             continue
         return to_millis(moment)

@@ -1,1 +1,1 @@
-"""What the applications get from Airflow beside their arguments."""
+"""The environment that the applications get from Airflow, in addition to their arguments."""

@@ -1,8 +1,9 @@
-"""Where the driver of an application runs, and how its settings, secrets and report travel.
+"""The driver of an application: where it runs, and how it gets settings and returns its report.
 
-A driver on this machine is a child of the task and inherits its environment. To one in the cluster
-spark-submit passes an environment as `--conf`, which everybody sees in the list of processes
-(source: SparkSubmitHook._build_spark_common_args, provider 5.6.0): its secrets are mounted there.
+A driver on this machine is a child of the task and inherits its environment. For a driver in the
+cluster, spark-submit passes an environment as `--conf`, which everybody sees in the list of
+processes (source: SparkSubmitHook._build_spark_common_args, provider 5.6.0), so its secrets are
+mounted there.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
 
-_SECRET = "_PASSWORD"  # noqa: S105  the end of their names
-_OF_THIS_MACHINE = ("TIDEMARK_HOME", "TIDEMARK_STATE", "TIDEMARK_SPARK_JARS")
+_SECRET = "_PASSWORD"  # noqa: S105  the suffix of their names
+_LOCAL_VARIABLES = ("TIDEMARK_HOME", "TIDEMARK_STATE", "TIDEMARK_SPARK_JARS")
 _HOME = "tidemark-home"
 _SECRETS_DIR = "secrets-dir"
 
@@ -30,8 +31,8 @@ class Driver:
     """The driver of a Spark connection.
 
     Attributes:
-        home: where Tidemark is on the machines of a driver that does not run on this one.
-        secrets: the directory there in which its secrets are mounted.
+        home: the directory of Tidemark in the cluster; None if the driver runs on this machine.
+        secrets: the directory of the mounted secrets in the cluster.
     """
 
     home: str | None = None
@@ -39,11 +40,11 @@ class Driver:
 
     @classmethod
     def of(cls, connection: Connection) -> Driver:
-        """Read a connection; its extra field `deploy-mode` says where the driver runs.
+        """Read a connection, whose extra field `deploy-mode` determines where the driver runs.
 
         Raises:
-            AirflowFailException: the driver runs elsewhere, and the connection does not say where
-                Tidemark and the secrets are there.
+            AirflowFailException: the driver runs in the cluster, and the connection lacks the
+                directory of Tidemark or of the secrets.
         """
         extra = connection.extra_dejson
         if extra.get("deploy-mode") != "cluster":
@@ -57,40 +58,40 @@ class Driver:
             )
         return cls(extra[_HOME], extra[_SECRETS_DIR])
 
-    def environment(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Return what is passed to the driver of an application's environment, secrets included."""
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that are passed to the driver; without secrets in the cluster."""
         if self.secrets is None:
-            return dict(wanted)
-        plain = {name: value for name, value in wanted.items() if not name.endswith(_SECRET)}
-        return {**_settings_here(), **plain, "TIDEMARK_SECRETS_DIR": self.secrets}
+            return dict(variables)
+        plain = {name: value for name, value in variables.items() if not name.endswith(_SECRET)}
+        return {**_own_settings(), **plain, "TIDEMARK_SECRETS_DIR": self.secrets}
 
     def place(self, file: Path, home: Path) -> str:
-        """Return a file of Tidemark's `home` as it is found where the driver runs."""
+        """Return the path or URI of a file of Tidemark's `home` where the driver runs."""
         if self.home is None or not file.is_relative_to(home):
             return str(file)
         return f"local://{PurePosixPath(self.home) / file.relative_to(home).as_posix()}"
 
 
-def _settings_here() -> dict[str, str]:
-    """Return the settings of this process, which a driver elsewhere does not inherit."""
+def _own_settings() -> dict[str, str]:
+    """Return the settings of this process, which a driver in the cluster does not inherit."""
     return {
         name: value
         for name, value in os.environ.items()
         if name.startswith("TIDEMARK_")
         and not name.endswith(_SECRET)
-        and name not in _OF_THIS_MACHINE
+        and name not in _LOCAL_VARIABLES
     }
 
 
 def own_python() -> str:
-    """Return the Python that has the library's packages, which Airflow's need not have."""
+    """Return the Python that has the library's packages; Airflow's Python may lack them."""
     return os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable
 
 
 def report_of(run_id: str, environment: Mapping[str, str], home: Path) -> dict[str, Any] | None:
-    """Return the report of a run from the table `run`; None if it is not there."""
-    ended = _library(home, environment, "tidemark.application.report", run_id)
-    report: dict[str, Any] | None = json.loads(ended.stdout) if ended.stdout.strip() else None
+    """Return the report of a run from the table `run`; None if there is none."""
+    process = _library(home, environment, "tidemark.application.report", run_id)
+    report: dict[str, Any] | None = json.loads(process.stdout) if process.stdout.strip() else None
     return report
 
 
@@ -101,10 +102,10 @@ def projection_names(home: Path, *, of_topics: bool = False) -> list[str]:
         AirflowFailException: there is no directory of definitions.
     """
     options = ["--of-topics"] if of_topics else []
-    ended = _library(home, {}, "tidemark.project.definition.names", *options)
-    if ended.returncode:
-        raise AirflowFailException(ended.stderr.strip().splitlines()[-1])
-    names: list[str] = json.loads(ended.stdout)
+    process = _library(home, {}, "tidemark.project.definition.names", *options)
+    if process.returncode:
+        raise AirflowFailException(process.stderr.strip().splitlines()[-1])
+    names: list[str] = json.loads(process.stdout)
     return names
 
 
@@ -113,7 +114,7 @@ def _library(
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603  our own module
         [own_python(), "-m", module, *arguments],
-        # There Python finds the library, whether it is installed or not.
+        # Python finds the library there, even if it is not installed.
         cwd=home / "spark_apps",
         env={**os.environ, **environment},
         capture_output=True,
@@ -123,17 +124,17 @@ def _library(
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a new file that only its owner reads; what is no text is for the reader to refuse."""
+    """Write a new file that only its owner can read; invalid Unicode is written as it is."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(text.encode("utf-8", "surrogatepass"))
+    with os.fdopen(descriptor, "wb") as target:
+        target.write(text.encode("utf-8", "surrogatepass"))
 
 
 def sendable(arguments: list[str]) -> list[str]:
-    """Return the arguments of a command line.
+    """Return the arguments of a command line unchanged.
 
     Raises:
-        AirflowFailException: one of them cannot be passed to a process.
+        AirflowFailException: an argument cannot be passed to a process.
     """
     for argument in arguments:
         if not _is_sendable(argument):

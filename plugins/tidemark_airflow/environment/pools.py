@@ -1,7 +1,7 @@
-"""The pools of a journal: what may run at once.
+"""The pools of a journal, which limit the tasks that run at the same time.
 
-Whatever writes the journal's tables takes turns, by a pool with one slot; locks in Cassandra would
-otherwise fail the second. Projections write tables of their own, and have another pool.
+Tasks that write the journal's tables share a pool with one slot; otherwise locks in Cassandra would
+fail the second task. Projections write other tables and have another pool.
 """
 
 from __future__ import annotations

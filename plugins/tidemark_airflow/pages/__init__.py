@@ -1,1 +1,1 @@
-"""Pages in Airflow's own server, behind its login; only the server loads them."""
+"""Pages in Airflow's own server that need its login; only the server loads them."""

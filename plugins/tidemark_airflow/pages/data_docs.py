@@ -1,4 +1,4 @@
-"""The pages of Data Docs behind Airflow's own login."""
+"""The pages of Data Docs, which need Airflow's own login."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tidemark_airflow.data_docs import directory
 
 DAG_ID = "validate"
 _HEADERS = {
-    # The pages have no scripts; one that got in could do here what the reader may do in Airflow.
+    # The pages have no scripts; an injected script could do whatever the reader may do in Airflow.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self';"
     " form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
 }
 
-# Whoever may read the logs of `validate` may read its pages, which say the same. No description of
-# this interface: it would be there without a login.
+# Users who may read the logs of `validate` may read its pages, which say the same. There is no
+# description of this API, because it would need no login.
 _may_read = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID))
 app = FastAPI(title="Data Docs", openapi_url=None, dependencies=[_may_read])
 # `validate` makes the directory at its first run.
@@ -31,8 +31,8 @@ async def page(path: str, request: Request) -> Response:
     """Return one file of Data Docs.
 
     Raises:
-        HTTPException: 404 if there is no such file in the directory; 401 without a login, 403 if
-            the user may not.
+        HTTPException: 404 if there is no such file in the directory; 401 without a login, 403
+            without the permission.
     """
     try:
         response = await _files.get_response(path, request.scope)

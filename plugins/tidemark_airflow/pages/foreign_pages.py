@@ -1,4 +1,4 @@
-"""Keeps pages of other origins from acting in Airflow in the name of a user who has logged in."""
+"""Prevents pages of other origins from acting in Airflow in the name of a logged-in user."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
-_OF_AUTH_MANAGER = "/auth/"
-"""Identity providers post the result of a login there, and the auth manager checks it."""
+_AUTH_MANAGER = "/auth/"
+"""Identity providers post the result of a login to this path; the auth manager checks it."""
 
 
 class ForeignPageCheck:
     """Rejects requests by pages of other origins, with status 403, unless they only read.
 
-    A browser names the origin of the page in the headers `Sec-Fetch-Site` and `Origin`. Programs
-    send neither of them and are not affected. Airflow's cookie alone does not suffice: a browser
-    sends it for pages on other ports of the same host.
+    A browser sends the origin of the page in the headers `Sec-Fetch-Site` and `Origin`. Programs
+    send neither and are not affected. Airflow's cookie is not sufficient: a browser also sends it
+    for pages on other ports of the same host.
 
     Args:
-        app: the application that gets all other requests.
+        app: the application for all other requests.
         own: origins whose pages may act, such as `https://airflow.example.com`.
     """
 
@@ -44,7 +44,7 @@ class ForeignPageCheck:
 
     def _is_rejected(self, scope: Scope) -> bool:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if scope["method"] in _READING or path.startswith(_OF_AUTH_MANAGER):
+        if scope["method"] in _READING or path.startswith(_AUTH_MANAGER):
             return False
         headers = Headers(scope=scope)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
@@ -52,14 +52,14 @@ class ForeignPageCheck:
             return False
         if site is not None:
             return site not in ("same-origin", "none")
-        # Older browsers, and all of them over plain HTTP from another machine.
+        # Older browsers, and all browsers over plain HTTP from another machine.
         return origin is not None and urlsplit(origin).netloc != headers.get("host")
 
 
 def foreign_page_check() -> dict[str, Any]:
     """Return the check for the API server.
 
-    Pages may act whose origin is that of `[api] base_url`, or is in
+    Pages may act if their origin is that of `[api] base_url` or is in
     `[api] access_control_allow_origins`.
     """
     base = urlsplit(conf.get("api", "base_url", fallback=""))

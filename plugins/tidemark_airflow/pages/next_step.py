@@ -1,9 +1,9 @@
-"""The pages of `next_step`: a DAG's form, filled in, behind Airflow's own login.
+"""The pages of `next_step`: a DAG's form, filled in, which needs Airflow's own login.
 
-A link may come from anywhere, so a page shows only what the DAG's form knows, in the form's own
-words, and only for DAGs that have the buttons which lead here. Unless the link was opened on a page
-of this Airflow, the page starts with a dry run. The run is started by the reader's own click, by
-Airflow's REST API, which checks what the reader may do.
+A link may come from anywhere, so a page shows only fields of the DAG's form, with the form's own
+texts, and only for DAGs with the buttons that open these pages. Unless the link was opened on a
+page of this Airflow, the page starts with a dry run. The reader's own click starts the run by
+Airflow's REST API, which checks the reader's permissions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ app = FastAPI(title="Next step", openapi_url=None, dependencies=[_may_trigger])
 _templates = Environment(loader=PackageLoader("tidemark_airflow", "pages"), autoescape=True)
 _OPERATION = "operation"
 _DRY = {"dry_run": True, "apply": False}
-"""The fields that choose a dry run, with the value that does."""
+"""The fields that choose a dry run, with their values for it."""
 _KINDS = {"boolean": "boolean", "array": "list", "integer": "number", "number": "number"}
 
 
@@ -46,7 +46,7 @@ class Field:
         title: its title in the form.
         description: its text for the user in the form.
         kind: `boolean`, `list`, `number` or `text`.
-        value: what it is filled in with, of its kind, or None.
+        value: its value, of its kind, or None.
     """
 
     name: str
@@ -65,8 +65,8 @@ def page(
     """Return the form of a DAG with the values of a link.
 
     Raises:
-        HTTPException: 400 if the values are not those of the DAG's form; 401 without a login, 403
-            if the user may not trigger the DAG; 404 if it is no DAG of Tidemark's operators.
+        HTTPException: 400 if the values do not fit the DAG's form; 401 without a login, 403 if the
+            user may not trigger the DAG; 404 if the DAG has none of Tidemark's operators.
     """
     form = _form(dag_id)
     is_own_link = sec_fetch_site == "same-origin"
@@ -103,13 +103,13 @@ def _form(dag_id: str) -> dict[str, SerializedParam]:
 
 
 def _has_buttons(dag: SerializedDAG) -> bool:
-    """Return whether a task has the button that leads to a page of the DAG."""
+    """Return whether a task has the button that opens a page of the DAG."""
     key = RunAgainLink().xcom_key
     return any(link.xcom_key == key for task in dag.tasks for link in task.operator_extra_links)
 
 
 def _values(conf: str, form: Mapping[str, SerializedParam]) -> dict[str, Any]:
-    """Return the values of a link, and of the fields that every page shows."""
+    """Return the values of a link, and the values of the fields that every page shows."""
     try:
         given = json.loads(conf)
     except (ValueError, RecursionError):
@@ -121,12 +121,12 @@ def _values(conf: str, form: Mapping[str, SerializedParam]) -> dict[str, Any]:
             raise HTTPException(400, "conf has a field that the DAG's form does not have")
         if value is not None and SerializedParam(value, **form[name].schema).resolve() is None:
             raise HTTPException(400, f'conf has a value that "{name}" does not take')
-    shown = {name: form[name].value for name in (_OPERATION, *_DRY) if name in form}
-    return {**shown, **given}
+    defaults = {name: form[name].value for name in (_OPERATION, *_DRY) if name in form}
+    return {**defaults, **given}
 
 
 def _flag(dag_id: str, form: Mapping[str, SerializedParam], values: dict[str, Any]) -> str | None:
-    """Return the field that chooses a dry run; None, and no such field, if there is no choice."""
+    """Return the field that chooses a dry run; remove it and return None if there is no choice."""
     flag = next((name for name in _DRY if name in form), None)
     operation = BY_DAG.get(dag_id, {}).get(values.get(_OPERATION, ""))
     if flag is None or operation is None or flag in operation.takes:

@@ -1,4 +1,4 @@
-"""A task that waits until everything up to its start is replicated, without taking a slot."""
+"""A task that waits until all records before its start are replicated, without taking a slot."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ POLL = timedelta(seconds=30)
 
 
 class WaitUntilReplicated(BaseOperator):
-    """Waits until the pointers have passed what the topics hold when the task begins.
+    """Waits until the pointers have passed the ends of the topics at the start of the task.
 
-    So whatever is downstream reads everything that was appended before. It needs no mark in Kafka,
-    and works with any replicator. While it waits, the triggerer looks every `poll`.
+    Tasks downstream then read everything that was appended before. This needs no mark in Kafka and
+    works with any replicator. While the task waits, the triggerer reads the pointers.
 
     Args:
-        topics: only these; all with the prefix of the settings if none is named (templated).
-        offsets: these instead of the topics' ends, as `topic/partition:offset` (templated).
-        poll: how often the pointers are looked at.
-        timeout: how long at most; then the task fails.
+        topics: only these topics; by default all with the prefix of the settings (templated).
+        offsets: offsets instead of the topics' ends, as `topic/partition:offset` (templated).
+        poll: the time between two reads of the pointers.
+        timeout: the time after which the task fails.
         cassandra_conn_id: the connection of Cassandra.
         kafka_conn_id: the connection of Kafka.
 
     Raises:
-        AirflowFailException: a topic or offset is refused.
-        AirflowException: it is not replicated in time, or a server does not answer.
+        AirflowFailException: a topic or offset is rejected.
+        AirflowException: the topics are not replicated in time, or a server does not answer.
     """
 
     template_fields: Sequence[str] = ("topics", "offsets")
@@ -62,17 +62,19 @@ class WaitUntilReplicated(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
 
     def execute(self, context: Context) -> None:
-        """Note where the topics end, and leave the rest to the triggerer."""
+        """Read the ends of the topics, and leave the wait to the triggerer."""
         cassandra, kafka = (
             BaseHook.get_connection(name) for name in (self.cassandra_conn_id, self.kafka_conn_id)
         )
-        asked = [word for name in self.topics for word in ("--topic", name)]
-        asked += [word for name in self.offsets for word in ("--offset", name)]
-        told = asyncio.run(_ask(asked, cassandra, kafka))
-        self.log.info("waiting for %s", ", ".join(told["targets"]) or "nothing: no record is there")
-        if told["missing"]:
+        options = [word for name in self.topics for word in ("--topic", name)]
+        options += [word for name in self.offsets for word in ("--offset", name)]
+        status = asyncio.run(_ask(options, cassandra, kafka))
+        self.log.info(
+            "waiting for %s", ", ".join(status["targets"]) or "nothing: no record is there"
+        )
+        if status["missing"]:
             trigger = ReplicatedTrigger(
-                told["targets"],
+                status["targets"],
                 self.poll.total_seconds(),
                 time.time() + self.timeout.total_seconds(),
                 self.cassandra_conn_id,
@@ -81,14 +83,14 @@ class WaitUntilReplicated(BaseOperator):
             self.defer(trigger=trigger, method_name="resume")
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> None:
-        """End as the trigger says."""
+        """Fail with the error of the trigger, if there is one."""
         if event["error"]:
             raise AirflowException(event["error"])
         self.log.info("everything up to the start of this task is replicated")
 
 
 class ReplicatedTrigger(BaseTrigger):
-    """Fires when the pointers have reached offsets, or it is too late."""
+    """Fires when the pointers have reached the target offsets, or the time is over."""
 
     def __init__(
         self,
@@ -106,7 +108,7 @@ class ReplicatedTrigger(BaseTrigger):
         self.kafka_conn_id = kafka_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and its arguments, which hold no secret."""
+        """Return the class and its arguments, none of them secret."""
         names = ("targets", "poll_seconds", "until", "cassandra_conn_id", "kafka_conn_id")
         kind = type(self)
         return f"{kind.__module__}.{kind.__qualname__}", {
@@ -114,17 +116,17 @@ class ReplicatedTrigger(BaseTrigger):
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look at the pointers until all are there."""
-        asked = [word for target in self.targets for word in ("--offset", target)]
+        """Read the pointers until all have reached their targets."""
+        options = [word for target in self.targets for word in ("--offset", target)]
         while True:
             cassandra = await BaseHook.aget_connection(self.cassandra_conn_id)
             kafka = await BaseHook.aget_connection(self.kafka_conn_id)
             missing: Sequence[str] = self.targets
             try:
-                missing = (await _ask(asked, cassandra, kafka))["missing"]
+                missing = (await _ask(options, cassandra, kafka))["missing"]
                 problem = f"not replicated in time: {', '.join(missing[:3])}"
             except AirflowException as error:
-                # Cassandra may be away for a while; the time that is left is its bound.
+                # Cassandra may be unavailable for a while, but not until the time is over.
                 problem = str(error)
             if not missing:
                 yield _event("")
@@ -140,18 +142,18 @@ def _event(error: str) -> TriggerEvent:
 
 
 async def _ask(
-    asked: Sequence[str], cassandra: Connection, kafka: Connection
+    options: Sequence[str], cassandra: Connection, kafka: Connection
 ) -> dict[str, list[str]]:
-    """Return what `replicate.py wait --json` says, without waiting.
+    """Return the output of `replicate.py wait --json` without a wait.
 
     Raises:
-        AirflowFailException: the input is refused.
+        AirflowFailException: the input is rejected.
         AirflowException: a server does not answer.
     """
     process = await asyncio.create_subprocess_exec(
         own_python(),
         str(home() / "spark_apps" / "replicate.py"),
-        *("wait", "--timeout", "0", "--json", *asked),
+        *("wait", "--timeout", "0", "--json", *options),
         env={**os.environ, **cassandra_environment(cassandra), **kafka_environment(kafka)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -160,7 +162,7 @@ async def _ask(
     lines = output.decode().strip().splitlines()
     if not lines:
         kind = AirflowFailException if process.returncode == 2 else AirflowException
-        said = errors.decode().strip().splitlines() or [f"exit status {process.returncode}"]
-        raise kind(said[-1])
-    told: dict[str, list[str]] = json.loads(lines[-1])
-    return told
+        error_lines = errors.decode().strip().splitlines() or [f"exit status {process.returncode}"]
+        raise kind(error_lines[-1])
+    status: dict[str, list[str]] = json.loads(lines[-1])
+    return status

@@ -1,1 +1,1 @@
-"""The common parts of all applications: options, preflight, report and exit status."""
+"""The common parts of all applications: options, checks before a run, report and exit status."""

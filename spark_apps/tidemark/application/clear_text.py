@@ -1,4 +1,4 @@
-"""Passwords of connections to other machines that are not encrypted."""
+"""Warnings about passwords that are sent to other machines without encryption."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def unencrypted_passwords(settings: Settings) -> list[str]:
     return [
         f"the connection to {server} has a password and is not encrypted ({', '.join(hosts)});"
         f" set {remedy}, see docs/cluster.md"
-        for server, is_encrypted, password, named, remedy in _connections(settings)
-        if not is_encrypted and password.get_secret_value() and (hosts := _elsewhere(named))
+        for server, is_encrypted, password, all_hosts, remedy in _connections(settings)
+        if not is_encrypted and password.get_secret_value() and (hosts := _remote(all_hosts))
     ]
 
 
@@ -51,7 +51,7 @@ def _connections(
     )
 
 
-def _elsewhere(hosts: Iterable[str]) -> list[str]:
+def _remote(hosts: Iterable[str]) -> list[str]:
     return [host for host in hosts if not _is_loopback(host.strip("[]").lower())]
 
 

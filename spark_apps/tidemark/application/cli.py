@@ -70,7 +70,7 @@ AsJson = Annotated[
         help="End with the report as a line of JSON, also on a terminal; elsewhere it always does.",
     ),
 ]
-_OF_EVERY_RUN = [
+_RUN_OPTIONS = [
     Parameter("run_id", Parameter.KEYWORD_ONLY, default=None, annotation=RunId),
     Parameter("report", Parameter.KEYWORD_ONLY, default=None, annotation=ReportFile),
     Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson),
@@ -84,9 +84,9 @@ class Job:
 
     Attributes:
         work: function that does the work.
-        window: function that returns the window of the report and refuses bad parameters; None
-            without a window.
-        dry_run: whether the report says that nothing is changed.
+        window: function that returns the window of the report and rejects bad parameters; None if
+            the job has no window.
+        dry_run: whether the job changes nothing, for the report.
     """
 
     work: Callable[[RunContext], Outcome]
@@ -103,11 +103,8 @@ def start(
 ) -> None:
     """Run an application's `main` as a command line with plain help and one-line usage errors.
 
-    Args:
-        application: name of the application in reports and in the ledger.
-        main: the application.
-        examples: options of calls that the help shows.
-        program: how it is called there, if it is none of `spark_apps`.
+    `application` is the name in reports and in the ledger. The help shows `examples`, options of
+    calls, after the name of `program`, which is by default that in `spark_apps`.
     """
     command_line = _plain()
     epilog = _examples(application, examples, program)
@@ -125,38 +122,38 @@ def group(
     text: str | None = None,
     default: Command | None = None,
 ) -> None:
-    """Run an application with several named commands as a command line, as `start` does for one.
+    """Run an application with several named commands as a command line.
 
     Args:
         application: name of the application in reports and in the ledger.
         commands: commands by name; a name of two words is a command of a group.
-        examples: options of calls that the help shows, by command; under "" those of the
-            application's own help, which name their command.
+        examples: options of calls for the help, by command; under "" those of the application's own
+            help, which start with their command.
         groups: help texts of the groups, by their names.
-        tools: further commands by name, which do without Cassandra and leave no report.
+        tools: further commands by name, which need no Cassandra and have no report.
         text: help text of the application, unless `default` has one.
-        default: function that runs before each command, and alone without a command; its first
-            parameter is the `typer.Context`, which names the command.
+        default: function that runs before each command, and alone if there is no command; its
+            first parameter is the `typer.Context`, which has the command's name.
     """
-    own = _examples(application, examples[""])
+    epilog = _examples(application, examples[""])
     command_line = _plain(
-        help=text, context_settings=_WIDE, no_args_is_help=default is None, epilog=own
+        help=text, context_settings=_WIDE, no_args_is_help=default is None, epilog=epilog
     )
     if default is not None:
         command_line.callback(
-            invoke_without_command=True, help=default.__doc__, context_settings=_WIDE, epilog=own
+            invoke_without_command=True, help=default.__doc__, context_settings=_WIDE, epilog=epilog
         )(_runs(application, default))
-    lines = {name: _plain(no_args_is_help=True, context_settings=_WIDE) for name in groups}
-    for name, line in lines.items():
+    group_lines = {name: _plain(no_args_is_help=True, context_settings=_WIDE) for name in groups}
+    for name, line in group_lines.items():
         command_line.add_typer(line, name=name, help=groups[name])
     for name, command in commands.items():
-        above, _, own_name = name.rpartition(" ")
-        line = lines[above] if above else command_line
+        group_name, _, own_name = name.rpartition(" ")
+        line = group_lines[group_name] if group_name else command_line
         epilog = _examples(application, _calls(name, examples))
         line.command(own_name, context_settings=_WIDE, epilog=epilog)(_runs(application, command))
     for name, tool in tools.items():
-        own = _examples(application, _calls(name, examples))
-        command_line.command(name, context_settings=_WIDE, epilog=own)(_in_one_line(tool))
+        epilog = _examples(application, _calls(name, examples))
+        command_line.command(name, context_settings=_WIDE, epilog=epilog)(_in_one_line(tool))
     command_line()
 
 
@@ -208,14 +205,14 @@ def _calls(name: str, examples: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _examples(application: str, calls: Sequence[str], program: str | None = None) -> str:
-    """Return the end of a help text; the mark in front keeps its lines as they are."""
+    """Return the end of a help text; the control character makes click keep the line breaks."""
     program = program or f"spark_apps/{application.replace('-', '_')}.py"
     lines = [f"  {program} {call}".rstrip() for call in calls]
     return "\n".join(["\b", "Examples:", *lines])
 
 
 def _runs(application: str, command: Command) -> Callable[..., None]:
-    """Return a command that runs its job, with the further options that every run has."""
+    """Return a command that runs its job and also has the options of every run."""
 
     @wraps(command)
     def run(*, run_id: str | None, report: Path | None, as_json: bool, **options: object) -> None:
@@ -231,10 +228,10 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
                 dry_run=job.dry_run,
             )
 
-    own = inspect.signature(command, eval_str=True).parameters.values()
+    own_parameters = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [
-        *(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own),
-        *_OF_EVERY_RUN,
+        *(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own_parameters),
+        *_RUN_OPTIONS,
     ]
     # Typer reads both the signature and the annotations.
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -242,7 +239,7 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
     return run
 
 
-def _plain(**more: Any) -> typer.Typer:
+def _plain(**options: Any) -> typer.Typer:
     return typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **more
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **options
     )

@@ -1,4 +1,4 @@
-"""The variables of the environment that nobody reads, which somebody has misspelt."""
+"""Warnings about environment variables that nothing reads, such as misspelt ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from tidemark.settings import Settings
 
-_OF_OTHERS = frozenset(
+_OTHER_VARIABLES = frozenset(
     f"TIDEMARK_{name}"
     for name in (
         *(
@@ -28,16 +28,12 @@ _OF_OTHERS = frozenset(
         *("REPLICATE_MINUTES", "KAFKA_CONNECTIONS", "EVENT_GROUPS_MINUTES"),
     )
 )
-"""The variables of Airflow's plugin and of the embedded servers."""
+"""The variables of the Airflow plugin and of the embedded servers."""
 
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:
-    """Return a line for each variable with the prefix TIDEMARK_ that nobody reads.
-
-    Args:
-        environment: the names of all variables.
-    """
-    known = {f"TIDEMARK_{name.upper()}" for name in Settings.model_fields} | _OF_OTHERS
+    """Return a line for each variable name with the prefix TIDEMARK_ that nothing reads."""
+    known = {f"TIDEMARK_{name.upper()}" for name in Settings.model_fields} | _OTHER_VARIABLES
     unknown = sorted(
         name for name in environment if name.startswith("TIDEMARK_") and name not in known
     )
@@ -45,7 +41,7 @@ def unknown_variables(environment: Iterable[str]) -> list[str]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    # The prefix that they share makes all of them alike.
+    # The common prefix would make all names similar.
     names = [other.removeprefix("TIDEMARK_") for other in known]
-    near = get_close_matches(name.removeprefix("TIDEMARK_"), names, n=1)
-    return f"; did you mean TIDEMARK_{near[0]}?" if near else "; see docs/settings.md"
+    similar = get_close_matches(name.removeprefix("TIDEMARK_"), names, n=1)
+    return f"; did you mean TIDEMARK_{similar[0]}?" if similar else "; see docs/settings.md"

@@ -78,7 +78,7 @@ class _Report:
         self.status = error.exit_status
         self.content["error"] = str(error)
         if isinstance(error, SeveralErrors):
-            return  # No one place and no one remedy; the text has those of each.
+            return  # There is no single place and remedy; the text has those of each error.
         self.content["failure"] = {
             "what": error.what,
             "where": error.where,
@@ -110,7 +110,7 @@ class _Report:
         self.content["error"] = root_cause(error)
 
     def end(self, report_file: Path | None) -> None:
-        """Write the report's file; a failure to do so is told after the work's own."""
+        """Write the report's file; a failure to do so is reported after that of the work."""
         self.content["seconds"] = round((clock.now() - self.started_at).total_seconds(), 3)
         if report_file is None:
             return
@@ -124,7 +124,7 @@ class _Report:
                 self.content["error"] += f"; {problem}"
 
     def store(self, run: RunContext) -> None:
-        """Store the report if Tidemark's tables exist; ignore a failure to store the report."""
+        """Store the report if Tidemark's tables exist; ignore a failure to do so."""
         control, settings = run.control, run.settings
         if not self.content["dry_run"]:
             note_end(run, self.content)
@@ -167,11 +167,11 @@ class _Report:
 
 @dataclass(frozen=True)
 class PartReport:
-    """The end of an application's run within another one.
+    """The end of an application's run within a run of another application.
 
     Attributes:
-        content: its report, as that of a run of its own.
-        error: why it has failed, wholly or in part.
+        content: its report, like that of a separate run.
+        error: why it has failed, completely or in part.
     """
 
     content: Mapping[str, Any]
@@ -190,19 +190,19 @@ def run_application(
 ) -> NoReturn:
     """Run `work` and exit with status 0 on success, else with the status of the error.
 
-    Progress, and an error as one line, go to standard error, the report to standard output: as
-    text, and for programs also as one last line of JSON. The report is also stored in the table
-    `run`, once Tidemark's tables exist.
+    Progress and an error of one line are written to standard error, the report to standard output:
+    as text, and for programs also as one last line of JSON. The report is also stored in the table
+    `run`, if Tidemark's tables exist.
 
     Args:
         application: name of the application, such as `tag-write`.
         work: function that does the work; SIGTERM and SIGINT end it by `termination.Ended`.
-        window: function that returns the window of the report; it runs first, because it refuses
+        window: function that returns the window of the report; it runs first, because it rejects
             bad parameters.
         run_id: caller's name for this run; by default a new UUID.
         report_file: file to which the report is also written.
-        as_json: end with the line of JSON also on a terminal.
-        dry_run: whether the report says that nothing is changed.
+        as_json: whether to print the line of JSON on a terminal, too.
+        dry_run: whether the run changes nothing, for the report.
     """
     report = _Report(application, run_id, dry_run)
     _warn(application, unknown_variables(os.environ))
@@ -235,7 +235,7 @@ def run_part(
     *,
     dry_run: bool,
 ) -> PartReport:
-    """Do the work of another application within a run; its report is stored and shown like any."""
+    """Do the work of another application within a run; store and show its report."""
     part = run.part(application)
     report = _Report(application, part.run_id, dry_run)
     report.window(window)
@@ -244,8 +244,8 @@ def run_part(
     except TidemarkError as raised:
         error = raised
     except Exception as raised:
-        failed = f"{application} failed: {root_cause(raised)}"
-        error = outage_of(raised) or TidemarkError(failed, do="see the traceback above")
+        what = f"{application} failed: {root_cause(raised)}"
+        error = outage_of(raised) or TidemarkError(what, do="see the traceback above")
     finally:
         report.end(None)
         report.show()
@@ -253,13 +253,13 @@ def run_part(
 
 
 def _do(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report) -> None:
-    """Do the work, and store its report."""
+    """Do the work and store its report; errors are only in the report."""
     with suppress(termination.Ended, Exception):
         _done(run, work, report)
 
 
 def _done(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report) -> Outcome:
-    """Do the work, and store its report, also if it raises."""
+    """Do the work and store its report, even if the work raises an error."""
     termination.stop_with(run.stop_jobs)
     try:
         outcome = work(run)
@@ -280,17 +280,14 @@ def _warn(application: str, lines: Iterable[str]) -> None:
 
 
 def _require_writable(report_file: Path) -> None:
-    """Refuse a report's file that cannot be written before there is anything to report.
+    """Raise InvalidInput before the work if the report's file cannot be written.
 
-    A file that was not there is not left behind: an empty one would be taken for a report.
-
-    Raises:
-        InvalidInput: with the reason.
+    A new file is removed again: an empty file would be taken for a report.
     """
-    was_there = report_file.exists()
+    existed = report_file.exists()
     try:
         report_file.touch()
-        if not was_there:
+        if not existed:
             report_file.unlink()
     except OSError as error:
         raise _no_report(report_file, error) from None

@@ -1,7 +1,7 @@
-"""The procedure for every manual change: show the plan, or lock, plan, audit and apply.
+"""The procedure of every manual change: show the plan, or lock, plan, audit and apply.
 
 A dry run writes one row to the audit table. A change writes a row before its first write and a row
-after its last, so that a killed change is visible.
+after its last write, so that a killed change is visible.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tidemark.ledger.locks import Locks
 EnsureLocked = Callable[[], None]
 """A check before each kind of write; raises LockLost if the run must not write any more."""
 Apply = Callable[[EnsureLocked], Mapping[str, int]]
-"""A function that makes a change and returns its counts. The order of its writes must allow it to
-stop anywhere and to run again."""
+"""A function that makes a change and returns its counts. The order of its writes must allow a stop
+at any place and another run."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Plan:
         lines: text for reports, one fact per line.
         apply: function that makes the change; None if there is nothing to change.
         details: facts for programs, of JSON's types.
-        error: reason why a part of the request cannot be fulfilled; `apply` makes the rest, and the
-            run fails. None if the plan is complete.
+        error: reason why a part of the request is impossible; `apply` does the rest, and the run
+            fails. None if the plan is complete.
     """
 
     counts: Mapping[str, int]
@@ -52,21 +52,12 @@ def guarded_change(
     apply: bool,
     prepare: Callable[[], Callable[[], Plan]] | None = None,
 ) -> Outcome:
-    """Show the plan, or take the lock, plan, and apply the plan.
+    """Show the plan; or with `apply` take the lock, plan, and apply the plan.
 
-    Args:
-        run: the context of the run.
-        operation: name of the operation on the command line, such as `rebuild`.
-        subject: object of the operation, for the audit table.
-        plan: function that reads and counts without writes; under the lock, no other run changes
-            the rows that it has read.
-        lock: function that returns the locks on the subject.
-        apply: whether to make the change.
-        prepare: function that reads without the lock what takes long, and returns the function
-            that plans under it; by default that is `plan`.
-
-    Raises:
-        LockHeld: another run works on the subject.
+    `operation` is the name on the command line, such as `rebuild`, and `subject` its object for the
+    audit table. `plan` reads and counts without writes; under the lock, no other run changes the
+    rows that it reads. For slow reads, `prepare` makes them without the lock and returns the
+    function that plans under the lock; by default that is `plan`.
     """
     if not apply:
         return show_plan(run, operation, subject, plan())
@@ -76,7 +67,7 @@ def guarded_change(
 
 
 def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outcome:
-    """Report a plan and write the plan to the audit table; change nothing else."""
+    """Report a plan and write it to the audit table; change nothing else."""
     audit.record(run, operation, subject, plan.lines, plan.counts, dry_run=True)
     hint = "nothing would change"
     if plan.apply is not None:

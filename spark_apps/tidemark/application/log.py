@@ -1,4 +1,4 @@
-"""The log of an application: its progress, on standard error."""
+"""The log of an application on standard error, which shows its progress."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from tidemark.text import harmless
 
 LIBRARY = "tidemark"
-"""Name of the parent of all loggers of the applications and of the library's modules."""
+"""The parent of all loggers of the applications and of the library's modules."""
 
 
 @contextmanager
 def on_standard_error(application: str) -> Iterator[None]:
     """Write the library's log to standard error while the block runs.
 
-    A line holds the application's name, the seconds since the start of the block, and the text. The
+    A line has the application's name, the seconds since the start of the block, and the text. The
     logs of other libraries are not affected: their loggers are not below `tidemark`.
     """
     handler = logging.StreamHandler()
@@ -32,7 +32,7 @@ def on_standard_error(application: str) -> Iterator[None]:
 
 
 class _Elapsed(logging.Formatter):
-    """The application's name, the seconds since the formatter was made, the text."""
+    """A formatter with the application's name and the seconds since its creation."""
 
     def __init__(self, application: str) -> None:
         super().__init__(f"{application} %(elapsed)6.1f s  %(message)s")

@@ -12,15 +12,10 @@ from tidemark.window import Window
 
 
 def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
-    """Refuse an unusable window or journal; then create Tidemark's own tables unless they exist.
+    """Reject an unusable window or journal; then create Tidemark's own tables unless they exist.
 
     Without `has_journal`, the journal keyspace is neither needed nor checked, and the window may
-    end now: it is Pekko's readers that wait for late events.
-
-    Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
+    end now, because only Pekko's readers wait for late events.
     """
     delay_s = run.settings.events_by_tag_eventual_consistency_delay if has_journal else 0
     delay = timedelta(seconds=delay_s)
@@ -29,12 +24,7 @@ def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
 
 
 def check_journal(run: RunContext, *, has_journal: bool = True) -> None:
-    """Refuse an unusable journal; then create Tidemark's own tables unless they exist.
-
-    Raises:
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-    """
+    """Reject an unusable journal; then create Tidemark's own tables unless they exist."""
     if has_journal:
         tables.require_journal(run.control, run.settings)
         bucket_size.require_bucket_size(run.control, run.settings)

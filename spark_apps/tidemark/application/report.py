@@ -1,6 +1,6 @@
-"""Prints the report of a run, for callers that are not where its driver was.
+"""Prints the stored report of a run, for callers on another machine than its driver.
 
-`python -m tidemark.application.report RUN_ID`: a line of JSON, or nothing if there is none.
+`python -m tidemark.application.report RUN_ID` prints a line of JSON, or nothing without a report.
 """
 
 from __future__ import annotations

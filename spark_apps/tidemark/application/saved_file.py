@@ -1,4 +1,4 @@
-"""Plans in files: JSON with the number of its format, written by one run and read by another."""
+"""Plans in files: JSON with a format number, written by one run and read by another."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ Saved = TypeVar("Saved")
 def load(
     file: Path, format_number: int, read: Callable[[dict[str, Any]], Saved], made_by: str
 ) -> Saved:
-    """Read what `save` has written.
+    """Read a plan that `save` has written in the format of `format_number`.
 
-    Args:
-        file: the file.
-        format_number: number of the only format that is read.
-        read: function that makes the plan of the content.
-        made_by: command that makes such a file, for people.
+    `read` turns the content into the plan. `made_by` is the command that makes such a file, for
+    people.
 
     Raises:
         InvalidInput: the file cannot be read, or is no plan.

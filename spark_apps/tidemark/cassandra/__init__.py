@@ -1,1 +1,1 @@
-"""All access to Cassandra: by the Python driver for control, by the Spark connector for bulk."""
+"""All access to Cassandra: single statements by the Python driver, bulk by the Spark connector."""

@@ -1,8 +1,8 @@
-"""Bulk reads of cells as texts, with their write times and how long they live.
+"""Bulk reads of cells as texts, with their write times and remaining TTLs.
 
-The connector's frames cut decimals to 18 places, and know `writetime` and `ttl` of columns by name
-only. Here Cassandra itself puts each value in words, so that nothing of it is lost, and the rows
-come through the connector's RDDs. A value is the text that is inside its JSON: `10.50`, `ann`,
+The connector's frames cut decimals to 18 places and read `writetime` and `ttl` only of named
+columns. Here Cassandra itself turns each value into text, so that nothing is lost, and the rows
+come through the connector's RDDs. A value is the text inside of its JSON: `10.50`, `ann`,
 `2024-03-01 12:00:00.000Z`, `0x00ff`.
 """
 
@@ -21,21 +21,21 @@ from tidemark.spark import gateway
 _CONNECTOR = "com.datastax.spark.connector"
 _ROW = "org.apache.spark.sql.catalyst.expressions.UnsafeRow"
 _FLOATING = {"double": T.DoubleType(), "float": T.FloatType()}
-"""Numbers whose JSON lacks some values, such as NaN; Spark has all of them."""
+"""Types of which JSON lacks some values, such as NaN; Spark has all values."""
 _WORDS = ("ascii", "text")
-"""The types whose JSON has escapes."""
+"""Types whose JSON has escapes."""
 _PAGE_ROWS = 1000
 _PAGE_BYTES = 4 << 20
-"""The most bytes in one page: the server holds whole rows, several times."""
+"""The most bytes in one page: the server keeps complete rows in memory, several times."""
 
 
 def written_at(column: str) -> str:
-    """Return the name of the write time of a column, in microseconds."""
+    """Return the name of the column with the write time of a column, in microseconds."""
     return f"tidemark_written_{column}"
 
 
 def lives_for(column: str) -> str:
-    """Return the name of the seconds that a column has to live; null if it stays."""
+    """Return the name of the column with a column's remaining TTL in seconds; null for none."""
     return f"tidemark_lives_{column}"
 
 
@@ -46,14 +46,10 @@ def scan(
     kinds: Mapping[str, str],
     conditions: Sequence[tuple[str, str]] = (),
 ) -> DataFrame:
-    """Read columns of a table as texts, which have the columns' names.
+    """Read columns of a table as texts, under the columns' names.
 
-    Args:
-        spark: the session.
-        keyspace: keyspace of the table.
-        table: name of the table.
-        kinds: CQL types of the columns to read.
-        conditions: what Cassandra evaluates: each a condition with one `?`, and its value.
+    `kinds` are the CQL types of the columns to read. Cassandra evaluates `conditions`, each a
+    condition with one `?` and its value.
     """
     reading = _Reading(spark, (keyspace, table), kinds, (), ())
     functions = gateway.named(spark, _CONNECTOR).SparkContextFunctions(
@@ -75,16 +71,11 @@ def of_rows(
     write_times: Sequence[str] = (),
     lives: Sequence[str] = (),
 ) -> DataFrame:
-    """Read cells of the rows of whole keys, by key; what is not there has no row.
+    """Read cells of rows by their complete keys; a key without a row in the table has none here.
 
-    Args:
-        keys: one row for each key, its columns those of the primary key, as texts or as what the
-            connector takes for them.
-        keyspace: keyspace of the table.
-        table: name of the table.
-        kinds: CQL types of the columns to read.
-        write_times: columns whose write times to read, which become `written_at` of them.
-        lives: columns whose seconds to live to read, which become `lives_for` of them.
+    `keys` has the columns of the primary key, as texts or types that the connector converts.
+    `kinds` are the CQL types of the columns to read. The write times of the columns in
+    `write_times` become columns by `written_at`, the TTLs of those in `lives` by `lives_for`.
     """
     spark = keys.sparkSession
     reading = _Reading(spark, (keyspace, table), kinds, write_times, lives)
@@ -104,7 +95,7 @@ def of_rows(
 
 
 class _Reading:
-    """What the connector is told of a read, and the frame that comes of it."""
+    """The arguments of the connector for a read, and the frame of its result."""
 
     def __init__(
         self,
@@ -120,19 +111,19 @@ class _Reading:
             **{lives_for(name): ("TTL", name) for name in lives},
         }
         conf = connector.session_conf(spark)
-        page = min(_PAGE_ROWS, max(1, int(_PAGE_BYTES / row_sizes.expected(spark, *table))))
-        conf.set("spark.cassandra.input.fetch.sizeInRows", str(page))
+        page_rows = min(_PAGE_ROWS, max(1, int(_PAGE_BYTES / row_sizes.expected(spark, *table))))
+        conf.set("spark.cassandra.input.fetch.sizeInRows", str(page_rows))
         self.connection = gateway.named(spark, f"{_CONNECTOR}.cql.CassandraConnector$").apply(conf)
         self.settings = gateway.named(spark, f"{_CONNECTOR}.rdd.ReadConf$").fromSparkConf(conf)
         self.tag = gateway.class_tag(spark, _ROW)
         self._schema = T.StructType(
             [
-                T.StructField(f"c{place}", _FLOATING.get(kind, T.StringType()))
-                for place, kind in enumerate(kinds.values())
+                T.StructField(f"c{index}", _FLOATING.get(kind, T.StringType()))
+                for index, kind in enumerate(kinds.values())
             ]
             + [
-                T.StructField(name, T.LongType() if how == "WriteTime" else T.IntegerType())
-                for name, (how, _) in self._times.items()
+                T.StructField(name, T.LongType() if function == "WriteTime" else T.IntegerType())
+                for name, (function, _) in self._times.items()
             ]
         )
         readers = gateway.named(spark, f"{_CONNECTOR}.datasource")
@@ -141,19 +132,19 @@ class _Reading:
         self.columns = gateway.sequence(
             spark,
             [
-                self.column(name) if kind in _FLOATING else self._in_words(name)
+                self.column(name) if kind in _FLOATING else self._as_json(name)
                 for name, kind in kinds.items()
             ]
             + [
-                getattr(references, how)(name, self._nothing())
-                for how, name in self._times.values()
+                getattr(references, function)(name, self._nothing())
+                for function, name in self._times.values()
             ],
         )
 
     def some(self, columns: Any) -> Any:
         """Return a selection of columns."""
-        listed = gateway.sequence(self._spark, columns) if isinstance(columns, list) else columns
-        return gateway.named(self._spark, f"{_CONNECTOR}.SomeColumns$").apply(listed)
+        selected = gateway.sequence(self._spark, columns) if isinstance(columns, list) else columns
+        return gateway.named(self._spark, f"{_CONNECTOR}.SomeColumns$").apply(selected)
 
     def column(self, name: str) -> Any:
         """Return a column by its name."""
@@ -162,16 +153,16 @@ class _Reading:
 
     def frame(self, rows: Any) -> DataFrame:
         """Return the rows with their columns by name."""
-        found = gateway.frame_of(self._spark, rows, self._schema)
-        return found.select(
+        frame = gateway.frame_of(self._spark, rows, self._schema)
+        return frame.select(
             *(
-                _text(F.col(f"c{place}"), kind).alias(name)
-                for place, (name, kind) in enumerate(self._kinds.items())
+                _text(F.col(f"c{index}"), kind).alias(name)
+                for index, (name, kind) in enumerate(self._kinds.items())
             ),
             *self._times,
         )
 
-    def _in_words(self, name: str) -> Any:
+    def _as_json(self, name: str) -> Any:
         argument = gateway.named(self._spark, "scala.util").Left(self.column(name))
         arguments = gateway.sequence(self._spark, [argument])
         call = gateway.named(self._spark, _CONNECTOR).FunctionCallRef
@@ -182,10 +173,10 @@ class _Reading:
 
 
 def _text(json: Column, kind: str) -> Column:
-    """Return the text inside of a value's JSON."""
+    """Return the text inside of the JSON of a value."""
     if kind in _FLOATING:
         return json.cast("string")
-    given = F.when(json != "null", json)
+    non_null = F.when(json != "null", json)
     if kind in _WORDS:
-        return F.from_json(F.concat(F.lit('{"v":'), given, F.lit("}")), "v string")["v"]
-    return F.regexp_replace(given, '^"|"$', "")
+        return F.from_json(F.concat(F.lit('{"v":'), non_null, F.lit("}")), "v string")["v"]
+    return F.regexp_replace(non_null, '^"|"$', "")

@@ -1,4 +1,4 @@
-"""How the Python driver connects, where, and what its requests may take."""
+"""The Python driver's connection to the cluster: nodes, timeouts, retries, consistency levels."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidemark.settings import Settings
 from tidemark.write_times import WriteTimes
 
 ONCE = "once"
-"""The profile of transactions: one that is sent again may meet its own first effect."""
+"""The profile of transactions, which are never resent: the second could meet the first's effect."""
 EVERYWHERE = "everywhere"
-"""The profile of locks: at QUORUM and SERIAL, of all data centres, whatever levels are set."""
+"""The profile of locks: QUORUM and SERIAL over all data centres, whatever levels are set."""
 
 
-class _AskedAgain(RetryPolicy):  # type: ignore[misc]
-    """A retry policy that asks once more when a read times out, since reading is harmless.
+class _ReadRetried(RetryPolicy):  # type: ignore[misc]
+    """A retry policy that repeats a read once when it times out, since reading is harmless.
 
-    Until a node that has gone is known to be gone, others wait for it in vain. It asks the same
-    node, which has answered and knows by now which of the others has not.
+    Until the cluster notices that a node is down, other nodes wait for it in vain. The policy asks
+    the same node again, which by now knows which of the replicas does not answer.
     """
 
     def on_read_timeout(self, *args: object, retry_num: int, **kwargs: object) -> tuple[int, None]:
@@ -41,7 +41,7 @@ class _NotResent(RetryPolicy):  # type: ignore[misc]
 
 
 def cluster(settings: Settings, write_times: WriteTimes) -> Cluster:
-    """Return the driver's cluster, which is not connected yet and takes its write times from there.
+    """Return the driver's cluster, not connected yet; its statements get their `write_times`.
 
     Raises:
         InvalidInput: a store of certificates cannot be used.
@@ -54,7 +54,7 @@ def cluster(settings: Settings, write_times: WriteTimes) -> Cluster:
         level: int, retry_policy: RetryPolicy, serial_level: int = ConsistencyLevel.SERIAL
     ) -> ExecutionProfile:
         return ExecutionProfile(
-            # Empty, it is the data centre of the contact point that answers first.
+            # If empty, the driver takes the data centre of the contact point that answers first.
             load_balancing_policy=TokenAwarePolicy(
                 DCAwareRoundRobinPolicy(settings.cassandra_local_dc)
             ),
@@ -74,9 +74,9 @@ def cluster(settings: Settings, write_times: WriteTimes) -> Cluster:
             else None
         ),
         execution_profiles={
-            EXEC_PROFILE_DEFAULT: profile(level, _AskedAgain()),
+            EXEC_PROFILE_DEFAULT: profile(level, _ReadRetried()),
             ONCE: profile(level, _NotResent(), serial_level),
-            EVERYWHERE: profile(ConsistencyLevel.QUORUM, _AskedAgain()),
+            EVERYWHERE: profile(ConsistencyLevel.QUORUM, _ReadRetried()),
         },
         timestamp_generator=write_times,
         connect_timeout=settings.cassandra_timeout,
@@ -100,44 +100,44 @@ def _nodes(settings: Settings) -> dict[str, Any]:
 
 
 def data_centers(connected: Cluster) -> list[str]:
-    """Return the names of the data centres that a connected cluster has told of."""
+    """Return the names of the data centres of a connected cluster."""
     return sorted({host.datacenter for host in connected.metadata.all_hosts() if host.datacenter})
 
 
 def require_data_center(connected: Cluster, settings: Settings) -> None:
-    """Refuse a data centre that is none of the cluster's, and levels of a local one that is unset.
+    """Reject a data centre that the cluster does not have, and LOCAL levels without a data centre.
 
     Raises:
-        InvalidInput: names the data centres that there are.
+        InvalidInput: names the data centres of the cluster.
     """
-    known = data_centers(connected)
-    named = settings.cassandra_local_dc
-    if named and known and named not in known:
+    existing = data_centers(connected)
+    configured = settings.cassandra_local_dc
+    if configured and existing and configured not in existing:
         raise InvalidInput(
-            f"there is no data centre {named!r}; there are {', '.join(known)}",
+            f"there is no data centre {configured!r}; there are {', '.join(existing)}",
             where="TIDEMARK_CASSANDRA_LOCAL_DC",
             do="name one of these",
         )
-    if settings.cassandra_local_levels and not named and len(known) > 1:
+    if settings.cassandra_local_levels and not configured and len(existing) > 1:
         raise InvalidInput(
             f"{settings.cassandra_local_levels[0]} holds in one data centre, and the cluster has"
-            f" {', '.join(known)}: each run could use another, and miss what the last one wrote",
+            f" {', '.join(existing)}: each run could use another, and miss what the last one wrote",
             where="TIDEMARK_CASSANDRA_LOCAL_DC",
             do="name the one of all runs over this journal",
         )
 
 
 def clock_offsets(session: Session) -> dict[str, float]:
-    """Return by how many seconds the clocks of nodes are ahead of this machine's, by address.
+    """Return by how many seconds nodes' clocks are ahead of this machine's, by address.
 
-    It asks those that the session is connected to. Negative ones are behind; what the way of the
-    question may have taken is not counted.
+    Negative numbers mean that a clock is behind. Differences that the time of the request itself
+    can explain count as 0. Only nodes to which the session is connected are asked.
     """
-    asked = SimpleStatement("SELECT toUnixTimestamp(now()) AS millis FROM system.local")
+    statement = SimpleStatement("SELECT toUnixTimestamp(now()) AS millis FROM system.local")
     offsets = {}
     for node in session.get_pool_state():
         begun = clock.machine_micros()
-        found = session.execute(asked, host=node).one()["millis"] * 1000
+        node_micros = session.execute(statement, host=node).one()["millis"] * 1000
         ended = clock.machine_micros()
-        offsets[str(node.endpoint)] = (found - min(max(found, begun), ended)) / 1e6
+        offsets[str(node.endpoint)] = (node_micros - min(max(node_micros, begun), ended)) / 1e6
     return offsets

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier
 
-_AT_A_TIME = 32
-"""Transactions on different partitions that run at a time."""
-TOGETHER = 100
+_CONCURRENT = 32
+"""The most transactions on different partitions at the same time."""
+ROWS_IN_TRANSACTION = 100
 """The most rows in one transaction."""
 
 
@@ -30,12 +30,8 @@ def compare_and_set(
 ) -> bool:
     """Write a row unless it has changed since it was read; return whether it was written.
 
-    Args:
-        control: the session to Cassandra.
-        name: quoted name of the table, as `cassandra.schema.table` returns it.
-        key: values of the whole primary key, by column.
-        values: values to write, by column.
-        expected: values that were read, by column; None if there was no row.
+    `name` is the quoted name of the table (`cassandra.schema.table`), `key` the complete primary
+    key, `expected` the values that were read, or None if there was no row.
     """
     if expected is None:
         row = {**key, **values}
@@ -52,34 +48,37 @@ def compare_and_set(
 
 
 def applied_to_each(control: Control, cql: str, values: Sequence[Sequence[object]]) -> list[bool]:
-    """Run a conditional statement for each set of values, each of a partition of its own.
+    """Run a conditional statement for each set of values, each for a different partition.
 
-    Many run at a time. After an error, other transactions may have been applied.
+    They run concurrently. After an error, other transactions may have been applied.
     """
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return list(pool.map(lambda one: control.applied(cql, one)[0], values))
+    with ThreadPoolExecutor(_CONCURRENT) as pool:
+        return list(pool.map(lambda row: control.applied(cql, row)[0], values))
 
 
 def refused(
     control: Control, cql: str, rows: Sequence[Sequence[object]]
 ) -> list[tuple[slice, list[Row]]]:
-    """Run a conditional statement for rows of one partition; return the refused parts.
+    """Run a conditional statement for rows of one partition; return the parts not applied.
 
-    Each part has up to a hundred rows and is applied as a whole or not at all. The result names
-    each refused part of `rows`, with the rows that its conditions met. After an error, other parts
-    may have been applied.
+    Each part has up to a hundred rows and is applied completely or not at all. The result has the
+    slice of `rows` of each part that was not applied, with the rows that its conditions met. After
+    an error, other parts may have been applied.
     """
-    parts = [slice(first, first + TOGETHER) for first in range(0, len(rows), TOGETHER)]
+    parts = [
+        slice(first, first + ROWS_IN_TRANSACTION)
+        for first in range(0, len(rows), ROWS_IN_TRANSACTION)
+    ]
     answers = control.transactions(cql, (rows[part] for part in parts))
     pairs = zip(parts, answers, strict=True)
     return [(part, answer) for part, answer in pairs if not answer[0]["[applied]"]]
 
 
 def apply_each(control: Control, cql: str, rows: Sequence[Sequence[object]]) -> None:
-    """Run a conditional statement for rows of one partition; leave refused rows as they are."""
+    """Run a conditional statement for rows of one partition; skip rows whose condition fails."""
     for part, _ in refused(control, cql, rows):
         control.transactions(cql, ([row] for row in rows[part]))
 
 
-def _equal(columns: Mapping[str, object], between: str) -> str:
-    return between.join(f"{identifier(name)} = ?" for name in columns)
+def _equal(columns: Mapping[str, object], separator: str) -> str:
+    return separator.join(f"{identifier(name)} = ?" for name in columns)

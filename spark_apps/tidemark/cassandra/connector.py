@@ -1,4 +1,4 @@
-"""Bulk reads and writes by the Spark Cassandra Connector, which no other module names."""
+"""Bulk reads and writes by the Spark Cassandra Connector, which no other module uses directly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNKNOWN_TABLE = "Couldn't find"
 _WRITE_TIMES: WeakKeyDictionary[SparkSession, WriteTimes] = WeakKeyDictionary()
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 4 << 20
-"""The most bytes in one page of a scan: the server holds the page several times."""
+"""The most bytes in one page of a scan: the server keeps the page in memory several times."""
 _JOINED_PAGE_BYTES = 256 << 10
 _JOINED_BYTES = 16 << 20
 """The most bytes that one task of a direct join requests at once."""
@@ -56,7 +56,7 @@ def connect(spark: SparkSession, settings: Settings) -> None:
 
 
 def stamp_with(spark: SparkSession, write_times: WriteTimes) -> None:
-    """Let a session's writes have the timestamps of a run, and not those of executors."""
+    """Let a session's writes have timestamps of the run instead of the executors'."""
     _WRITE_TIMES[spark] = write_times
 
 
@@ -77,20 +77,20 @@ def read(
 ) -> DataFrame:
     """Read the named columns of a table by a scan; filters on its keys are pushed down.
 
-    With `keys`, only their rows are read, as by `read_partitions`. `optional` are columns that are
-    read if the table has them. With `ttl_of`, there is a further column `ttl`: the remaining
-    lifetime of that column's cell in seconds, null if it never expires. With `write_time_of`, a
-    column `write_time`: that cell's write timestamp in microseconds, null if there is no cell.
+    With `keys`, only their rows are read, as by `read_partitions`. `optional` columns are read if
+    the table has them. `ttl_of` adds a column `ttl`: the remaining TTL of that column's cell in
+    seconds, null if it never expires. `write_time_of` adds a column `write_time`: the write
+    timestamp of that column's cell in microseconds, null if there is no cell.
     """
     if keys is not None:
-        more = {"ttl_of": ttl_of, "write_time_of": write_time_of}
-        return read_partitions(keys, keyspace, table, *columns, optional=optional, **more)
+        cell_columns = {"ttl_of": ttl_of, "write_time_of": write_time_of}
+        return read_partitions(keys, keyspace, table, *columns, optional=optional, **cell_columns)
     # By default the connector turns joins into direct joins by its estimates, and fails if a
     # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
     options |= _page(_PAGE_BYTES, row_sizes.expected(spark, keyspace, table))
-    stored = _known(spark, spark.read.format(_FORMAT).options(**options).load)
-    return stored.select(*columns, *_further(stored, optional, ttl_of, write_time_of).values())
+    rows = _with_fresh_schema(spark, spark.read.format(_FORMAT).options(**options).load)
+    return rows.select(*columns, *_optional_columns(rows, optional, ttl_of, write_time_of).values())
 
 
 def read_partitions(
@@ -104,15 +104,9 @@ def read_partitions(
 ) -> DataFrame:
     """Read the rows of the partitions in `keys`, by direct join.
 
-    Args:
-        keys: one row per partition, with the whole partition key and optionally further columns of
-            the primary key in its order, by name.
-        keyspace: keyspace of the table.
-        table: name of the table.
-        columns: columns to read; key columns may be among them.
-        optional: as in `read`.
-        ttl_of: as in `read`.
-        write_time_of: as in `read`.
+    `keys` has one row per partition, with all columns of the partition key and optionally further
+    columns of the primary key in its order. `columns` may include key columns. The other arguments
+    are those of `read`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -120,23 +114,23 @@ def read_partitions(
     spark = keys.sparkSession
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "on"}
     reader = spark.read.format(_FORMAT).options(**options, **join_options(spark, keyspace, table))
-    stored = _known(spark, reader.load)
-    further = _further(stored, optional, ttl_of, write_time_of)
-    stored = stored.select(*dict.fromkeys([*keys.columns, *columns]), *further.values())
-    joined = keys.join(stored, on=keys.columns, how="inner").select(*columns, *further)
+    rows = _with_fresh_schema(spark, reader.load)
+    further = _optional_columns(rows, optional, ttl_of, write_time_of)
+    rows = rows.select(*dict.fromkeys([*keys.columns, *columns]), *further.values())
+    joined = keys.join(rows, on=keys.columns, how="inner").select(*columns, *further)
     _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
     return joined
 
 
 def join_options(spark: SparkSession, keyspace: str, table: str) -> dict[str, str]:
-    """Return the options of the connector that bound what a task of a join requests at once."""
+    """Return the connector's options that bound the bytes a task of a join requests at once."""
     row_size = row_sizes.expected(spark, keyspace, table)
     reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
     return {**_page(_JOINED_PAGE_BYTES, row_size), "spark.cassandra.concurrent.reads": str(reads)}
 
 
-def _known(spark: SparkSession, use: Callable[[], _T]) -> _T:
-    """Use a table, which the connector's session would know up to a second after its creation."""
+def _with_fresh_schema(spark: SparkSession, use: Callable[[], _T]) -> _T:
+    """Use a table; refresh the connector's schema if it does not have a new table yet."""
     try:
         return use()
     except AnalysisException as error:
@@ -151,10 +145,10 @@ def _known(spark: SparkSession, use: Callable[[], _T]) -> _T:
     return use()
 
 
-def _further(
-    stored: DataFrame, optional: Sequence[str], ttl_of: str | None, write_time_of: str | None
+def _optional_columns(
+    rows: DataFrame, optional: Sequence[str], ttl_of: str | None, write_time_of: str | None
 ) -> dict[str, Column]:
-    further = {name: F.col(name) for name in optional if name in stored.columns}
+    further = {name: F.col(name) for name in optional if name in rows.columns}
     if ttl_of is not None:
         further["ttl"] = F.expr(f"ttl({ttl_of})").alias("ttl")
     if write_time_of is not None:
@@ -163,7 +157,7 @@ def _further(
 
 
 def require_pushed(frame: DataFrame, condition: str) -> None:
-    """Refuse a plan in which Cassandra does not evaluate a condition, written as in the plan.
+    """Reject a plan in which Cassandra does not evaluate a condition, written as in the plan.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -171,10 +165,10 @@ def require_pushed(frame: DataFrame, condition: str) -> None:
     _require_in_plan(frame, condition, condition)
 
 
-def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
+def _require_in_plan(frame: DataFrame, expected: str, subject: str) -> None:
     if expected not in gateway.executed_plan(frame):
         raise CassandraUnavailable(
-            f"the plan scans the whole table instead of reading {wanted}",
+            f"the plan scans the whole table instead of reading {subject}",
             do="this is a defect of Tidemark; please report it with the connector's version",
         )
 
@@ -186,11 +180,7 @@ def repartition_by_key(
 
     A task collects the rows of each partition in a separate batch. With too many partitions, it
     writes unfinished batches, at worst one for each row, which costs more than a shuffle.
-
-    Args:
-        frame: the rows.
-        partition_key: columns of the frame that form the table's partition key.
-        partitions: highest number of partitions that the rows may have.
+    `partitions` is the highest number of table partitions that the rows may have.
     """
     if partitions <= _UNFINISHED_BATCHES:
         return frame
@@ -209,22 +199,18 @@ def write(
 ) -> None:
     """Upsert all rows; the column names are those of the table.
 
-    Rows of one partition of the table that come one after the other are one batch, if they fit.
+    Consecutive rows of one partition of the table are one batch, if they fit.
 
-    Args:
-        frame: the rows.
-        keyspace: keyspace of the table.
-        table: name of the table.
-        keep_nulls: whether to write nulls as deletions of the cell; by default nulls are left
-            unset, as the Pekko plugin leaves columns that an event does not have.
-        write_time: column with each row's write timestamp in microseconds, which is not stored; by
-            default all have the time at which the write begins, as `stamp_with` tells it.
-        time_to_live: seconds until the rows expire, where 0 means the table's default; or a column
-            with each row's seconds, where 0 means never, which is not stored.
-        in_order: whether a task sends a batch only after the one before it is written.
+    - By default nulls are left unset, as the Pekko plugin leaves columns that an event does not
+      have; with `keep_nulls`, they delete the cell.
+    - `write_time` is a column with each row's write timestamp in microseconds, which is not stored;
+      by default all rows have the time when the write begins (`stamp_with`).
+    - `time_to_live` is the seconds until the rows expire, 0 for the table's default; or a column
+      with each row's seconds, 0 for never, which is not stored.
+    - With `in_order`, a task sends a batch only after the previous one is written.
     """
     spark = frame.sparkSession
-    # The number of unfinished batches; a row larger than a batch makes a batch of its own.
+    # The number of unfinished batches; a row larger than a batch is a separate batch.
     batch_size = max(
         float(spark.conf.get(_BATCH_BYTES) or 0), row_sizes.expected(spark, keyspace, table)
     )
@@ -245,19 +231,15 @@ def write(
         writer = writer.option("ttl", str(time_to_live))
     if in_order:
         writer = writer.option("spark.cassandra.output.concurrent.writes", "1")
-    _known(spark, writer.save)
+    _with_fresh_schema(spark, writer.save)
 
 
 def delete(keys: DataFrame, keyspace: str, table: str) -> None:
-    """Delete rows by key, inside the JVM; the deletions carry the time of deletion, by executors.
+    """Delete rows by key, inside the JVM; the write time is that of the executors' clocks.
 
-    The connector offers deletes to Scala only, and none with a write time: calls by the gateway.
-
-    Args:
-        keys: columns of the partition key and of a prefix of the clustering columns, by name; a
-            key without all clustering columns deletes every row below its prefix.
-        keyspace: keyspace of the table.
-        table: name of the table.
+    `keys` has the columns of the partition key and of a prefix of the clustering columns; a key
+    without all clustering columns deletes every row with that prefix. The connector offers deletes
+    only in Scala, and without write times.
     """
     session = keys.sparkSession
     connector = gateway.named(session, "com.datastax.spark.connector")
@@ -280,7 +262,7 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
 def latest_clock(session: SparkSession) -> int:
     """Return the latest clock of the executors that run tasks, in microseconds.
 
-    Deletes that executors have made until now carry no later time.
+    Deletes of executors until now have no later time.
     """
     tasks = session.sparkContext.defaultParallelism
     milliseconds = F.call_function(
@@ -296,7 +278,7 @@ def latest_clock(session: SparkSession) -> int:
 
 
 def session_conf(session: SparkSession) -> Any:
-    """Return Scala's SparkConf with what `connect` has set, which the connector's RDDs ask for."""
+    """Return Scala's SparkConf with the settings of `connect`, which the connector's RDDs need."""
     conf = gateway.context_of(session).sc().getConf()
     converters = gateway.named(session, "scala.collection.JavaConverters")
     settings = converters.mapAsJavaMapConverter(gateway.session_of(session).conf().getAll())
@@ -311,17 +293,17 @@ def _rate(spark: SparkSession) -> int:
 
 
 def _paced(rows: DataFrame) -> DataFrame:
-    """Hold back the rows that go into a writer, if the run has a rate; it is shared by its tasks.
+    """Slow down the rows that a writer reads to the rate of the run, shared by all tasks.
 
-    A task pauses before each few rows, so all of a write are never more than the rate allows since
-    its start. There are no more tasks than cores, and the writer must hold no more than one batch:
-    what it collects it would send at once at the end.
+    A task pauses before every few rows, so since the start of a write there are never more rows
+    than the rate allows. There are no more tasks than cores, and the writer must collect no more
+    than one batch: it would send all collected batches at once at the end.
     """
     spark = rows.sparkSession
     rate = _rate(spark)
     if not rate:
         return rows
-    # A cancelled task would otherwise go on pausing and writing: a writer does not ask.
+    # A cancelled task would otherwise go on writing: a writer does not check for cancellation.
     spark.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
     tasks = min(rate, spark.sparkContext.defaultParallelism)
     return rows.coalesce(tasks).where(pause_before(*pauses(rate, tasks)))
@@ -331,5 +313,5 @@ def some_columns(session: SparkSession, names: Sequence[str]) -> Any:
     """Return the connector's selection of columns by name."""
     column = gateway.named(session, "com.datastax.spark.connector.ColumnName$")
     nothing = gateway.named(session, "scala").Option.empty()
-    listed = gateway.sequence(session, [column.apply(name, nothing) for name in names])
-    return gateway.named(session, "com.datastax.spark.connector.SomeColumns$").apply(listed)
+    columns = gateway.sequence(session, [column.apply(name, nothing) for name in names])
+    return gateway.named(session, "com.datastax.spark.connector.SomeColumns$").apply(columns)

@@ -1,4 +1,4 @@
-"""Single statements by the Python driver, with one-line errors."""
+"""The session for single statements by the Python driver, with one-line errors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ from tidemark.write_times import WriteTimes
 
 Row = dict[str, Any]
 CONCURRENCY = 32
-_STREAMED = 100
-"""Rows in a page."""
+_PAGE_ROWS = 100
 _PREPARED = 1000
-"""Prepared statements that a session keeps, those that it has used last."""
+"""The most prepared statements that a session keeps: the most recently used."""
 
 
 class Control:
@@ -68,21 +67,21 @@ class Control:
         except BaseException:
             self._cluster.shutdown()
             raise
-        # Users' statements may each have another text.
+        # Users' statements may all have different texts.
         self._prepare = lru_cache(_PREPARED)(self._session.prepare)
 
     def _connect(self, settings: Settings) -> Session:
         try:
             session = self._cluster.connect()
         except NoHostAvailable:
-            # No node is asked in a data centre that does not exist.
+            # With a data centre that does not exist, the driver connects to no node.
             require_data_center(self._cluster, settings)
             raise
         require_data_center(self._cluster, settings)
         return session
 
     def data_centers(self) -> list[str]:
-        """Return the names of the cluster's data centres, those without a node that is up too."""
+        """Return the names of the cluster's data centres, even those without a running node."""
         return data_centers(self._cluster)
 
     def __enter__(self) -> Self:
@@ -99,7 +98,7 @@ class Control:
         self.close()
 
     def stop_writing(self) -> None:
-        """End the waiting for the rate of the settings, because a lock was lost."""
+        """End all waiting for the write rate, because a lock was lost."""
         self._rate.stop()
 
     def close(self) -> None:
@@ -115,7 +114,7 @@ class Control:
             return list(self._session.execute(self._prepare(cql), values))
 
     def refusal(self, cql: str) -> str:
-        """Return why Cassandra refuses a statement of a user's; empty if it takes it."""
+        """Return why Cassandra rejects a user's statement; empty if it accepts the statement."""
         with self._failures.in_one_line():
             try:
                 self._prepare(cql)
@@ -128,7 +127,7 @@ class Control:
     ) -> list[Row]:
         """Run a user's statement, maybe twice; return its rows, or only the first `most`.
 
-        Values that are `serialized.Serialized` are bound as they are.
+        Values of type `serialized.Serialized` are bound unchanged.
         """
         with self._failures.in_one_line():
             bound = serialized.bound(self._prepare(cql), values)
@@ -150,11 +149,11 @@ class Control:
         return session
 
     def stream(
-        self, cql: str, values: Sequence[object] = (), *, page: int = _STREAMED
+        self, cql: str, values: Sequence[object] = (), *, page: int = _PAGE_ROWS
     ) -> Iterator[Row]:
         """Run one prepared statement and yield its rows, with one page of rows in memory.
 
-        Rows may be large, and the server holds a page of whole rows, so pages are small by default.
+        Rows may be large, and the server keeps a page in memory, so pages are small by default.
         """
         with self._failures.in_one_line():
             statement = self._prepare(cql).bind(values)
@@ -181,18 +180,15 @@ class Control:
     def write_time(self) -> int:
         """Return a write timestamp in microseconds, later than that of every earlier statement.
 
-        A write with this timestamp survives the session's earlier deletes, whatever machine writes
-        and whatever its clock says.
+        A write with this timestamp survives the session's earlier deletes, on whatever machine and
+        whatever its clock.
         """
         return self.write_times()
 
     def newest_write_time(self, name: str, column: str, key: Mapping[str, object]) -> int:
         """Return when a column of a partition was last written, in microseconds; 0 for never.
 
-        Args:
-            name: quoted name of the table, as `cassandra.schema.table` returns it.
-            column: the column.
-            key: values of the partition key, by column.
+        `name` is the quoted name of the table (`cassandra.schema.table`), `key` the partition key.
         """
         conditions = " AND ".join(f"{part} = ?" for part in key)
         [row] = self.execute(
@@ -209,18 +205,17 @@ class Control:
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.
 
-        All clients send schema statements to the same node. Before Cassandra 5.1, two nodes that
-        create a table at once give it two ids; one node creates tables one after the other.
-
-        Returns when all nodes that are up know the change, or after 10 s without agreement.
+        Returns when all running nodes have the change, or after 10 s without agreement. All clients
+        send schema statements to the same node: before Cassandra 5.1, two nodes that create a table
+        at once give it two ids.
         """
         with self._failures.in_one_line():
             nodes = self._session.get_pool_state()
             node = min(nodes, key=lambda host: str(host.endpoint), default=None)
             future = self._session.execute_async(SimpleStatement(cql), host=node)
             future.result()
-            # The driver waits for the nodes only where a statement changed something, and clears
-            # this mark before. One that it had to send twice has met its own change.
+            # The driver waits only if the answer reports a change, and then clears this mark.
+            # A statement that was sent twice may report none because the first took effect.
             if future.is_schema_agreed:
                 with suppress(ConnectionException):
                     self._cluster.control_connection.wait_for_schema_agreement(future._connection)
@@ -238,12 +233,8 @@ class Control:
         """Run a lightweight transaction for each set of values, each on a separate partition.
 
         The transactions commit at QUORUM and may be sent twice, so a caller must recognize its own
-        row. After an error, other transactions may have been applied.
-
-        Args:
-            cql: the statement.
-            values: values of the statement, for each partition.
-            timeout: seconds that one transaction may take; by default the setting.
+        row. After an error, other transactions may have been applied. `timeout` is the seconds for
+        one transaction; by default those of the settings.
         """
         with self._failures.in_one_line():
             limit = {} if timeout is None else {"request_timeout": timeout}
@@ -259,7 +250,7 @@ class Control:
             return [(bool(row.pop("[applied]")), row) for row in rows]
 
     def read_everywhere(self, cql: str) -> list[Row]:
-        """Read at QUORUM, to see what `applied_everywhere` has written in any data centre."""
+        """Read at QUORUM, to see the writes of `applied_everywhere` in any data centre."""
         with self._failures.in_one_line():
             return list(self._session.execute(self._prepare(cql), execution_profile=EVERYWHERE))
 
@@ -268,11 +259,11 @@ class Control:
     ) -> list[list[Row]]:
         """Run one prepared statement for each set of values; return the rows of each in order.
 
-        At most `concurrency` statements are in flight. Writes keep to the rate of the settings. The
-        first failure ends the call.
+        At most `concurrency` statements run at the same time. Writes keep to the rate of the
+        settings. The first failure ends the call.
 
         Raises:
-            LockLost: the run waited for its rate, and must not write any more.
+            LockLost: while waiting for the rate; the run must not write any more.
         """
         with self._failures.in_one_line():
             prepared = self._prepare(cql)
@@ -288,10 +279,10 @@ class Control:
     def execute_batches(
         self, cql: str, batches: Iterable[Sequence[Sequence[object]]]
     ) -> list[list[Row]]:
-        """Run one prepared statement for each set of values, as one unlogged batch per sequence.
+        """Run one prepared statement for each set of values, in one unlogged batch per sequence.
 
-        A batch must stay inside one partition and below the server's batch_size_fail_threshold. All
-        keep to the rate of the settings. The first failure ends the call.
+        A batch must stay inside one partition and below the server's batch_size_fail_threshold.
+        Batches keep to the rate of the settings. The first failure ends the call.
 
         Raises:
             LockLost: as in `execute_many`.
@@ -307,10 +298,10 @@ class Control:
             ]
 
     def execute_together(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
-        """Run statements with their values as one logged batch: either all happen, or none.
+        """Run statements with their values as one logged batch: either all are applied, or none.
 
-        They may be of several tables, keyspaces and partitions. After an error they may still
-        happen, all of them.
+        They may write to several tables, keyspaces and partitions. After an error, all of them may
+        still be applied.
         """
         with self._failures.in_one_line():
             batch = BatchStatement(BatchType.LOGGED)
@@ -323,9 +314,9 @@ class Control:
     ) -> list[list[Row]]:
         """Run a conditional statement in batches of one partition, one batch after the other.
 
-        Each batch is one lightweight transaction, applied as a whole or not at all; the answer to a
-        refused batch holds the rows that its conditions met. Concurrent transactions on one
-        partition would only contend with each other, and the server gives up a transaction that
+        Each batch is one lightweight transaction, applied completely or not at all; the answer to a
+        batch that is not applied has the rows that its conditions met. Concurrent transactions on
+        one partition would only contend with each other, and the server gives up a transaction that
         contends for too long (cas_contention_timeout, 1.8 s by default). The first failure ends the
         call; the failed batch may have been applied.
         """
@@ -339,8 +330,8 @@ class Control:
     def transaction(self, statements: Sequence[tuple[str, Sequence[object]]]) -> list[Row]:
         """Run statements on one partition as one lightweight transaction; some have conditions.
 
-        It is applied as a whole or not at all. The first row of the answer says which in its column
-        `[applied]`; if it was refused, the rows are those that the conditions met.
+        It is applied completely or not at all, which the column `[applied]` in the first row of the
+        answer says. If it is not applied, the rows are those that the conditions met.
         """
         with self._failures.in_one_line():
             batch = BatchStatement(BatchType.UNLOGGED)
@@ -349,9 +340,9 @@ class Control:
             return list(self._session.execute(batch, execution_profile=ONCE))
 
     def columns(self, keyspace: str, table: str) -> list[Row]:
-        """Return the columns of a table: `column_name`, `type`, `kind` and `position`.
+        """Return `column_name`, `type`, `kind` and `position` of a table's columns, by position.
 
-        The rows are in the order of the positions; there are none if there is no such table.
+        There are no rows if there is no such table.
         """
         rows = self.execute(
             "SELECT column_name, type, kind, position FROM system_schema.columns"

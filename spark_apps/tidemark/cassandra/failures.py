@@ -36,7 +36,7 @@ class Failures:
     """The failures of one session.
 
     Attributes:
-        hosts: contact points, as in the settings, and why these.
+        hosts: contact points as in the settings, for messages.
         settings: the settings of the session.
     """
 
@@ -48,10 +48,10 @@ class Failures:
         """Translate the driver's errors in the block into what is wrong, where, and what to do.
 
         Raises:
-            CassandraUnavailable: instead of any error of the driver that another try may mend.
-            StatementRefused: Cassandra does not take a statement.
-            InvalidInput: Cassandra refuses the user, or does not permit the statement to it; or
-                one of the two sides refuses the certificate of the other, or TLS.
+            CassandraUnavailable: instead of any error of the driver after which a retry may help.
+            StatementRefused: Cassandra rejects a statement.
+            InvalidInput: Cassandra rejects the user or its statement; or one of the two sides
+                rejects the certificate of the other, or TLS.
         """
         try:
             yield
@@ -78,7 +78,7 @@ class Failures:
                 f"Cassandra refused a statement: {error}", where=self.hosts
             ) from error
         except ConnectionException as error:
-            # Whether the statement was executed is not known.
+            # The statement may have been executed or not.
             raise CassandraUnavailable(
                 f"the connection was lost: {error}", where=self.hosts, do="try again"
             ) from error
@@ -90,11 +90,7 @@ class Failures:
 
     @contextmanager
     def of_connecting(self) -> Iterator[None]:
-        """Translate as `in_one_line`, and find out whether an unreachable node only lacks TLS.
-
-        Raises:
-            CassandraUnavailable, StatementRefused, InvalidInput: as there.
-        """
+        """Translate like `in_one_line`, and check whether TLS is why a node is unreachable."""
         try:
             with self.in_one_line():
                 yield
@@ -105,9 +101,9 @@ class Failures:
             raise
 
     def _unavailable(self, error: NoHostAvailable) -> TidemarkError:
-        found = error.errors if isinstance(error.errors, dict) else {}
-        causes = list(found.values())
-        for node, cause in found.items():
+        causes_by_node = error.errors if isinstance(error.errors, dict) else {}
+        causes = list(causes_by_node.values())
+        for node, cause in causes_by_node.items():
             if isinstance(cause, AuthenticationFailed | Unauthorized):
                 return self._refused(cause)
             if isinstance(cause, Unavailable):
@@ -123,11 +119,11 @@ class Failures:
 
     def _too_few_replicas(self, error: Unavailable) -> CassandraUnavailable:
         level = str(ConsistencyLevel.value_to_name.get(error.consistency, error.consistency))
-        place = f" in data centre {self.settings.cassandra_local_dc}"
+        in_data_center = f" in data centre {self.settings.cassandra_local_dc}"
         is_local = level.startswith("LOCAL_") and self.settings.cassandra_local_dc
         return CassandraUnavailable(
             f"consistency level {level} needs {error.required_replicas} replicas"
-            f"{place if is_local else ''}, {error.alive_replicas} are alive",
+            f"{in_data_center if is_local else ''}, {error.alive_replicas} are alive",
             where=self.hosts,
             do="start the missing nodes, or lower the replication factor of the keyspace"
             " (TIDEMARK_REPLICATION for Tidemark's own)",

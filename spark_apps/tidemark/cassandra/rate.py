@@ -1,8 +1,7 @@
-"""How fast a run writes: the same limit for the driver's statements and for Spark's tasks.
+"""The limit of a run's write rate, the same for the driver's statements and for Spark's tasks.
 
-Both count rows. The connector has a limit of its own (`throughputMBPerSec`), but each of its tasks
-sends a MiB before it begins to wait: a write of many small tasks, or of deletes, which have next to
-no bytes, would not be limited at all.
+Both count rows. The connector's own limit (`throughputMBPerSec`) would not slow down many small
+tasks, or deletes, which have few bytes: each task sends a MiB before it begins to wait.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tidemark.errors import LockLost
 
 _PARTS_A_SECOND = 10
 _ROWS_OF_A_TASK = 1 << 33
-"""`monotonically_increasing_id` counts so far in a task."""
+"""The ids that `monotonically_increasing_id` has for one task."""
 _Item = TypeVar("_Item")
 
 
@@ -27,9 +26,9 @@ def _one(item: object) -> int:
 class WriteRate:
     """The most rows a second that the driver writes, over all its threads.
 
-    A part is written at once, and moves the moment of the next part on by its rows: in any time t
-    no more rows are begun than rate * t and those of one part. A part has the rows of a tenth of a
-    second, or one item that has more.
+    A part is written at once, and the next part waits for a time in proportion to its rows: in any
+    time t no more rows are begun than rate * t plus those of one part. A part has the rows of a
+    tenth of a second, or one item that has more.
     """
 
     def __init__(
@@ -39,12 +38,9 @@ class WriteRate:
         elapsed: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        """State the rate.
+        """Set the rate to `rows` a second, 0 for no limit.
 
-        Args:
-            rows: rows a second; 0 is no limit.
-            elapsed: a clock that never goes back, in seconds.
-            sleep: waits so many seconds; by default until `stop` at the latest.
+        `elapsed` is a monotonic clock in seconds. By default, `stop` ends a `sleep`.
         """
         self._rows = rows
         self._elapsed = elapsed
@@ -56,7 +52,7 @@ class WriteRate:
     def parts(
         self, items: Iterable[_Item], rows_of: Callable[[_Item], int] = _one
     ) -> Iterator[list[_Item]]:
-        """Yield all items in their order, in parts, each when it may be written.
+        """Yield all items in order, in parts, each part when it may be written.
 
         Raises:
             LockLost: the run must not write any more.
@@ -64,12 +60,12 @@ class WriteRate:
         if not self._rows:
             yield list(items)
             return
-        together = max(1, self._rows // _PARTS_A_SECOND)
+        part_rows = max(1, self._rows // _PARTS_A_SECOND)
         part: list[_Item] = []
         size = 0
         for item in items:
             rows = rows_of(item)
-            if part and size + rows > together:
+            if part and size + rows > part_rows:
                 self._await_turn(size)
                 yield part
                 part, size = [], 0
@@ -80,7 +76,7 @@ class WriteRate:
             yield part
 
     def stop(self) -> None:
-        """End all waiting, because a lock was lost; nothing is written any more."""
+        """End all waiting, because a lock was lost; the run must not write any more."""
         self._stopped.set()
 
     def _await_turn(self, rows: int) -> None:
@@ -101,17 +97,15 @@ class WriteRate:
 def pauses(rows: int, tasks: int) -> tuple[int, int]:
     """Return after how many rows a task pauses, and for how many milliseconds.
 
-    Args:
-        rows: rows a second of all tasks together, at least one for each.
-        tasks: the number of tasks.
+    `rows` is the rate of all tasks in rows a second, at least one for each task.
     """
-    together = max(1, rows // (_PARTS_A_SECOND * tasks))
-    return together, -(-together * tasks * 1000 // rows)
+    rows_between = max(1, rows // (_PARTS_A_SECOND * tasks))
+    return rows_between, -(-rows_between * tasks * 1000 // rows)
 
 
-def pause_before(together: int, milliseconds: int) -> str:
-    """Return a condition that is always true, and pauses at each so many rows of a task."""
+def pause_before(rows_between: int, milliseconds: int) -> str:
+    """Return a condition that is always true and pauses a task after every `rows_between` rows."""
     return (
-        f"monotonically_increasing_id() % {_ROWS_OF_A_TASK}L % {together} > 0"
+        f"monotonically_increasing_id() % {_ROWS_OF_A_TASK}L % {rows_between} > 0"
         f" OR java_method('java.lang.Thread', 'sleep', {milliseconds}L) IS NOT NULL"
     )

@@ -1,6 +1,6 @@
-"""The sizes of events and snapshots, which bound the pages that reads request.
+"""The average sizes of rows, which bound the pages that reads request.
 
-A page is a number of rows, and Cassandra (5.0) builds it from whole rows in its heap, whatever
+A page is a number of rows, and Cassandra (5.0) builds it from complete rows in its heap, whatever
 columns a read requests. With events of a megabyte, a page of the usual number of rows takes
 gigabytes: a scan, even of keys only, would crash the server.
 """
@@ -20,7 +20,7 @@ _UNKNOWN = 16 << 10
 _PARTITIONS = 8
 _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _VECTOR_BYTES = 64 << 20
-"""A vector has at most 2 GiB, and rows are not all alike."""
+"""Far below the limit of a vector, 2 GiB, because rows differ in size."""
 _ROWS = 2
 """Sampled rows of each partition. Partitions come in hash order, so the first are random."""
 
@@ -41,16 +41,16 @@ def measure(control: Control, spark: SparkSession, settings: Settings) -> None:
 
 def sample(control: Control, spark: SparkSession, keyspace: str, name: str) -> None:
     """Sample any table, and set its average row size for the session's reads."""
-    known = control.table_columns(keyspace, name) or {}
-    long = [column for column, kind in known.items() if kind in ("ascii", "blob", "text")]
-    expect(spark, keyspace, name, _sampled(control, keyspace, name, long))
+    kinds = control.table_columns(keyspace, name) or {}
+    long_columns = [column for column, kind in kinds.items() if kind in ("ascii", "blob", "text")]
+    expect(spark, keyspace, name, _sampled(control, keyspace, name, long_columns))
 
 
 def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
     """Set the average size of a table's rows, in bytes.
 
-    Later reads then request no more at once than a server can hold, and Python workers get no more
-    at once than an Arrow vector holds. A server holds whole rows, whatever columns a read requests.
+    Later reads then request no more at once than a server's memory allows, and Python workers get
+    no more at once than fits into an Arrow vector.
     """
     spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
     records = min(int(spark.conf.get(_RECORDS) or 1), int(_VECTOR_BYTES / max(1.0, size)))
@@ -67,25 +67,25 @@ def _size_key(keyspace: str, table: str) -> str:
 
 
 def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str]) -> float:
-    """Return the mean bytes (characters for text) of the columns together; 0 without the table.
+    """Return the mean sum of bytes (characters for text) of the columns; 0 without the table.
 
-    If no value can be read, the result is a guess on the large side.
+    If no value can be read, the result is a large guess.
     """
-    known = control.table_columns(keyspace, name) or {}
-    wanted = [column for column in columns if column in known]
-    if not wanted:
+    existing = control.table_columns(keyspace, name) or {}
+    sampled = [column for column in columns if column in existing]
+    if not sampled:
         return 0.0
     try:
         rows = control.execute(
-            f"SELECT {', '.join(map(identifier, wanted))} FROM {table(keyspace, name)}"
+            f"SELECT {', '.join(map(identifier, sampled))} FROM {table(keyspace, name)}"
             f" PER PARTITION LIMIT {_ROWS} LIMIT {_PARTITIONS * _ROWS}"
         )
     except CassandraUnavailable:
         # For example, too many tombstones before the first rows: reads by key still work.
         return _UNKNOWN
-    # A partition with nothing left but a static column gives a row without any value.
-    lengths = [[len(row[name]) for name in wanted if row[name] is not None] for row in rows]
-    sizes = [sum(of_row) for of_row in lengths if of_row]
+    # A partition with only a static column gives a row without any value.
+    lengths = [[len(row[name]) for name in sampled if row[name] is not None] for row in rows]
+    sizes = [sum(row_lengths) for row_lengths in lengths if row_lengths]
     if rows and not sizes:
         return _UNKNOWN
     return sum(sizes) / max(1, len(sizes))

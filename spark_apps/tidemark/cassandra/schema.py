@@ -1,4 +1,4 @@
-"""Creation of tables from schema files, and checks of tables that others created."""
+"""Creation of tables from schema files, and checks of tables that other programs created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEY = re.compile(r"^\s+PRIMARY KEY (.*)", re.MULTILINE)
 class TableShape:
     """The required shape of a table: CQL types by column, and the primary key in order.
 
-    `older_clustering` are the clustering columns of an older form of the table, which does as well.
+    `older_clustering` are the clustering columns of an older, equally accepted form of the table.
     """
 
     columns: Mapping[str, str]
@@ -58,20 +58,12 @@ def identifier(name: str) -> str:
 
 
 def table(keyspace: str, name: str) -> str:
-    """Return `"keyspace"."table"` for CQL.
-
-    Raises:
-        InvalidInput: a part is not an identifier.
-    """
+    """Return `"keyspace"."table"` for CQL."""
     return f"{identifier(keyspace)}.{identifier(name)}"
 
 
 def schema_statements(file: Path, keyspace: str) -> list[str]:
-    """Return the statements of a schema file, with the validated keyspace for `${keyspace}`.
-
-    Raises:
-        InvalidInput: the keyspace is not an identifier.
-    """
+    """Return the statements of a schema file, with the validated keyspace for `${keyspace}`."""
     lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("--")]
     text = "\n".join(lines).replace("${keyspace}", identifier(keyspace))
     return [part.strip() for part in text.split(";") if part.strip()]
@@ -81,7 +73,7 @@ def create_keyspace(control: Control, keyspace: str, replication: Mapping[str, s
     """Create the keyspace unless it exists.
 
     Raises:
-        InvalidInput: keyspace or replication hold anything but identifiers and numbers.
+        InvalidInput: keyspace or replication are not only identifiers and numbers.
     """
     if control.has_keyspace(keyspace):
         return
@@ -100,13 +92,7 @@ def create_keyspace(control: Control, keyspace: str, replication: Mapping[str, s
 
 
 def create_own_tables(control: Control, settings: Settings) -> None:
-    """Create Tidemark's own keyspace and tables unless they exist, and add missing columns.
-
-    Raises:
-        SchemaMismatch: an existing table lacks a key column, or a column has another type.
-        InvalidInput: the levels of consistency and those of earlier runs are of different data
-            centres.
-    """
+    """Create Tidemark's own keyspace and tables unless they exist, and add missing columns."""
     create_keyspace(control, settings.keyspace, settings.replication)
     create_tables(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
     add_missing_columns(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
@@ -115,38 +101,41 @@ def create_own_tables(control: Control, settings: Settings) -> None:
 
 
 def _require_one_data_center(control: Control, settings: Settings) -> None:
-    """Refuse levels that need not meet those with which the ledger was written.
+    """Reject consistency levels of another data centre than those of earlier runs.
 
-    QUORUM of all data centres and LOCAL_QUORUM of one may have no replica in common, and
+    QUORUM over all data centres and LOCAL_QUORUM in one may have no replica in common, and
     LOCAL_SERIAL excludes nothing that happens in another data centre.
+
+    Raises:
+        InvalidInput: the levels do not match.
     """
-    own = settings.cassandra_local_dc if settings.cassandra_local_levels else ""
+    data_center = settings.cassandra_local_dc if settings.cassandra_local_levels else ""
     name = table(settings.keyspace, "data_center")
     rows = control.read_everywhere(f"SELECT name FROM {name} WHERE subject = '{_LEDGER}'")
     if not rows:
         cql = f"INSERT INTO {name} (subject, name, set_at) VALUES (?, ?, ?) IF NOT EXISTS"
-        [(_, met)] = control.applied_everywhere(cql, [(_LEDGER, own, clock.now())])
+        [(_, existing)] = control.applied_everywhere(cql, [(_LEDGER, data_center, clock.now())])
         # Another run may have been first, or the statement was sent twice.
-        rows = [met] if met else [{"name": own}]
-    if rows[0]["name"] != own:
+        rows = [existing] if existing else [{"name": data_center}]
+    if rows[0]["name"] != data_center:
         raise InvalidInput(
-            f"the ledger is written at levels of {_place(rows[0]['name'])}, and the settings are of"
-            f" {_place(own)}: a run could miss what the last one wrote",
+            f"the ledger is written at levels of {_scope(rows[0]['name'])}, and the settings are of"
+            f" {_scope(data_center)}: a run could miss what the last one wrote",
             where="TIDEMARK_CASSANDRA_LOCAL_DC, TIDEMARK_CASSANDRA_CONSISTENCY,"
             " TIDEMARK_CASSANDRA_SERIAL_CONSISTENCY",
             do=f"set those of the earlier runs; to change them, see docs/cluster.md ({name})",
         )
 
 
-def _place(data_center: str) -> str:
+def _scope(data_center: str) -> str:
     return f"data centre {data_center}" if data_center else "all data centres"
 
 
 def create_tables(control: Control, file: Path, keyspace: str) -> None:
     """Create the tables of a schema file unless they exist.
 
-    Each statement changes the schema of the whole cluster even if the table exists, so only the
-    statements of missing tables are sent.
+    A statement changes the schema of the whole cluster even if the table exists, so only those of
+    missing tables are sent.
     """
     existing = {
         row["table_name"]
@@ -155,17 +144,13 @@ def create_tables(control: Control, file: Path, keyspace: str) -> None:
         )
     }
     for statement in schema_statements(file, keyspace):
-        made = _TABLE.match(statement)
-        if made is None or made[1] not in existing:
+        match = _TABLE.match(statement)
+        if match is None or match[1] not in existing:
             control.execute_ddl(statement)
 
 
 def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
-    """Return the tables of one of Tidemark's schema files, which state one column per line.
-
-    Raises:
-        InvalidInput: the keyspace is not an identifier.
-    """
+    """Return the tables of one of Tidemark's schema files, which have one column per line."""
     tables = {}
     for statement in schema_statements(file, keyspace):
         if match := _TABLE.match(statement):
@@ -184,7 +169,7 @@ def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
 def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
     """Add missing columns to the existing tables of a schema file; leave other columns as they are.
 
-    An added column is null in existing rows, and null must be its right value for them.
+    An added column is null in existing rows, so null must be the right value for them.
 
     Raises:
         SchemaMismatch: a key column is missing, or a column has another type.
@@ -195,12 +180,12 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
         (keyspace,),
     ):
         actual.setdefault(row["table_name"], {})[row["column_name"]] = row["type"]
-    stated = stated_tables(file, keyspace)
+    tables = stated_tables(file, keyspace)
     problems = [
         f"{name} has no key column {column}"
         if column not in actual[name]
         else f"{name}.{column} is {actual[name][column]}, expected {kind}"
-        for name, stated_table in stated.items()
+        for name, stated_table in tables.items()
         if name in actual
         for column, kind in stated_table.columns.items()
         if actual[name].get(column, "" if column in stated_table.key else kind) != kind
@@ -212,7 +197,7 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
             do="these tables are not Tidemark's, or of a version that is too old; set another"
             " TIDEMARK_KEYSPACE, or move them away",
         )
-    for name, stated_table in stated.items():
+    for name, stated_table in tables.items():
         for column in stated_table.columns.keys() - actual.get(name, stated_table.columns).keys():
             # IF NOT EXISTS, because two runs may find the column missing at once.
             control.execute_ddl(
@@ -240,13 +225,12 @@ def require_tables(
     made_by: str,
     setting: str,
 ) -> None:
-    """Refuse a keyspace whose tables are missing or have another shape; allow extra columns.
+    """Reject a keyspace whose tables are missing or have another shape; allow extra columns.
 
-    `setting` is the variable that names the keyspace.
+    `setting` is the environment variable of the keyspace, for messages.
 
     Raises:
-        SchemaMismatch: the keyspace or a table is missing, or a table differs; the message names
-            every difference.
+        SchemaMismatch: with every difference.
     """
     if not control.has_keyspace(keyspace):
         raise SchemaMismatch(
@@ -293,23 +277,22 @@ def _key(partition_key: Iterable[str], clustering: Iterable[str]) -> str:
 def create_table_like(control: Control, keyspace: str, template: str, name: str) -> None:
     """Create a table with the columns, the key and every option of another in its keyspace.
 
-    Indexes and materialized views of the template are not copied. An existing table stays as it
-    is. The statement is the server's own (DESCRIBE, since Cassandra 4.0), so it also copies options
-    that Tidemark does not know.
+    Indexes and materialized views of the template are not copied. An existing table stays as it is.
+    The statement comes from the server (DESCRIBE, since Cassandra 4.0), so it has options that
+    Tidemark does not know, too.
 
     Raises:
         SchemaMismatch: the template does not exist.
-        InvalidInput: a name is not an identifier.
     """
     copy = table(keyspace, name)
     if control.table_columns(keyspace, template) is None:
         raise SchemaMismatch(
             f"the table {keyspace}.{template} does not exist", do="create the table first"
         )
-    [stated] = [
+    [create_statement] = [
         row["create_statement"]
         for row in control.execute(f"DESCRIBE TABLE {table(keyspace, template)}")
         if row["type"] == "table"
     ]
-    _, bracket, definition = stated.partition("(")
+    _, bracket, definition = create_statement.partition("(")
     control.execute_ddl(f"CREATE TABLE IF NOT EXISTS {copy} {bracket}{definition}")

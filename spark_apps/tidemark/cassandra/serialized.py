@@ -1,7 +1,7 @@
 """Cells as the bytes that Cassandra stores.
 
-The driver's values are not always what was stored: Python has no time after the year 9999, and
-JSON has no NaN. Bytes come back as they were, whatever the type of the column.
+The driver's values are not always exact: Python has no time after the year 9999, and JSON has no
+NaN. Bytes can be written back unchanged, whatever the type of the column.
 """
 
 from __future__ import annotations
@@ -24,22 +24,17 @@ class Serialized(bytes):
 
 
 _PROTOCOL = 4
-"""The version of the protocol by whose rules values are decoded."""
+"""The protocol version for decoding values."""
 _KINDS: Mapping[str, Any] = {
     name: kind
     for kind in vars(cqltypes).values()
     if (name := getattr(kind, "typename", None)) and kind.num_subtypes == 0
 }
-"""The driver's types by the name that CQL has for them."""
+"""The driver's types by their names in CQL."""
 
 
 def readable(kind: str, cell: Serialized | None) -> str:
-    """Return a value for people; of a type with parts, its bytes in hexadecimal digits.
-
-    Args:
-        kind: the CQL type of the column.
-        cell: the value.
-    """
+    """Return a value of a CQL type for people; hexadecimal digits if the type has parts."""
     if cell is None:
         return "null"
     if kind not in _KINDS:
@@ -70,7 +65,7 @@ class _SerializedRows(ResultMessage):  # type: ignore[misc]
 class SerializedRows(_ProtocolHandler):  # type: ignore[misc]
     """The protocol handler of a session that returns all values as `Serialized`.
 
-    The driver documents message types as the place where results are decoded in another way.
+    The driver documents message types as the way to change how results are decoded.
     """
 
     message_types_by_opcode: ClassVar = {
@@ -80,12 +75,12 @@ class SerializedRows(_ProtocolHandler):  # type: ignore[misc]
 
 
 def bound(prepared: PreparedStatement, values: Mapping[str, object]) -> BoundStatement:
-    """Bind values by name; those that are `Serialized` stay as they are."""
+    """Bind values by name; `Serialized` values stay unchanged."""
     statement = prepared.bind(
         {name: None if isinstance(value, Serialized) else value for name, value in values.items()}
     )
-    for place, column in enumerate(prepared.column_metadata):
+    for index, column in enumerate(prepared.column_metadata):
         value = values.get(column.name)
         if isinstance(value, Serialized):
-            statement.values[place] = bytes(value)
+            statement.values[index] = bytes(value)
     return statement

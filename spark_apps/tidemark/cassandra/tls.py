@@ -1,4 +1,4 @@
-"""TLS of the Python driver, by the same stores and the same names as the connector's.
+"""TLS of the Python driver, with the same stores and host names as the connector.
 
 Source of the rules for names: `DefaultSslEngineFactory` of the Java driver 4.18, which the
 connector uses, verifies `InetSocketAddress.getHostName()`.
@@ -44,36 +44,40 @@ def context(settings: Settings) -> ssl.SSLContext:
     """Return a context that verifies certificate and host name, with the stores of the settings.
 
     Raises:
-        InvalidInput: a store cannot be read or holds nothing of use, or the client certificate has
+        InvalidInput: a store cannot be read or lacks what is needed, or the client certificate has
             expired.
     """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    # As in the JVM, what is in the store is trusted, whoever has signed it.
-    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    # As in the JVM, certificates in the store are trusted, whoever has signed them.
+    tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.cassandra_ssl_truststore is None:
-        made.load_default_certs()
+        tls.load_default_certs()
     else:
-        _trust(made, settings.cassandra_ssl_truststore, settings.cassandra_ssl_truststore_password)
+        _load_authorities(
+            tls, settings.cassandra_ssl_truststore, settings.cassandra_ssl_truststore_password
+        )
     if settings.cassandra_ssl_keystore is not None:
-        _show(made, settings.cassandra_ssl_keystore, settings.cassandra_ssl_keystore_password)
-    return made
+        _load_own_certificate(
+            tls, settings.cassandra_ssl_keystore, settings.cassandra_ssl_keystore_password
+        )
+    return tls
 
 
-def _trust(made: ssl.SSLContext, file: Path, password: SecretStr) -> None:
-    held = _read(file, password, _TRUSTSTORE).additional_certs
-    if not held:
+def _load_authorities(tls: ssl.SSLContext, file: Path, password: SecretStr) -> None:
+    certificates = _read(file, password, _TRUSTSTORE).additional_certs
+    if not certificates:
         raise InvalidInput(
             "the store holds no certificate of an authority",
             where=f"{_TRUSTSTORE}, {file}",
             do="import it with `keytool -importcert`",
         )
-    made.load_verify_locations(
-        cadata=b"".join(one.certificate.public_bytes(Encoding.DER) for one in held)
+    tls.load_verify_locations(
+        cadata=b"".join(entry.certificate.public_bytes(Encoding.DER) for entry in certificates)
     )
 
 
-def _show(made: ssl.SSLContext, file: Path, password: SecretStr) -> None:
+def _load_own_certificate(tls: ssl.SSLContext, file: Path, password: SecretStr) -> None:
     store = _read(file, password, _KEYSTORE)
     where = f"{_KEYSTORE}, {file}"
     if store.key is None or store.cert is None:
@@ -90,17 +94,19 @@ def _show(made: ssl.SSLContext, file: Path, password: SecretStr) -> None:
             do="renew it",
         )
     chain = [store.cert, *store.additional_certs]
-    # Python's ssl reads keys from files only, so what is there for a moment is encrypted.
-    once = secrets.token_urlsafe(32)
+    # Python's ssl reads keys only from files, so the key in the temporary file is encrypted.
+    password_of_file = secrets.token_urlsafe(32)
     with NamedTemporaryFile(prefix="tidemark-") as pem:
         pem.write(
             store.key.private_bytes(
-                Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(once.encode())
+                Encoding.PEM,
+                PrivateFormat.PKCS8,
+                BestAvailableEncryption(password_of_file.encode()),
             )
         )
-        pem.write(b"".join(one.certificate.public_bytes(Encoding.PEM) for one in chain))
+        pem.write(b"".join(entry.certificate.public_bytes(Encoding.PEM) for entry in chain))
         pem.flush()
-        made.load_cert_chain(pem.name, password=once)
+        tls.load_cert_chain(pem.name, password=password_of_file)
 
 
 def _read(file: Path, password: SecretStr, variable: str) -> PKCS12KeyAndCertificates:
@@ -140,8 +146,8 @@ class _NamedEndPoint(DefaultEndPoint):  # type: ignore[misc]
 class NamedEndPoints(DefaultEndPointFactory):  # type: ignore[misc]
     """The nodes, each with the name that its certificate must have.
 
-    That is the name in the settings; of an address in the settings, and of a node that another
-    node has told of, the name that the name service has for it, or else the address itself.
+    For a host name in the settings, that is this name. For an address in the settings and for a
+    node that another node reports, it is the name in the name service, or else the address.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -155,22 +161,22 @@ class NamedEndPoints(DefaultEndPointFactory):  # type: ignore[misc]
             raise UnresolvableContactPoints(settings.cassandra_hosts)
 
     def create(self, row: dict[str, Any]) -> _NamedEndPoint:
-        """Return a node that another node has told of."""
-        found = super().create(row)
-        return _NamedEndPoint(found.address, found.port, _name_of(found.address))
+        """Return a node that another node reports."""
+        node = super().create(row)
+        return _NamedEndPoint(node.address, node.port, _name_of(node.address))
 
 
 def _addresses(host: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 @cache
 def _name_of(address: str) -> str:
-    """Return the name of an address if it leads back to the address, as the JVM does."""
+    """Return the name of an address if it resolves to the address, as the JVM does."""
     try:
         name, _ = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)
     except OSError:
@@ -179,12 +185,9 @@ def _name_of(address: str) -> str:
 
 
 def refusal(cause: str, where: str, settings: Settings) -> InvalidInput | None:
-    """Return in a user's words why a connection has no TLS; None if that is not its cause.
+    """Return for users why a TLS connection failed; None if TLS is not the cause.
 
-    Args:
-        cause: text of the driver's error, with the name that OpenSSL gives it.
-        where: address of the node.
-        settings: the settings that were used.
+    `cause` is the text of the driver's error, with OpenSSL's name of it.
     """
     if "CERTIFICATE_VERIFY_FAILED" in cause:
         return _not_trusted(cause, where)
@@ -201,8 +204,8 @@ def refusal(cause: str, where: str, settings: Settings) -> InvalidInput | None:
 
 
 def _not_trusted(cause: str, where: str) -> InvalidInput:
-    _, _, found = cause.partition("certificate verify failed: ")
-    why = found.partition(" (_ssl")[0].rstrip(".")
+    _, _, detail = cause.partition("certificate verify failed: ")
+    why = detail.partition(" (_ssl")[0].rstrip(".")
     if "mismatch" in why:
         do = (
             "give TIDEMARK_CASSANDRA_HOSTS the name that the certificate has, or the node a"
@@ -223,7 +226,7 @@ def _of_alert(cause: str, where: str, settings: Settings) -> InvalidInput:
         return InvalidInput(
             "Cassandra demands a client certificate", where=where, do=f"set {_KEYSTORE}"
         )
-    # A JVM whose trust manager fails at the certificate it was shown may say no more than that.
+    # A JVM whose trust manager rejects the client certificate may report only an internal error.
     if settings.cassandra_ssl_keystore is not None and (
         is_of_certificate or "internal error" in alert
     ):
@@ -241,19 +244,19 @@ def _of_alert(cause: str, where: str, settings: Settings) -> InvalidInput:
 
 
 def probe(settings: Settings) -> InvalidInput | None:
-    """Ask each contact point by TLS alone, and return why there is none; None for other causes.
+    """Try a TLS handshake with each contact point; return why one fails, None if none does.
 
-    The driver sends at once, and then often meets a closed connection in place of the alert that
-    says why. Nothing but a greeting is sent here.
+    The driver sends data at once, and then often meets a closed connection instead of the alert
+    with the reason. Here only a greeting is sent.
     """
     for host, port in settings.contact_points:
         where = f"{host}:{port}"
         if settings.is_cassandra_encrypted:
             cause = _handshake((host, port), context(settings), listen=True)
-            if found := refusal(cause, where, settings):
-                return found
+            if error := refusal(cause, where, settings):
+                return error
             continue
-        cause = _handshake((host, port), _trusting(), listen=False)
+        cause = _handshake((host, port), _context_without_checks(), listen=False)
         if not cause or "ALERT" in cause:
             return InvalidInput(
                 "Cassandra speaks only TLS there",
@@ -263,16 +266,16 @@ def probe(settings: Settings) -> InvalidInput | None:
     return None
 
 
-def _trusting() -> ssl.SSLContext:
-    """Return a context for a greeting to anybody, after which nothing may be sent."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname = False
-    made.verify_mode = ssl.CERT_NONE
-    return made
+def _context_without_checks() -> ssl.SSLContext:
+    """Return a context that verifies nothing, for a greeting after which nothing may be sent."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    return tls
 
 
 def _handshake(point: tuple[str, int], greeting: ssl.SSLContext, *, listen: bool) -> str:
-    """Return the error of a handshake, and of what follows if told to listen; else nothing."""
+    """Return the error of a handshake, and with `listen` of the first read; empty for none."""
     host, _ = point
     name = _name_of(host) if _addresses(host) == [host] else host
     try:

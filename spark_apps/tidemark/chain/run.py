@@ -1,4 +1,4 @@
-"""The run of the chain: each step is the run of its application, with a report of its own."""
+"""The run of the chain: each step is a run of its application, with its own report."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ APPLICATION = applications.CHAIN
 
 @dataclass(frozen=True)
 class ChainOptions:
-    """What a run of the chain is to do.
+    """The options of a run of the chain.
 
     Attributes:
-        projections: the projections to bring up to the window; all of them if empty.
-        force: whether time buckets that are done are done again.
+        projections: the projections to process; all if empty.
+        force: whether to do done time buckets again.
         dry_run: whether each step only plans.
     """
 
@@ -44,18 +44,18 @@ class ChainOptions:
 def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcome:
     """Run the three applications over a window, one after the other.
 
-    A step gets the window and what the step before it has completed beyond it, such as older time
-    buckets that were made good. After a step that failed, the next one gets only what that step has
-    completed, and none follows if that is nothing: as the DAGs of the applications do.
+    The window of a step also covers what the previous step has completed outside of its window,
+    such as older time buckets. After a failed step, the next step gets only what the failed step
+    has completed, and no step follows if that is nothing. The DAGs of the applications do the same.
     """
     reports: dict[str, Mapping[str, Any]] = {}
     errors: list[TidemarkError] = []
     for number, (application, step) in enumerate(STEPS.items(), 1):
         run.say(f"step {number} of {len(STEPS)}: {application}, {window}")
-        # A time bucket that has not passed is not projected, not even by force.
-        chosen = replace(options, force=options.force and not errors)
+        # Not even `force` projects a time bucket that has not passed.
+        step_options = replace(options, force=options.force and not errors)
         part = run_part(
-            run, application, partial(step, window, chosen), window, dry_run=options.dry_run
+            run, application, partial(step, window, step_options), window, dry_run=options.dry_run
         )
         reports[application] = part.content
         following = _following(window, part)

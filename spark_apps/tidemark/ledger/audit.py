@@ -21,14 +21,9 @@ def record(
 ) -> None:
     """Append one row under today's UTC day.
 
-    Args:
-        run: the context of the run: application, owner and run id.
-        operation: name of the operation, such as `purge`, or `purge started` before its first
-            write.
-        subject: object of the operation, such as the journal keyspace.
-        lines: the plan, for people.
-        counts: numbers of affected rows or other units, by kind.
-        dry_run: whether the run only shows its plan.
+    `operation` is a name such as `purge`, or `purge started` before the first write. `subject` is
+    its object, such as the journal keyspace. `lines` are the plan, for people. `counts` are numbers
+    of affected rows or other units, by kind.
     """
     run.control.execute(
         f"INSERT INTO {table(run.settings.keyspace, 'audit')} (day, at, application, operation,"

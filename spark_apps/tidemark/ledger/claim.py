@@ -25,7 +25,7 @@ class DayLocks:
         """Bind to a resource and lock nothing yet; `lock` makes the locks of given names."""
         self._resource, self._lock = resource, lock
         self._stack = ExitStack()
-        self._held: dict[str, Locks] = {}
+        self._locks: dict[str, Locks] = {}
 
     def __enter__(self) -> Self:
         """Enter the block; lock nothing yet."""
@@ -46,18 +46,14 @@ class DayLocks:
         Raises:
             LockHeld: another run works on one of the days; no further day is locked.
         """
-        names = [name for name in days(buckets, self._resource) if name not in self._held]
+        names = [name for name in days(buckets, self._resource) if name not in self._locks]
         if names:
             locks = self._stack.enter_context(self._lock(names))
-            self._held |= dict.fromkeys(names, locks)
+            self._locks |= dict.fromkeys(names, locks)
 
     def check(self) -> None:
-        """Check every lock; call before each kind of write.
-
-        Raises:
-            LockLost: a lock expired or was taken; the run must not write any more.
-        """
-        for locks in set(self._held.values()):
+        """Check every lock; call before each kind of write."""
+        for locks in set(self._locks.values()):
             locks.check()
 
 
@@ -85,11 +81,7 @@ class LedgerRecorder:
     run: RunContext
 
     def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Start pieces in the ledger.
-
-        Raises:
-            LockLost: another run has started one of the pieces since it was planned.
-        """
+        """Start pieces in the ledger."""
         started = self.ledger.start(pieces, owner=self.run.owner, run_id=self.run.run_id)
         self.run.progress.planned += len(started)
         note_progress(self.run)
@@ -102,11 +94,7 @@ class LedgerRecorder:
         counts: Mapping[int, Mapping[str, int]],
         error: str | None,
     ) -> None:
-        """Finish pieces in the ledger.
-
-        Raises:
-            LockLost: another run has taken a piece over.
-        """
+        """Finish pieces in the ledger."""
         self.ledger.finish(pieces, state, owner=self.run.owner, counts=counts, error=error)
         if state is State.DONE:
             self.run.progress.done += len(pieces)
@@ -136,31 +124,19 @@ class Claim:
         """Lock the days of further time buckets (epoch ms); call before the first write to them.
 
         A lock on the whole resource already covers every day.
-
-        Raises:
-            LockHeld: another run works on one of the days.
         """
         if isinstance(self.locks, DayLocks):
             self.locks.add(buckets)
 
     def extend(self, pieces: Sequence[Piece]) -> None:
-        """Start further pieces, which the held locks must already cover.
-
-        Raises:
-            LockLost: a lock is lost, or another run has started one of the pieces since it was
-                planned.
-        """
+        """Start further pieces, which the held locks must already cover."""
         self.check()
         self.pieces = [*self.pieces, *self.recorder.start(pieces)]
 
     def finish(
         self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
     ) -> None:
-        """Record the end of all pieces, as the last of all writes.
-
-        Raises:
-            LockLost: a lock is lost, or another run has taken a piece over.
-        """
+        """Record the end of all pieces; this must be the last write."""
         self.check()
         self.recorder.finish(self.pieces, state, counts, error)
         self.pieces = []
@@ -172,11 +148,7 @@ class Claim:
         counts: Mapping[int, Mapping[str, int]],
         error: str | None = None,
     ) -> None:
-        """Record the end of the pieces in `buckets` (epoch ms); the other pieces stay claimed.
-
-        Raises:
-            LockLost: a lock is lost, or another run has taken a piece over.
-        """
+        """Record the end of the pieces in `buckets` (epoch ms); the other pieces stay claimed."""
         self.check()
         ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
         self.recorder.finish(ended, state, counts, error)
@@ -186,7 +158,7 @@ class Claim:
     def failed_on_error(self) -> Iterator[None]:
         """Record the pieces that the run still holds as failed if the block raises an error.
 
-        If the run was ended, they stay as they are, and the next run takes them up.
+        If the run was ended, the pieces stay as they are, and the next run takes them up.
         """
         try:
             yield
@@ -210,9 +182,9 @@ def claim(
     """Lock pieces by day under `resource`, mark them as running, and on any error as failed.
 
     With `by_day=False` the lock covers the whole resource, for pieces that share state, such as
-    offsets, that two runs must not move at once. With `remember`, a refused run notes its pieces as
-    planned if the ledger is still empty: only time buckets after the ledger's first entry count as
-    missed, so a later run would not find these pieces otherwise.
+    offsets, that two runs must not move at once. With `remember`, a run that does not get the lock
+    notes its pieces as planned if the ledger is still empty: only time buckets after the ledger's
+    first entry count as missed, so a later run would not find these pieces otherwise.
 
     Raises:
         LockHeld: another run works on one of the days, or on the resource.

@@ -27,11 +27,10 @@ from tidemark.errors import InvalidInput, LockHeld, LockLost, TidemarkError
 from tidemark.window import iso, to_millis
 
 _log = logging.getLogger(__name__)
-_TOGETHER = 32
-"""The most locks that are renewed at once."""
+_RENEWED_AT_ONCE = 32
 _SURELY_HELD = 0.75
-"""How much of its time to live a lock is relied on for write times: what is left is for clocks that
-do not agree."""
+"""The share of a lock's TTL in which write times rely on the lock; the rest allows for clocks that
+differ."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -59,15 +58,9 @@ class Locks:
     ) -> None:
         """Prepare the locks; the start of the block takes them.
 
-        Args:
-            control: the session to Cassandra.
-            keyspace: Tidemark's own keyspace.
-            resources: names of the resources; taken in sorted order, so that two runs cannot
-                deadlock.
-            owner: name of the holder, which others see.
-            run_id: id of the run, which others see.
-            ttl: seconds after which a lock expires unless renewed.
-            on_lost: callback on the loss of a lock, called once, from the renewing thread.
+        Locks are taken in the sorted order of `resources`, so two runs cannot deadlock. They expire
+        `ttl` seconds after the last renewal. When a lock is lost, the renewing thread calls
+        `on_lost` once.
         """
         lock = table(keyspace, "lock")
         self._control = control
@@ -77,7 +70,7 @@ class Locks:
         self._lost = ""
         self._renewed: dict[str, float] = {}
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="locks", daemon=True)
+        self._thread = threading.Thread(target=self._renew_until_stopped, name="locks", daemon=True)
         self._all_cql = f"SELECT resource, owner, taken_at FROM {lock}"
         self._take_cql = (
             f"INSERT INTO {lock} (resource, owner, run_id, taken_at)"
@@ -150,14 +143,14 @@ class Locks:
             )
 
     def _require_clocks(self) -> None:
-        """Refuse clocks by which a lock could expire, or a late write win, while it is held."""
-        spare = self._ttl * (1 - _SURELY_HELD)
+        """Reject clocks so far apart that a held lock could expire or a late write win."""
+        tolerance = self._ttl * (1 - _SURELY_HELD)
         for node, ahead in self._control.clock_offsets().items():
-            if abs(ahead) > spare:
+            if abs(ahead) > tolerance:
                 how = "ahead of" if ahead > 0 else "behind"
                 raise InvalidInput(
                     f"the clock of {node} is {abs(ahead):.0f} s {how} this machine's: locks of"
-                    f" {self._ttl} s bear {spare:g} s",
+                    f" {self._ttl} s bear {tolerance:g} s",
                     where=f"the lock of {self._resources[0]}",
                     do="set the clocks of all machines by NTP; nothing was written",
                 )
@@ -166,11 +159,11 @@ class Locks:
         started = _elapsed()
         values = (resource, self._owner, self._run_id, self._taken_at, self._ttl)
         [(applied, holder)] = self._control.applied_everywhere(self._take_cql, [values])
-        if not applied and not self._is_this(holder):
-            raise self._held({**holder, "resource": resource})
+        if not applied and not self._is_own(holder):
+            raise self._lock_held({**holder, "resource": resource})
         self._was_renewed([resource], started)
 
-    def _is_this(self, holder: Row) -> bool:
+    def _is_own(self, holder: Row) -> bool:
         """Return whether the row is this run's own, from a statement that was sent twice."""
         taken_at = holder["taken_at"]
         # Cassandra keeps milliseconds.
@@ -186,9 +179,9 @@ class Locks:
                 other["resource"].startswith(f"{own}/") or own.startswith(f"{other['resource']}/")
                 for own in self._resources
             ):
-                raise self._held(other)
+                raise self._lock_held(other)
 
-    def _held(self, holder: Row) -> LockHeld:
+    def _lock_held(self, holder: Row) -> LockHeld:
         since = iso(holder["taken_at"].replace(tzinfo=UTC)) if holder["taken_at"] else "?"
         return LockHeld(
             f"{holder['resource']} is held by {holder['owner']} since {since}",
@@ -205,11 +198,11 @@ class Locks:
         return self._age() > self._ttl - 1
 
     def _age(self) -> float:
-        """Return the seconds since the lock that was renewed the longest ago was; 0 without any."""
-        # Another thread may add to them.
+        """Return the seconds since the least recent renewal; 0 if no lock was taken."""
+        # Another thread may add renewals meanwhile.
         return _elapsed() - min(list(self._renewed.values()), default=_elapsed())
 
-    def _keep(self) -> None:
+    def _renew_until_stopped(self) -> None:
         interval = self._ttl / 4
         pause = interval
         while not self._stop.wait(pause):
@@ -227,14 +220,14 @@ class Locks:
             pause = max(0.0, started + interval - _elapsed())
 
     def _renew(self, timeout: float) -> None:
-        """Renew the taken locks, the longest unrenewed first; each has its own time of renewal.
+        """Renew the taken locks, the least recently renewed first.
 
         Raises:
             LockLost: another run has taken a lock.
         """
         resources = sorted(self._renewed.copy(), key=self._renewed.__getitem__)
-        for first in range(0, len(resources), _TOGETHER):
-            part = resources[first : first + _TOGETHER]
+        for first in range(0, len(resources), _RENEWED_AT_ONCE):
+            part = resources[first : first + _RENEWED_AT_ONCE]
             started = _elapsed()
             answers = self._control.applied_everywhere(
                 self._renew_cql,
@@ -263,7 +256,7 @@ class Locks:
         try:
             self._control.applied_everywhere(self._release_cql, releases)
         except TidemarkError as error:
-            # The block's own end is what must be reported; the locks expire by themselves.
+            # The error of the block itself must be reported; the locks expire automatically.
             _log.warning(
                 "the locks could not be released and expire within %d s: %s", self._ttl, error
             )

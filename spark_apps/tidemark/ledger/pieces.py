@@ -4,8 +4,8 @@ A piece is (application, subject, bucket size, time bucket). Its `attempt` is th
 run raises it by a lightweight transaction when it starts the piece, and only the run that raised it
 last can record how the piece ended.
 
-What is done is summed up in a frontier (`frontier/`): plans read it instead of the rows of all
-pieces, and rows behind it may be deleted (`frontier/retention.py`).
+A frontier (`frontier/`) sums up the done pieces: plans read it instead of the rows of all pieces,
+and rows that it covers may be deleted (`frontier/retention.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pieces:
         size: BucketSize,
         version: str = "",
     ) -> None:
-        """Bind to (application, subject, bucket size); `version` is that of the definition."""
+        """Bind to a ledger; `version` is the version of the definition."""
         self._control, self._keyspace = control, keyspace
         self._names = (application, subject)
         self._size = size
@@ -82,24 +82,24 @@ class Pieces:
             other.size: other.entries(max(low - day, LOWEST), min(high + day, HIGHEST))
             for other in self._of_other_sizes()
         }
-        own = self._partition.entries(low, high)
+        own_rows = self._partition.entries(low, high)
         rows = (
-            with_other_sizes(own, rows_of_other_sizes, self._size)
+            with_other_sizes(own_rows, rows_of_other_sizes, self._size)
             if any(rows_of_other_sizes.values())
-            else own
+            else own_rows
         )
         return [entry for entry in rows if low <= entry.time_bucket < high]
 
     def entries_of(self, time_buckets: Iterable[int]) -> list[PieceRow]:
         """Read the ledger's pieces of some time buckets (epoch ms), ascending."""
-        wanted = TimeBuckets.of(time_buckets, self._size.milliseconds)
-        return [row for first, before in wanted.ranges for row in self.entries(first, before)]
+        buckets = TimeBuckets.of(time_buckets, self._size.milliseconds)
+        return [row for first, before in buckets.ranges for row in self.entries(first, before)]
 
     def standing(self, before: int | None = None) -> LedgerState:
-        """Read how the pieces with `time_bucket < before` (epoch ms) stand.
+        """Read the state of the pieces with `time_bucket < before` (epoch ms).
 
-        What is done is read as spans, so it costs as much behind ten years as behind a day. A
-        subject that has pieces of several bucket sizes has no spans, and every piece is read.
+        Done pieces are read as spans, so the cost does not grow with the age of the ledger. If the
+        subject has pieces of several bucket sizes, every piece is read instead.
         """
         if not all(other.frontier().is_empty for other in self._of_other_sizes()):
             return LedgerState((), self.entries(before=before), self._size.milliseconds)
@@ -124,28 +124,25 @@ class Pieces:
     def plan(self, buckets: Iterable[int], *, force: bool = False) -> list[Piece]:
         """Return the pieces to do: time buckets that are not done, and older unfinished pieces.
 
-        A piece that failed, or whose run died, stays in the ledger until a run whose window ends
-        after the piece takes it up.
-
-        Args:
-            buckets: time buckets of the window, epoch ms.
-            force: whether to do pieces of the window again that are done.
+        `buckets` are the time buckets of the window (epoch ms); `force` repeats those that are
+        done. A piece that failed, or whose run died, stays in the ledger until a run whose window
+        ends after the piece takes it up.
         """
-        wanted = set(buckets)
-        if not wanted:
+        window = set(buckets)
+        if not window:
             return []
-        _, entries = self._around(min(wanted), max(wanted) + 1)
-        return schedule.planned(wanted, entries, self._version, force=force)
+        _, entries = self._around(min(window), max(window) + 1)
+        return schedule.planned(window, entries, self._version, force=force)
 
     def _around(self, first: int, before: int) -> tuple[TimeBuckets, list[PieceRow]]:
-        """Read the time buckets before `before` that are known, and their pieces.
+        """Read the known time buckets before `before`, and their pieces.
 
-        Left out are pieces before `first` that are in spans.
+        Pieces before `first` that are in spans are left out.
         """
-        standing = self.standing(before)
+        state = self.standing(before)
         in_window = self.entries(first, before)
-        older = [row for row in standing.rows if row.time_bucket < first]
-        return standing.known, [*older, *in_window]
+        older = [row for row in state.rows if row.time_bucket < first]
+        return state.known, [*older, *in_window]
 
     def schedule(
         self,
@@ -160,9 +157,9 @@ class Pieces:
     ) -> Schedule:
         """Return the pieces of `plan` and the missed pieces, up to a bound.
 
-        A missed piece lies between the ledger's first entry and the window, and no run has begun
-        it: Airflow or Cassandra was down, or another run held the lock before the ledger had a row.
-        The ledger does not hold these time buckets, so no other run would do them.
+        A missed piece is one between the ledger's first entry and the window that no run has begun:
+        Airflow or Cassandra was down, or another run held the lock before the ledger had a row. The
+        ledger does not have these time buckets, so no other run would do them.
 
         The run takes at most `most` pieces: first the pieces with the fewest attempts, then the
         oldest, so that a piece that keeps failing does not displace new ones. With `force`, the run
@@ -175,18 +172,18 @@ class Pieces:
             since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version;
                 from the first of them on, no time bucket may be left out.
             ready: time buckets (epoch ms) that may count as missed; None for all.
-            history: time buckets (epoch ms) before the window that the ledger does not hold, and
-                that the application begins with.
-            changed: time buckets (epoch ms) that another version has done, to do again.
+            history: time buckets (epoch ms) before the window that the ledger does not have, with
+                which the application begins.
+            changed: time buckets (epoch ms) done by another version, to do again.
         """
-        known, entries = self._around(to_millis(window.start), to_millis(window.end))
+        known_buckets, entries = self._around(to_millis(window.start), to_millis(window.end))
         entries += self.entries_of(changed)
         return schedule.scheduled(
             list(window.buckets(self._size)),
             entries,
             self._version,
             bucket_ms=self._size.milliseconds,
-            known=known,
+            known=known_buckets,
             most=most,
             force=force,
             since=since,
@@ -197,17 +194,17 @@ class Pieces:
 
     def note(self, pieces: Iterable[Piece]) -> None:
         """Write unknown pieces as planned, so that a later run takes them up."""
-        noted = {piece.time_bucket: piece for piece in pieces if piece.attempt == 0}
-        if not noted:
+        pieces_by_bucket = {piece.time_bucket: piece for piece in pieces if piece.attempt == 0}
+        if not pieces_by_bucket:
             return
-        # Leave known pieces out: Cassandra would refuse each in a transaction of its own.
-        known = self._partition.known(min(noted), max(noted) + 1)
+        # Leave known pieces out: Cassandra would reject each in a separate transaction.
+        known_buckets = self._partition.known(min(pieces_by_bucket), max(pieces_by_bucket) + 1)
         now = clock.now()
         self._partition.note(
             [
                 (piece.time_bucket, State.PLANNED, piece.reason, now)
-                for piece in noted.values()
-                if piece.time_bucket not in known
+                for piece in pieces_by_bucket.values()
+                if piece.time_bucket not in known_buckets
             ]
         )
 
@@ -222,9 +219,6 @@ class Pieces:
         """Write done pieces as planned again, each for its reason.
 
         The next run whose window ends after the pieces does them; their counts stay until then.
-
-        Raises:
-            LockLost: another run has started one of the pieces since it was read.
         """
         self._note_never_started(pieces)
         now = clock.now()
@@ -234,11 +228,7 @@ class Pieces:
         self._partition.open(pieces, planned, owner)
 
     def start(self, pieces: Sequence[Piece], *, owner: str, run_id: str) -> list[Piece]:
-        """Write every piece as planned, then as running; return the pieces with the new attempt.
-
-        Raises:
-            LockLost: another run has started one of the pieces since it was planned.
-        """
+        """Write every piece as planned, then as running; return the pieces with the new attempt."""
         self._note_never_started(pieces)
         now = clock.now()
         running = [
@@ -267,11 +257,7 @@ class Pieces:
         counts: Mapping[int, Mapping[str, int]] | None = None,
         error: str | None = None,
     ) -> None:
-        """Write how each piece ended, with its counts (by time bucket, epoch ms).
-
-        Raises:
-            LockLost: another run has started one of the pieces since this run did.
-        """
+        """Write how each piece ended, with its counts (by time bucket, epoch ms)."""
         now = clock.now()
         ended = [
             {
@@ -286,7 +272,7 @@ class Pieces:
             self._partition.open(pieces, ended, owner)
             return
         self._partition.write(pieces, ended, owner)
-        # What is derived from the rows can be written by the next run as well.
+        # The next run can derive the spans from the rows as well.
         with suppress(TidemarkError):
             self._partition.advance()
 

@@ -16,20 +16,19 @@ from tidemark.settings import Settings
 
 @dataclass(frozen=True)
 class Removed:
-    """The time buckets whose tag-view rows may be gone on purpose.
+    """The time buckets whose tag-view rows may have been deleted on purpose.
 
     Attributes:
-        buckets: time buckets (epoch ms) that purge has begun, finished or not, since some of their
-            rows may be gone.
-        expired_before: bound in epoch ms; time buckets that start before it are older than the TTL
-            of tag_views, the table's or Tidemark's own. None when the rows never expire.
+        buckets: time buckets (epoch ms) that purge has begun, finished or not.
+        expired_before: epoch ms; time buckets that start before it are older than the TTL of
+            tag_views, the table's or Tidemark's own. None if the rows never expire.
     """
 
     buckets: Set[int] = frozenset()
     expired_before: int | None = None
 
     def span(self) -> tuple[int, int] | None:
-        """Return a lower bound of these time buckets, and the newest; None without any."""
+        """Return a lower bound of these time buckets, and the newest; None if there are none."""
         ends = TimeBuckets.ends_of(self.buckets)
         if self.expired_before is not None:
             return -(2**63), max(ends[1] if ends else -(2**63), self.expired_before - 1)
@@ -38,8 +37,7 @@ class Removed:
 
 def purged_buckets(control: Control, settings: Settings) -> TimeBuckets:
     """Return the time buckets (epoch ms) that purge has begun to delete, finished or not."""
-    standing = _pieces(control, settings, applications.PURGE).standing()
-    return rewritten.begun(standing)
+    return rewritten.begun(_pieces(control, settings, applications.PURGE).standing())
 
 
 def emptied_buckets(control: Control, settings: Settings) -> TimeBuckets:
@@ -50,39 +48,33 @@ def emptied_buckets(control: Control, settings: Settings) -> TimeBuckets:
     if not purged:
         return rewritten.begun(purged)
     compared = rewritten.since(purged, written.standing())
-    again = {entry.time_bucket: entry for entry in written.entries_of(compared.unsure)}
-    kept = [
+    written_rows = {entry.time_bucket: entry for entry in written.entries_of(compared.unsure)}
+    rewritten_buckets = [
         row.time_bucket
         for row in purge.entries_of(compared.unsure)
-        if rewritten.is_again(row, again.get(row.time_bucket))
+        if rewritten.is_again(row, written_rows.get(row.time_bucket))
     ]
-    return rewritten.begun(purged) - compared.again - kept
+    return rewritten.begun(purged) - compared.again - rewritten_buckets
 
 
 def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
-    """Return the time buckets whose rows purge or either TTL of tag_views may have removed.
-
-    Args:
-        control: the session to Cassandra.
-        settings: where the journal is.
-        now_ms: the present, epoch ms.
-    """
-    begun = purged_buckets(control, settings)
+    """Return the time buckets whose rows purge or either TTL of tag_views may have removed."""
+    purged = purged_buckets(control, settings)
     ttl = time_to_live(control, settings)
-    return Removed(begun, now_ms - ttl * 1000 if ttl else None)
+    return Removed(purged, now_ms - ttl * 1000 if ttl else None)
 
 
 def time_to_live(control: Control, settings: Settings) -> int:
     """Return the shortest lifetime of a tag_views row, in seconds; 0 if rows never expire.
 
     The table's default applies to rows that Pekko writes, `TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE` to
-    rows that tag-write writes. The lower of the two counts, because the writer of a row that is
-    gone is unknown.
+    rows that tag-write writes. The lower of the two counts, because nobody knows who wrote a row
+    that no longer exists.
     """
-    of_table = default_time_to_live(
+    table_ttl = default_time_to_live(
         control, settings.journal_keyspace, settings.events_by_tag_table
     )
-    ttls = [settings.events_by_tag_time_to_live, of_table]
+    ttls = [settings.events_by_tag_time_to_live, table_ttl]
     return min((ttl for ttl in ttls if ttl), default=0)
 
 

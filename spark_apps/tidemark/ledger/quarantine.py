@@ -17,7 +17,7 @@ from tidemark.spark.local_rows import local_rows
 
 TABLE = "quarantine"
 SKIPPED_BY_HAND = "skipped by hand"
-"""The beginning of the cause of an event that somebody has skipped."""
+"""The start of the cause of an event that a person has skipped."""
 _PARTITION = ("source", "application")
 _EVENT = ("persistence_id", "sequence_nr")
 _PAGE = 1000
@@ -25,10 +25,10 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class Place:
-    """Quarantined events by key.
+    """A key, or a prefix of it, of quarantined events.
 
     Attributes:
-        source: table that the events are from.
+        source: table of the events.
         application: application that could not process them.
         persistence_id: only events of this persistence id; None for all.
         sequence_nr: only the event with this sequence nr; None for all.
@@ -83,12 +83,8 @@ def write_one(
 ) -> None:
     """Upsert the row of one event.
 
-    Args:
-        control: the session to Cassandra.
-        settings: where the table is.
-        record: source, application, persistence_id, sequence_nr, timestamp (timeuuid), cause,
-            ser_id, ser_manifest, event; definition_version where there is one.
-        run_id: id of the run.
+    `record` has the columns source, application, persistence_id, sequence_nr, timestamp (timeuuid),
+    cause, ser_id, ser_manifest, event, and definition_version if there is one.
     """
     row = {**record, "run_id": run_id, "found_at": clock.now()}
     control.execute(
@@ -129,17 +125,13 @@ def delete(control: Control, settings: Settings, place: Place) -> None:
 
 
 def stored(events: DataFrame, settings: Settings, place: Place) -> DataFrame:
-    """Find which of some events are in quarantine, by key.
+    """Return the events that are in quarantine under the source and application of `place`.
 
-    Args:
-        events: persistence_id, sequence_nr and perhaps more; unique.
-        settings: where the table is.
-        place: of all events of a source and application.
-
+    Columns in: persistence_id, sequence_nr (together unique), and perhaps others.
     Columns out: those of the events, source, application, definition_version, revision (bigint).
     The rows are in memory.
     """
-    # A row and not literal columns: Spark would push the literals down as filters, and scan.
+    # A row and not literal columns: Spark would push literals down as filters, and scan.
     partition = local_rows(
         events.sparkSession,
         [(place.source, place.application)],
@@ -152,7 +144,7 @@ def stored(events: DataFrame, settings: Settings, place: Place) -> DataFrame:
 
 
 def release(stored_events: DataFrame, settings: Settings) -> None:
-    """Delete rows that `stored` returned, since their events are processed by now."""
+    """Delete rows that `stored` returned, after their events were processed."""
     keys = stored_events.select(*_PARTITION, *_EVENT)
     connector.delete(keys, settings.keyspace, TABLE)
 

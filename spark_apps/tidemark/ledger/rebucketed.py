@@ -1,7 +1,7 @@
 """Ledger entries of the present bucket size, derived from pieces of other sizes. No I/O.
 
-Tag views that were copied into a table of another bucket size begin a ledger of their own. The old
-ledger stays valid: time that is done there is done, and pieces that are open there must not be lost
+Tag views that were copied into a table of another bucket size have a new ledger. The old ledger
+stays valid: time that is done there is done, and pieces that are open there must not be lost
 because their time now belongs to other time buckets.
 """
 
@@ -25,19 +25,14 @@ def with_other_sizes(
 
     A derived entry is DONE if done pieces cover all of its time bucket; otherwise it is FAILED, so
     that a run plans it. Where two other sizes cover the time bucket, the size touched last counts.
-    An own entry takes precedence unless other sizes have begun and not ended work on its time
-    bucket since it was done.
-
-    Args:
-        own: rows of the present bucket size.
-        others: rows of the other bucket sizes, by size.
-        size: the present bucket size.
+    An entry in `own` takes precedence unless, after it was done, work on its time bucket began in
+    another size and has not ended. `own` are the rows of the present bucket size.
     """
     by_bucket = {entry.time_bucket: entry for entry in own}
     by_other_sizes: dict[int, PieceRow] = {}
     for other, entries in others.items():
         for bucket, overlapping in _by_bucket(entries, other, size).items():
-            rolled_up = _together(bucket, overlapping, other, size)
+            rolled_up = _rolled_up(bucket, overlapping, other, size)
             if bucket not in by_other_sizes or _last_touched(
                 [by_other_sizes[bucket]]
             ) < _last_touched([rolled_up]):
@@ -69,7 +64,7 @@ def _by_bucket(
     return overlapping
 
 
-def _together(
+def _rolled_up(
     bucket: int, overlapping: Sequence[PieceRow], other: BucketSize, size: BucketSize
 ) -> PieceRow:
     """Derive the entry of a time bucket from the pieces of another size that overlap it."""
@@ -100,7 +95,7 @@ def _together(
 
 
 def _was_opened_since(own_row: PieceRow, rolled_up: PieceRow) -> bool:
-    """Return whether another bucket size has work begun and not ended since `mine` was done."""
+    """Return whether work began in another bucket size after `own_row` was done, and is open."""
     return (
         own_row.state is State.DONE
         and rolled_up.state is not State.DONE

@@ -1,4 +1,4 @@
-"""The state of a piece that several runs work on, each on one part."""
+"""The state of pieces that several runs work on, each run on one part."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def roll_up(
 ) -> None:
     """Write the derived states of pieces, except for pieces whose attempt has changed since.
 
-    DONE raises the attempt, so that a run with older knowledge cannot overwrite the state.
+    DONE raises the attempt, so that a run that read an older state cannot overwrite it.
     """
     now = clock.now()
     apply_each(

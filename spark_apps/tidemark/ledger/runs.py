@@ -46,7 +46,7 @@ def write_report(
 
 
 def read_report(control: Control, keyspace: str, run_id: str) -> dict[str, Any] | None:
-    """Return the report of a run; None if the run has stored none."""
+    """Return the report of a run; None if there is none."""
     if control.table_columns(keyspace, "run") is None:
         return None
     rows = control.execute(

@@ -25,11 +25,11 @@ class Schedule:
 
     @property
     def missed(self) -> int:
-        """Number of the pieces that no run had begun when they were due."""
+        """The number of pieces that no run had begun when they were due."""
         return sum(piece.reason is Reason.MISSED for piece in self.pieces)
 
     def details(self, later: Sequence[Piece] = ()) -> dict[str, int]:
-        """Return for programs the numbers of missed, postponed and waiting (`later`) pieces."""
+        """Return the numbers of missed, postponed and waiting (`later`) pieces, for programs."""
         return {
             "missed": self.missed,
             "postponed": len(self.postponed),
@@ -55,11 +55,9 @@ def time_buckets(number: int) -> str:
 
 
 def left_for_later(pieces: Sequence[Piece], why: str) -> list[str]:
-    """Return a line for people on pieces that a run has noted but not done; none without pieces.
+    """Return a line for people on the ascending pieces that a run has noted but not done.
 
-    Args:
-        pieces: the pieces, ascending.
-        why: what the pieces wait for.
+    `why` says what they wait for. Without pieces there is no line.
     """
     if not pieces:
         return []
@@ -68,7 +66,7 @@ def left_for_later(pieces: Sequence[Piece], why: str) -> list[str]:
 
 
 def planned(
-    wanted: Collection[int],
+    window: Collection[int],
     entries: Iterable[PieceRow],
     version: str,
     missed: Iterable[int] = (),
@@ -77,38 +75,40 @@ def planned(
     *,
     force: bool = False,
 ) -> list[Piece]:
-    """Return wanted time buckets that are not done, and others that are due; ascending.
+    """Return the pieces of a window that are not done, and other pieces that are due; ascending.
 
-    Due are older open pieces, and what the last three arguments name.
+    Older open pieces are due, and the time buckets in `missed`, `history` and `changed`.
 
     Args:
-        wanted: time buckets of the window, epoch ms; a collection with a fast `in`.
+        window: time buckets of the window, epoch ms; a collection with a fast `in`.
         entries: ledger entries up to the end of the window.
         version: version of the definition; pieces that another version has done are done again.
-        missed: time buckets (epoch ms) outside of the window that the ledger does not hold.
-        history: further such time buckets, that the application begins with.
-        changed: time buckets (epoch ms) in `entries` that another version has done, to do again.
+        missed: time buckets (epoch ms) outside of the window that the ledger does not have.
+        history: further such time buckets, with which the application begins.
+        changed: time buckets (epoch ms) in `entries` done by another version, to do again.
         force: whether to do pieces of the window again that are done.
     """
     rows_by_bucket = {entry.time_bucket: entry for entry in entries}
     plan = [
         Piece(bucket, reason, rows_by_bucket[bucket].attempt if bucket in rows_by_bucket else 0)
-        for bucket in wanted
+        for bucket in window
         if (reason := _reason(rows_by_bucket.get(bucket), version, force)) is not None
     ]
     unfinished = [
         Piece(entry.time_bucket, entry.reason_if_open, entry.attempt)
         for entry in rows_by_bucket.values()
-        if entry.state is not State.DONE and entry.time_bucket not in wanted
+        if entry.state is not State.DONE and entry.time_bucket not in window
     ]
     never_begun = [Piece(bucket, Reason.MISSED) for bucket in missed]
     never_begun += [Piece(bucket, Reason.HISTORY) for bucket in history]
-    again = [
+    done_by_others = [
         Piece(bucket, Reason.CHANGED, rows_by_bucket[bucket].attempt)
         for bucket in changed
-        if bucket not in wanted
+        if bucket not in window
     ]
-    return sorted([*plan, *unfinished, *never_begun, *again], key=lambda piece: piece.time_bucket)
+    return sorted(
+        [*plan, *unfinished, *never_begun, *done_by_others], key=lambda piece: piece.time_bucket
+    )
 
 
 def scheduled(
@@ -135,27 +135,29 @@ def scheduled(
         most: highest number of pieces for one run.
         force: whether to do pieces of the window again that are done; the run then takes its whole
             window, whatever `most` is.
-        known: time buckets (epoch ms) that are known; those before the window that are not in
+        known: time buckets (epoch ms) of the ledger; those before the window that are not in
             `entries` are done.
         since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; from
             the first of them on, no time bucket is left out.
         ready: time buckets (epoch ms) that may count as missed; None for all.
-        history: time buckets (epoch ms) before the window that the ledger does not hold, and that
-            the application begins with.
-        changed: time buckets (epoch ms) in `entries` that another version has done, to do again.
+        history: time buckets (epoch ms) before the window that the ledger does not have, with
+            which the application begins.
+        changed: time buckets (epoch ms) in `entries` done by another version, to do again.
     """
-    wanted = set(window)
+    window_buckets = set(window)
     begun = TimeBuckets.of(known, bucket_ms) | (entry.time_bucket for entry in entries)
     begun_elsewhere = TimeBuckets.of(since, bucket_ms) | history
     missed = unknown(begun, window[-1] + bucket_ms, bucket_ms, begun_elsewhere)
-    missed = missed - wanted - history
+    missed = missed - window_buckets - history
     if ready is not None:
         missed &= ready
-    pieces = planned(wanted, entries, version, missed, history, changed, force=force)
+    pieces = planned(window_buckets, entries, version, missed, history, changed, force=force)
     if len(pieces) <= most:
         return Schedule(pieces)
-    turns = sorted(pieces, key=lambda piece: (piece.attempt, piece.time_bucket))
-    chosen = {piece.time_bucket for piece in turns[:most]} | (wanted if force else set())
+    by_priority = sorted(pieces, key=lambda piece: (piece.attempt, piece.time_bucket))
+    chosen = {piece.time_bucket for piece in by_priority[:most]} | (
+        window_buckets if force else set()
+    )
     return Schedule(
         [piece for piece in pieces if piece.time_bucket in chosen],
         [piece for piece in pieces if piece.time_bucket not in chosen],
@@ -163,13 +165,9 @@ def scheduled(
 
 
 def unknown(known: TimeBuckets, end: int, bucket_ms: int, since: Iterable[int] = ()) -> TimeBuckets:
-    """Return the time buckets that are not known, from the first known or in `since` to `end`.
+    """Return the time buckets before `end` that are not in `known`, all in epoch ms.
 
-    Args:
-        known: the time buckets of the ledger, epoch ms.
-        end: end of the time buckets, exclusive, epoch ms.
-        bucket_ms: bucket size in milliseconds.
-        since: further time buckets to begin at, epoch ms.
+    The result covers the time from the first time bucket of `known` and `since`.
     """
     first = (known | since).first
     holes = [] if first is None else known.holes(first, end)

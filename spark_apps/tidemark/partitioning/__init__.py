@@ -1,6 +1,6 @@
 """All key arithmetic, in plain Python (`keys`) and as Spark columns (`columns`).
 
-Both modules state the same rules under the same names; the tests run both against the same vectors.
+Both modules have the same rules under the same names; the tests run both on the same vectors.
 """
 
 from __future__ import annotations

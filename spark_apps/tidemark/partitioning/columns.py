@@ -1,6 +1,6 @@
-"""Key arithmetic as Spark columns, from built-in functions only.
+"""Key arithmetic as Spark columns, with built-in functions only.
 
-The same rules under the same names as `tidemark.partitioning.keys`. Null in, null out.
+The rules and names are those of `tidemark.partitioning.keys`. Null in, null out.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _TICKS_PER_MICROSECOND = 10
 def java_hash(text: Column) -> Column:
     """Return Java's `String.hashCode` of a string column (bigint, in the range of an int).
 
-    The four hexadecimal digits of each UTF-16 code unit are folded over a bigint that is cut
-    back to 32 bits at every step, so that nothing overflows, in ANSI mode or not.
+    The four hexadecimal digits of each UTF-16 code unit are folded over a bigint that is cut to 32
+    bits at every step, so that nothing overflows, in ANSI mode or not.
     """
     units = F.regexp_extract_all(F.hex(F.encode(text, "UTF-16BE")), F.lit("(....)"), F.lit(1))
     unsigned = F.aggregate(units, F.lit(0).cast("bigint"), _hash_step)
-    # Moves 2**31..2**32-1 to -2**31..-1; named once, since Spark evaluates a fold per mention.
+    # Moves 2**31..2**32-1 to -2**31..-1, with one use of the fold: Spark evaluates it per use.
     return (unsigned + _INT32_LIMIT).bitwiseAND(F.lit(_UINT32_MASK)) - _INT32_LIMIT
 
 
@@ -38,35 +38,35 @@ def slice_of(persistence_id: Column) -> Column:
 
 
 def entity_type(persistence_id: Column) -> Column:
-    """Return the text before the first `|`, or "" when there is none."""
+    """Return the text before the first `|`, or "" if there is none."""
     has_type = F.instr(persistence_id, "|") > 0
     return F.when(has_type, F.substring_index(persistence_id, "|", 1)).when(~has_type, "")
 
 
 def time_bucket(epoch_ms: Column, size: BucketSize) -> Column:
-    """Return the start (bigint, epoch ms, UTC) of the bucket that holds `epoch_ms`; floored."""
+    """Return the start (bigint, epoch ms, UTC) of the bucket with `epoch_ms`; floored."""
     return epoch_ms - F.pmod(epoch_ms, F.lit(size.milliseconds))
 
 
 def messages_time_bucket(epoch_ms: Column, size: BucketSize) -> Column:
-    """Return the time bucket as decimal text, as `messages.timebucket` holds it."""
+    """Return the time bucket as decimal text, like `messages.timebucket`."""
     return time_bucket(epoch_ms, size).cast("string")
 
 
 def timeuuid_ticks(timeuuid: Column) -> Column:
     """Return the 60-bit time (bigint) of a timeuuid's text: 100 ns ticks since 1582-10-15.
 
-    Raises (in the job): a text whose version digit is not 1 fails the query with that text.
+    A text whose version digit is not 1 fails the query with that text.
     """
-    # As bytes: Spark counts the characters of a whole string for every part that it takes of it.
+    # As bytes: Spark counts the characters of the complete string for every substring.
     octets = timeuuid.cast("binary")
     digits = F.concat(
         F.substring(octets, 16, 3), F.substring(octets, 10, 4), F.substring(octets, 1, 8)
     )
     ticks = F.conv(digits.cast("string"), 16, 10).cast("bigint")
     is_timeuuid = (F.substring(octets, 15, 1) == F.lit(b"1")) & (F.length(octets) == 36)
-    refused = F.raise_error(F.concat(F.lit("not a timeuuid: "), timeuuid)).cast("bigint")
-    return F.when(is_timeuuid, ticks).when(~is_timeuuid, refused)
+    error = F.raise_error(F.concat(F.lit("not a timeuuid: "), timeuuid)).cast("bigint")
+    return F.when(is_timeuuid, ticks).when(~is_timeuuid, error)
 
 
 def timeuuid_epoch_ms(timeuuid: Column) -> Column:
@@ -120,15 +120,15 @@ def partition_nr(
 def message_partitions(
     sequence_nr: Column, target_partition_size: int = keys.DEFAULT_TARGET_PARTITION_SIZE
 ) -> Column:
-    """Return the two partitions (array<bigint>) of `messages` one of which an event lies in."""
-    own = partition_nr(sequence_nr, target_partition_size)
-    return F.array(own, own + 1)
+    """Return the two partitions (array<bigint>) of `messages` one of which has an event."""
+    nr = partition_nr(sequence_nr, target_partition_size)
+    return F.array(nr, nr + 1)
 
 
 def head_segment(journal_id: Column, segments: int) -> Column:
     """Return the segment (bigint) of kafka-journal's metajournal for the head of a journal.
 
-    Spark lowers text as Java does, which kafka-journal uses.
+    Spark lowers text like Java, which kafka-journal uses.
     """
     return F.abs(java_hash(F.lower(journal_id)) % segments).cast("bigint")
 

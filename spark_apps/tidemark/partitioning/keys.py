@@ -1,7 +1,7 @@
 """Key arithmetic in plain Python: slices, buckets, timeuuids and partitions.
 
 Source: Pekko persistence-cassandra (journal tables, TimeBucket, TagWriter) and Pekko persistence
-(slices). `tidemark.partitioning.columns` states the same rules as Spark columns.
+(slices). `tidemark.partitioning.columns` has the same rules as Spark columns.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ UUID_EPOCH_TICKS = 0x01B2_1DD2_1381_4000
 """Ticks from the start of the Gregorian calendar (1582-10-15) to the Unix epoch."""
 MAX_TICKS = 2**60 - 1
 MIN_EPOCH_MS = -UUID_EPOCH_TICKS // TICKS_PER_MS
-"""1582-10-15T00:00:00Z, the first millisecond that a timeuuid can name."""
+"""1582-10-15T00:00:00Z, the first millisecond of a timeuuid."""
 MAX_EPOCH_MS = (MAX_TICKS - UUID_EPOCH_TICKS) // TICKS_PER_MS
-"""5236-03-31T21:21:00.684Z, the last millisecond that a timeuuid can name."""
+"""5236-03-31T21:21:00.684Z, the last millisecond of a timeuuid."""
 
 _UINT32 = 2**32
 _INT32_LIMIT = 2**31
@@ -52,11 +52,7 @@ class BucketSize(StrEnum):
 
     @classmethod
     def parse(cls, text: str, *, where: str = "") -> Self:
-        """Return the bucket size of that name, upper or lower case alike.
-
-        Args:
-            text: the name.
-            where: the option or setting that has it, for the error.
+        """Return the bucket size of a name in any case; `where` is its setting, for the error.
 
         Raises:
             InvalidInput: no bucket size has that name; the message lists those that exist.
@@ -91,16 +87,16 @@ def java_hash(text: str) -> int:
 def slice_of(persistence_id: str) -> int:
     """Return the slice, 0..1023, of a persistence id.
 
-    Java takes the remainder first (it keeps the sign) and the absolute value after it; for a
-    Python integer `abs` before `%` is the same number, also for -2**31.
+    Java takes the remainder, which keeps the sign, and then the absolute value; with Python's
+    integers, `abs` before `%` gives the same number, even for -2**31.
     """
     return abs(java_hash(persistence_id)) % NUMBER_OF_SLICES
 
 
 def entity_type(persistence_id: str) -> str:
-    """Return the text before the first `|`, or "" when there is none.
+    """Return the text before the first `|`, or "" if there is none.
 
-    A replicated id (`type|entity|replica`, two pipes) has its type before the first pipe too.
+    A replicated id (`type|entity|replica`, two pipes) also has its type before the first pipe.
     """
     head, separator, _ = persistence_id.partition("|")
     return head if separator else ""
@@ -123,12 +119,12 @@ def slice_ranges(number_of_ranges: int) -> list[SliceRange]:
 
 
 def time_bucket(epoch_ms: int, size: BucketSize) -> int:
-    """Return the start (epoch ms, UTC) of the bucket that holds `epoch_ms`; floored before 1970."""
+    """Return the start (epoch ms, UTC) of the bucket with `epoch_ms`; floored before 1970."""
     return epoch_ms - epoch_ms % size.milliseconds
 
 
 def messages_time_bucket(epoch_ms: int, size: BucketSize) -> str:
-    """Return the time bucket as `messages.timebucket` holds it: the same number as decimal text."""
+    """Return the time bucket as decimal text, like `messages.timebucket`."""
     return str(time_bucket(epoch_ms, size))
 
 
@@ -148,11 +144,7 @@ def timeuuid_ticks(timeuuid: str) -> int:
 
 
 def timeuuid_epoch_ms(timeuuid: str) -> int:
-    """Return the time of a timeuuid in epoch ms, floored.
-
-    Raises:
-        InvalidInput: the text is not a UUID of version 1.
-    """
+    """Return the time of a timeuuid in epoch ms, floored."""
     return (timeuuid_ticks(timeuuid) - UUID_EPOCH_TICKS) // TICKS_PER_MS
 
 
@@ -160,7 +152,7 @@ def epoch_ms_ticks(epoch_ms: int) -> int:
     """Return the first tick (100 ns since 1582-10-15T00:00:00Z) of a millisecond.
 
     Raises:
-        InvalidInput: a timeuuid cannot name that time.
+        InvalidInput: a timeuuid cannot have that time.
     """
     if not MIN_EPOCH_MS <= epoch_ms <= MAX_EPOCH_MS:
         raise InvalidInput(
@@ -193,10 +185,10 @@ def ticks_timeuuid(ticks: int, *, clock_sequence: int, node: int) -> str:
 def partition_nr(
     sequence_nr: int, target_partition_size: int = DEFAULT_TARGET_PARTITION_SIZE
 ) -> int:
-    """Return the partition of `messages` that a single event with that sequence nr is written to.
+    """Return the partition of `messages` to which a single event of that sequence nr is written.
 
-    Pekko puts a whole write group into the partition of its last event, so a row that was
-    written in a group may lie one partition further: readers must not rely on this number.
+    Pekko writes all events of a write group to the partition of the last event, so a row of a group
+    may be in the next partition: readers must not rely on this number.
 
     Raises:
         InvalidInput: sequence nr or target partition size is below 1.
@@ -214,21 +206,19 @@ def partition_nr(
 def message_partitions(
     sequence_nr: int, target_partition_size: int = DEFAULT_TARGET_PARTITION_SIZE
 ) -> tuple[int, int]:
-    """Return the two partitions of `messages` one of which an event lies in.
+    """Return the two partitions of `messages` one of which has an event.
 
-    Pekko refuses a write group that would span three (docs/real-systems.md, "Partitions").
-
-    Raises:
-        InvalidInput: sequence nr or target partition size is below 1.
+    Pekko rejects a write group that would span three (docs/real-systems.md, "Partitions").
     """
-    own = partition_nr(sequence_nr, target_partition_size)
-    return own, own + 1
+    nr = partition_nr(sequence_nr, target_partition_size)
+    return nr, nr + 1
 
 
 def head_segment(journal_id: str, segments: int) -> int:
     """Return the segment of kafka-journal's metajournal for the head of a journal.
 
-    Source: kafka-journal's SegmentNr (docs/real-systems.md); ids that differ in case share one.
+    Source: kafka-journal's SegmentNr (docs/real-systems.md). Ids that differ only in case share a
+    segment.
     """
     return abs(java_hash(journal_id.lower())) % segments
 

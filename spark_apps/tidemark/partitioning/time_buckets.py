@@ -1,4 +1,4 @@
-"""Sets of time buckets that are kept as ranges: ten years of Minutes are as quick as a day."""
+"""Sets of time buckets, kept as ranges: ten years of Minute buckets are as quick as a day."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Self, cast
 
 Range = tuple[int, int]
-"""The first time bucket, and the end, exclusive; epoch ms, both multiples of the bucket size."""
+"""The first time bucket and the exclusive end; epoch ms, both multiples of the bucket size."""
 
 
 class TimeBuckets(Set[int]):
@@ -19,12 +19,7 @@ class TimeBuckets(Set[int]):
     """
 
     def __init__(self, ranges: Iterable[Range], bucket_ms: int) -> None:
-        """Join ranges, which may overlap and come in any order.
-
-        Args:
-            ranges: the ranges; empty ones are left out.
-            bucket_ms: the bucket size in milliseconds.
-        """
+        """Join ranges, which may overlap and be empty, in any order."""
         self._size = bucket_ms
         joined: list[Range] = []
         for first, before in sorted(part for part in ranges if part[0] < part[1]):
@@ -43,17 +38,17 @@ class TimeBuckets(Set[int]):
 
     @property
     def ranges(self) -> list[Range]:
-        """The ranges, ascending, none touching the next."""
+        """The ranges, ascending, with gaps between them."""
         return self._ranges
 
     @property
     def first(self) -> int | None:
-        """The first time bucket; None of an empty set."""
+        """The first time bucket; None for an empty set."""
         return self._ranges[0][0] if self._ranges else None
 
     @property
     def last(self) -> int | None:
-        """The last time bucket; None of an empty set."""
+        """The last time bucket; None for an empty set."""
         return self._ranges[-1][1] - self._size if self._ranges else None
 
     def within(self, first: int, before: int) -> TimeBuckets:
@@ -62,23 +57,23 @@ class TimeBuckets(Set[int]):
         return TimeBuckets(cut, self._size)
 
     def holes(self, first: int, before: int) -> list[Range]:
-        """Return the ranges from `first` to `before`, exclusive, that the set has nothing of."""
-        holes, at = [], first
+        """Return the ranges from `first` to `before`, exclusive, that are not in the set."""
+        holes, position = [], first
         for start, end in self._ranges:
-            if end <= at:
+            if end <= position:
                 continue
             if start >= before:
                 break
-            if at < start:
-                holes.append((at, start))
-            at = end
-        if at < before:
-            holes.append((at, before))
+            if position < start:
+                holes.append((position, start))
+            position = end
+        if position < before:
+            holes.append((position, before))
         return holes
 
     @staticmethod
     def ends_of(time_buckets: Set[int]) -> Range | None:
-        """Return the first and the last of a set of time buckets; None of an empty one."""
+        """Return the first and the last of a set of time buckets; None for an empty set."""
         if not time_buckets:
             return None
         if isinstance(time_buckets, TimeBuckets):
@@ -86,8 +81,8 @@ class TimeBuckets(Set[int]):
         return min(time_buckets), max(time_buckets)
 
     def __contains__(self, bucket: object) -> bool:
-        at = bisect_right(self._ranges, (cast(int, bucket), 2**63))
-        return at > 0 and cast(int, bucket) < self._ranges[at - 1][1]
+        index = bisect_right(self._ranges, (cast(int, bucket), 2**63))
+        return index > 0 and cast(int, bucket) < self._ranges[index - 1][1]
 
     def __iter__(self) -> Iterator[int]:
         return chain.from_iterable(

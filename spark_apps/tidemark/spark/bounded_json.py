@@ -1,9 +1,9 @@
-"""JSON text whose decimals Spark can read in a bounded time.
+"""Checks that Spark can read the decimals of a JSON text in a bounded time.
 
-Spark writes a DECIMAL out with all of its zeros before it looks whether it has room: `1E100000000`,
-11 bytes, takes a core for minutes, and no option of `from_json` stops it. A number of more than a
-thousand digits is refused by Jackson, a text of so many for a DECIMAL is not. All other types are
-bounded.
+Spark expands a DECIMAL with all of its zeros before it checks whether the value fits:
+`1E100000000`, 11 bytes, takes a core for minutes, and no option of `from_json` prevents it. Jackson
+rejects a number of more than a thousand digits, but not such a text for a DECIMAL. All other types
+are bounded.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 UNBOUNDED = "a number whose exponent is beyond 999, or which has more than 1,000 digits"
-"""What is wrong with a text that `is_unbounded`."""
-# Commas in a text are left out, and a digit may be of another script, or an escape.
+"""The fault of a text that `is_unbounded`."""
+# Spark ignores commas in a text, and a digit may be of another script, or an escape.
 _SUSPICIOUS = r"[eE][-+0-9,\\\P{ASCII}]{4}"
 _ESCAPE = r"\u00"
-"""An `e` may be one."""
+"""The escape of an `e` starts so."""
 _LONG = r"""["'][^"']{1000}"""
 _TEXTS = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'"""
 _FAR_NUMBER = r"[0-9.][eE][+-]?0*[1-9][0-9]{3}"
@@ -31,13 +31,11 @@ _OBJECT, _ARRAY = "map<string,string>", "array<string>"
 def is_unbounded(text: Column, fields: T.StructType) -> Column:
     """Return whether reading a JSON text takes a time out of proportion to its length.
 
-    Args:
-        text: JSON, or what is to be JSON; null is not unbounded.
-        fields: as which it is to be read.
+    `text` may be invalid JSON; null is not unbounded. `fields` are the types for reading it.
     """
     if not _has_decimals(fields):
         return F.lit(False)
-    # These find all that may be too long, and more, in about the time that one search takes.
+    # Cheap conditions, about the time of one search, that match every text that may be too long.
     is_long = (F.length(text) > _MOST_LENGTH) & text.rlike(_LONG)
     may_be_far = text.rlike(_SUSPICIOUS) | text.contains(_ESCAPE) | is_long
     outside_texts = F.regexp_replace(text, f"(?s){_TEXTS}", "")
@@ -57,10 +55,10 @@ def _has_decimals(kind: T.DataType) -> bool:
 
 
 def _is_far(value: Column, kind: T.DataType) -> Column:
-    """Return whether a text that is to be a decimal is too long, in what is to be of a type.
+    """Return whether a value of a type has a decimal that is too long.
 
-    Objects are read as maps: of a name that an object has twice Spark reads both values, and a map
-    keeps both. Whatever cannot be read counts as too long, since Spark may fail at a later place.
+    Objects are read as maps: if an object has a name twice, Spark reads both values, and a map
+    keeps both. A value that cannot be read counts as too long, since Spark may fail later in it.
     """
     match kind:
         case T.StructType():

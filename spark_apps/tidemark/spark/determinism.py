@@ -1,4 +1,4 @@
-"""The search for functions that make the user's SQL give another result each time it runs.
+"""The search for functions that make the user's SQL give different results each time it runs.
 
 A step that is repeated after a crash must give the same rows, and an event must get the same tags.
 """
@@ -25,35 +25,34 @@ _OF_THE_RUN = {
 deterministic, because their values are constant within one query."""
 _PLANS = {"Sample"}
 _SHOWN = 25
-"""Fields of a table in its name."""
+"""The number of a table's fields that its name shows."""
 _RANDOM = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
 
 
 _TABLES = {"DataSourceV2Relation", "HiveTableRelation", "LogicalRelation"}
-"""Leaves of plans that read what others may change."""
+"""Leaves of plans that read data that others may change."""
 
 
 def foreign_tables(frame: DataFrame, known: Iterable[DataFrame]) -> list[str]:
-    """Return the tables and files that a frame reads besides those of other frames.
-
-    Nothing is run.
-    """
-    ours = [leaf.canonicalized() for other in known for leaf in _leaves(other)]
+    """Return the tables and files that a frame reads and the `known` frames do not; run nothing."""
+    known_leaves = [leaf.canonicalized() for other in known for leaf in _leaves(other)]
     return sorted(
         {
             str(leaf.simpleString(_SHOWN))
             for leaf in _leaves(frame)
             if leaf.getClass().getSimpleName() in _TABLES
-            and not any(leaf.canonicalized().equals(other) for other in ours)
+            and not any(leaf.canonicalized().equals(other) for other in known_leaves)
         }
     )
 
 
 def is_same_plan(left: DataFrame, right: DataFrame) -> bool:
-    """Return whether two frames are the same query but for the code of Python functions in them."""
-    one, other = (gateway.analyzed_plan(frame).canonicalized() for frame in (left, right))
-    return bool(one.toString() == other.toString())
+    """Return whether two frames are the same query, except for the code of Python functions."""
+    left_plan, right_plan = (
+        gateway.analyzed_plan(frame).canonicalized() for frame in (left, right)
+    )
+    return bool(left_plan.toString() == right_plan.toString())
 
 
 def _leaves(frame: DataFrame) -> list[Any]:

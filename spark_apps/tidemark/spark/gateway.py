@@ -57,23 +57,20 @@ def named(spark: SparkSession, path: str) -> Any:
 
 
 def leaf(frame: DataFrame, partitioned_by: Sequence[str] = ()) -> DataFrame:
-    """Return a frame of the same rows, whose plan is no more than their RDD.
+    """Return a frame of the same rows whose plan is only their RDD.
 
-    Spark goes through the whole plan of a frame for each frame that is made of it. To be computed
-    once, the frame must be kept (`read_once`).
-
-    Args:
-        frame: the rows.
-        partitioned_by: columns by which `repartition` has partitioned the rows, into a number of
-            partitions that was named; grouping or joining by them then needs no other shuffle.
+    Spark goes through the complete plan of a frame for each frame derived from it. To be computed
+    only once, the frame must be kept (`read_once`). `partitioned_by` are columns by which
+    `repartition` has partitioned the rows, into a given number of partitions; grouping or joining
+    by them then needs no other shuffle.
     """
     session = frame.sparkSession
     rows = frame._jdf.queryExecution().toRdd()
     if not partitioned_by:
-        made = session_of(session).internalCreateDataFrame(rows, frame._jdf.schema(), False)
-        return DataFrame(made, session)
+        dataset = session_of(session).internalCreateDataFrame(rows, frame._jdf.schema(), False)
+        return DataFrame(dataset, session)
     output = frame._jdf.queryExecution().analyzed().output()
-    columns = {one.name(): one for one in each(output)}
+    columns = {column.name(): column for column in each(output)}
     plans = "org.apache.spark.sql.catalyst.plans.physical"
     keys = sequence(session, [columns[name] for name in partitioned_by])
     partitioning = named(session, plans).HashPartitioning(keys, rows.getNumPartitions())
@@ -82,8 +79,8 @@ def leaf(frame: DataFrame, partitioned_by: Sequence[str] = ()) -> DataFrame:
         *(output, rows, partitioning, sequence(session, ()), False),
         *(session_of(session), nothing, nothing),
     )
-    made = named(session, "org.apache.spark.sql.Dataset").ofRows(session_of(session), plan)
-    return DataFrame(made, session)
+    dataset = named(session, "org.apache.spark.sql.Dataset").ofRows(session_of(session), plan)
+    return DataFrame(dataset, session)
 
 
 def each(sequence: Any) -> list[Any]:
@@ -93,19 +90,19 @@ def each(sequence: Any) -> list[Any]:
 
 def sequence(spark: SparkSession, items: Iterable[Any]) -> Any:
     """Return a Scala sequence of the items."""
-    listed = named(spark, "java.util").ArrayList()
+    java_list = named(spark, "java.util").ArrayList()
     for item in items:
-        listed.add(item)
+        java_list.add(item)
     converters = named(spark, "scala.collection.JavaConverters")
-    return converters.asScalaBufferConverter(listed).asScala().toSeq()
+    return converters.asScalaBufferConverter(java_list).asScala().toSeq()
 
 
 def array(spark: SparkSession, name: str, items: Sequence[Any]) -> Any:
     """Return a Java array of a class by its full name."""
-    made = connection(spark.sparkContext).new_array(named(spark, name), len(items))
-    for place, item in enumerate(items):
-        made[place] = item
-    return made
+    java_array = connection(spark.sparkContext).new_array(named(spark, name), len(items))
+    for index, item in enumerate(items):
+        java_array[index] = item
+    return java_array
 
 
 def class_tag(spark: SparkSession, name: str) -> Any:
@@ -116,8 +113,8 @@ def class_tag(spark: SparkSession, name: str) -> Any:
 
 def frame_of(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
     """Return a frame of Scala's RDD of internal rows."""
-    made = session_of(spark).internalCreateDataFrame(rows, struct(spark, schema), False)
-    return DataFrame(made, spark)
+    dataset = session_of(spark).internalCreateDataFrame(rows, struct(spark, schema), False)
+    return DataFrame(dataset, spark)
 
 
 def struct(spark: SparkSession, schema: StructType) -> Any:
@@ -136,5 +133,5 @@ def tried(spark: SparkSession, column: Column) -> Column:
 
 
 def clone(spark: SparkSession) -> SparkSession:
-    """Return a session with the same settings, whose later changes are its own."""
+    """Return a session that starts with the same settings, whose later changes affect only it."""
     return SparkSession(spark.sparkContext, session_of(spark).cloneSession())

@@ -1,9 +1,9 @@
-"""Jars that some jobs have and others do not, so that several versions of a class are in use.
+"""Sets of jars for single jobs, so that several versions of a class can be in use.
 
-Each executor keeps a class loader for each set of artifacts, as sessions of Spark Connect need it.
-The thread that starts a job says which set it has; a thread of Python is one of the JVM. A job of
-which no thread says that has the jars of all sets that Spark knows of, and so would all after it:
-while a set is in use, each job must have one, if only an empty one.
+Each executor keeps a class loader for each set of artifacts, which Spark has for Spark Connect. The
+thread that starts a job determines its set; a Python thread has its own thread in the JVM. A job
+without a set would get the jars of all sets, and so would all later jobs: while a set is in use,
+each job must have a set, even if it is empty.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from tidemark.spark import gateway
 from tidemark.spark.gateway import named
 
 _SINCE = 1 << 32
-"""When a jar was added; one that is added again with the same time is not fetched again. Of a lower
-number py4j would make an Integer, where Spark has a Long."""
+"""The time when a jar was added: executors do not fetch a jar again whose time is the same. py4j
+would turn a lower number into an Integer, and Spark needs a Long."""
 _MUTEX = threading.Lock()
 _USERS = Counter[str]()
 
 
 class IsolatedJars:
-    """A set of jars, beside those that the application has anyway."""
+    """A set of jars in addition to the jars of the application."""
 
     def __init__(self, spark: SparkSession, jars: Sequence[Path] = ()) -> None:
-        """Bind to files; those of one name must be the same file in all sets."""
+        """Bind to files; a file name must mean the same file in all sets."""
         self._spark = spark
         self.functions = set[str]()
-        """The names of the functions that `register` has let a session call."""
-        listed = "\n".join(map(str, jars))
-        self._name = f"tidemark-{hashlib.sha256(listed.encode()).hexdigest()[:32]}"
+        """The names of the functions that `register` has registered."""
+        paths = "\n".join(map(str, jars))
+        self._name = f"tidemark-{hashlib.sha256(paths.encode()).hexdigest()[:32]}"
         files = [named(spark, "java.io.File")(str(jar)) for jar in jars]
         server = named(spark, "org.apache.spark.SparkEnv").get().rpcEnv().fileServer()
         self._added = named(spark, "scala.collection.concurrent.TrieMap")()
@@ -52,16 +52,16 @@ class IsolatedJars:
         """Let the SQL of a session call a class, which implements one of UDF0 to UDF22.
 
         Raises:
-            AnalysisException: there is no such class, or it is none of these.
-            Py4JJavaError: it cannot be made.
+            AnalysisException: there is no such class, or it implements no such interface.
+            Py4JJavaError: the class cannot be instantiated.
         """
         thread = self._thread()
-        before = thread.getContextClassLoader()
+        previous = thread.getContextClassLoader()
         thread.setContextClassLoader(self._loader)
         try:
             gateway.session_of(session).udf().registerJava(name, java_class, None)
         finally:
-            thread.setContextClassLoader(before)
+            thread.setContextClassLoader(previous)
         self.functions.add(name)
 
     @contextmanager
@@ -69,24 +69,24 @@ class IsolatedJars:
         """Let the jobs that this thread starts have these jars."""
         none = named(self._spark, "scala.None$")
         state = named(self._spark, "org.apache.spark.JobArtifactState")(self._name, none)
-        of_thread = self._state_of_threads()
-        before = of_thread.get()
-        known = gateway.context_of(self._spark).sc().addedJars()
+        thread_state = self._state_of_threads()
+        previous = thread_state.get()
+        added_jars = gateway.context_of(self._spark).sc().addedJars()
         with _MUTEX:
             _USERS[self._name] += 1
-            known.put(self._name, self._added)
-        of_thread.set(named(self._spark, "scala.Some")(state))
+            added_jars.put(self._name, self._added)
+        thread_state.set(named(self._spark, "scala.Some")(state))
         try:
             yield
         finally:
-            of_thread.set(before)
+            thread_state.set(previous)
             with _MUTEX:
                 _USERS[self._name] -= 1
                 if not _USERS[self._name]:
-                    known.remove(self._name)
+                    added_jars.remove(self._name)
 
     def _state_of_threads(self) -> Any:
-        """Return Spark's ThreadLocal, which Scala sets only around a function of Scala."""
+        """Return Spark's ThreadLocal, which Scala code can set only around a Scala function."""
         owner = named(self._spark, "org.apache.spark.JobArtifactSet$")
         field = owner.getClass().getDeclaredField("currentClientSessionState")
         field.setAccessible(True)

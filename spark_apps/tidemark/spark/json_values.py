@@ -1,16 +1,16 @@
-"""JSON objects as structs of declared types, in which no value becomes another one.
+"""JSON objects as structs of declared types, without any change of a value.
 
-Spark's `from_json` rounds decimals into their scale, takes numbers for seconds since 1970 and
-times without a day for today's, makes -56 of 200 in a TINYINT, infinity of 1e400, and another
-number's text of a long one, and stops at the end of the first of two objects. Here what does not
-fit its declared type makes the object unreadable.
+Spark's `from_json` rounds decimals to their scale, reads numbers as seconds since 1970 and times
+without a day as times of today, turns 200 into -56 in a TINYINT, 1e400 into infinity and a long
+number into the text of another, and stops at the end of the first of two objects. Here a value that
+does not fit its declared type makes the object unreadable.
 
 ==========================  ====================================================================
 type                        JSON
 ==========================  ====================================================================
 TINYINT to BIGINT           a whole number in the type's range
 DECIMAL                     a number, or a text of one, that the type holds without rounding
-FLOAT, DOUBLE               a number, of which the nearest is taken; none that is too large
+FLOAT, DOUBLE               a number, read as the nearest value; not too large
 BOOLEAN                     true, false
 STRING                      a text; another value as its JSON text, a number with all its digits
 BINARY                      a text in base64
@@ -31,11 +31,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 _MARK = "\x01"
-"""Before a number that is read as text, so that it is told from a text."""
+"""The character before a number that is read as text, which distinguishes it from a text."""
 _TOKENS = r"""("[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+\-]*+|[^"\d\-]++|-|")"""
 _NUMBER = r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
 _LONG_NUMBER = r"\d[\d.]{15}|[eE][-+]?\d{3}"
-"""Finds numbers that a DOUBLE may not hold; Spark makes texts of numbers by way of one."""
+"""Finds numbers that a DOUBLE may change; Spark turns numbers into texts by way of a DOUBLE."""
 _FRACTION = r"[:\[,]\s*+-?\d++[.eE]"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _TIME = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6}0*)?)?"
@@ -58,7 +58,7 @@ Form = Callable[[T.DataType], T.DataType]
 
 
 def is_one_object(text: Column) -> Column:
-    """Return whether a text that begins with a JSON object ends with it."""
+    """Return whether a text that begins with a JSON object has nothing after the object."""
     plain = F.when(
         text.rlike("NaN|Infinity|INF"), F.regexp_replace(text, "NaN|[-+]?(?:Infinity|INF)", "0")
     ).otherwise(text)
@@ -69,16 +69,12 @@ def is_one_object(text: Column) -> Column:
 def with_values(
     frame: DataFrame, name: str, text: Column, fields: T.StructType, unreadable: str
 ) -> DataFrame:
-    """Add the struct that JSON texts are.
+    """Add the struct of a JSON text as the column `name`.
 
-    Args:
-        frame: with the texts.
-        name: of the struct.
-        text: JSON, or what should be; null gives null.
-        fields: the declared fields; one that the object lacks is null.
-        unreadable: a further field of the struct (string), null if all is well. Else it says which
-            fields do not fit their types, beside those that Spark itself does not read; it is empty
-            if there are no others, or if the text is more than one object.
+    `text` may be invalid JSON; null gives null. A field of `fields` that the object lacks is null.
+    `unreadable` is a further field of the struct (string), null if everything fits. Otherwise it
+    lists the fields that do not fit their types, except those that Spark itself cannot read; it is
+    empty if there are no others, or if the text has more than one object.
     """
     care = _needs_care(text, fields)
     parts = {
@@ -91,30 +87,30 @@ def with_values(
     refused = F.coalesce(*(F.col(f"{part}")[unreadable] for part in list(parts)[1:]))
     marks = {
         f"{name}_refused": refused.isNotNull() | ~is_one_object(original),
-        f"{name}_unfit": F.concat_ws(", ", *(_unfit(*one, fields, original) for one in forms)),
+        f"{name}_unfit": F.concat_ws(", ", *(_unfit(*form, fields, original) for form in forms)),
     }
     is_refused, unfit = map(F.col, marks)
     mark = F.when(is_refused | (unfit != ""), unfit).alias(unreadable)
-    value = F.coalesce(*(_value(*one, fields, mark) for one in forms))
-    # Columns of their own: inside an expression each use would be evaluated again. And Spark puts
-    # no condition over the struct below an `explode`, with all of this in each place of it.
-    whole = F.explode(F.array(value))
-    return frame.withColumns(parts).withColumns(marks).withColumn(name, whole).drop(*parts, *marks)
+    value = F.coalesce(*(_value(*form, fields, mark) for form in forms))
+    # Separate columns, because inside an expression each use would be evaluated again. And Spark
+    # does not push a condition on the struct below an `explode`, which would repeat all of this.
+    struct = F.explode(F.array(value))
+    return frame.withColumns(parts).withColumns(marks).withColumn(name, struct).drop(*parts, *marks)
 
 
 def is_refused(text: Column, field: T.StructField) -> Column:
-    """Return whether Spark itself does not read a field of a JSON text."""
+    """Return whether Spark itself cannot read a field of a JSON text."""
     parsed = _parsed(text, T.StructType([field]), _REFUSED, _in_type)
     return parsed[_REFUSED].isNotNull()
 
 
 def misfit(field: T.StructField) -> str:
-    """Return what is wrong with a value of a field, in a clause."""
+    """Return the fault of a value that does not fit a field, in one clause."""
     return f"{field.name} is not {field.dataType.simpleString().upper()}"
 
 
 def _needs_care(text: Column, fields: T.StructType) -> Column:
-    """Return whether a text has numbers that Spark would change; of them it is made text first."""
+    """Return whether a text has numbers that Spark would change unless they are read as text."""
     has_text = _has(fields, T.StringType)
     if not has_text and not _has(fields, T.DecimalType):
         return F.lit(False)
@@ -122,19 +118,19 @@ def _needs_care(text: Column, fields: T.StructType) -> Column:
     return F.coalesce(is_long | text.rlike(_FRACTION) if has_text else is_long, F.lit(False))
 
 
-def _has(kind: T.DataType, *wanted: type[T.DataType]) -> bool:
+def _has(kind: T.DataType, *types: type[T.DataType]) -> bool:
     match kind:
         case T.StructType():
-            return any(_has(field.dataType, *wanted) for field in kind.fields)
+            return any(_has(field.dataType, *types) for field in kind.fields)
         case T.ArrayType():
-            return _has(kind.elementType, *wanted)
+            return _has(kind.elementType, *types)
         case T.MapType():
-            return _has(kind.valueType, *wanted)
-    return isinstance(kind, wanted)
+            return _has(kind.valueType, *types)
+    return isinstance(kind, types)
 
 
 def _marked(text: Column) -> Column:
-    """Return a JSON text in which each number is a text behind a mark."""
+    """Return a JSON text in which each number is a text that starts with the mark."""
     tokens = F.regexp_extract_all(text, F.lit(_TOKENS), 1)
     escaped = F.lit('"\\u0001')
     return F.array_join(
@@ -149,7 +145,7 @@ def _marked(text: Column) -> Column:
 
 
 def _in_type(kind: T.DataType) -> T.DataType:
-    """Return as which type Spark reads a type: as text where its own reading is not exact."""
+    """Return the type as which Spark reads a type: text where Spark's own reading is not exact."""
     match kind:
         case T.ByteType():
             return T.ShortType()
@@ -159,7 +155,7 @@ def _in_type(kind: T.DataType) -> T.DataType:
 
 
 def _in_text(kind: T.DataType) -> T.DataType:
-    """Return the same where numbers are marked texts."""
+    """Return the type as which Spark reads a type in a text whose numbers are marked texts."""
     if isinstance(kind, (*_WHOLE, *_BINARY_NUMBERS)):
         return T.StringType()
     return _in_type(kind) if _is_leaf(kind) else _nested(kind, _in_text)
@@ -183,15 +179,15 @@ def _nested(kind: T.DataType, form_of: Form) -> T.DataType:
 
 
 def _parsed(text: Column, fields: T.StructType, unreadable: str, form_of: Form) -> Column:
-    held = [T.StructField(field.name, form_of(field.dataType)) for field in fields.fields]
-    schema = T.StructType([*held, T.StructField(unreadable, T.StringType())])
+    read_fields = [T.StructField(field.name, form_of(field.dataType)) for field in fields.fields]
+    schema = T.StructType([*read_fields, T.StructField(unreadable, T.StringType())])
     return F.from_json(
         text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": unreadable}
     )
 
 
 def _unfit(raw: Column, form_of: Form, fields: T.StructType, original: Column) -> Column:
-    """Return what does not fit in a struct of `_parsed`; empty if all does, or if it is null."""
+    """Return the faults of the values in a struct of `_parsed`; empty for none, null for null."""
     unfit = [
         F.when(_misfits(raw[field.name], field.dataType, form_of, original), F.lit(misfit(field)))
         for field in fields.fields
@@ -200,7 +196,7 @@ def _unfit(raw: Column, form_of: Form, fields: T.StructType, original: Column) -
 
 
 def _value(raw: Column, form_of: Form, fields: T.StructType, mark: Column) -> Column:
-    """Return the struct of declared types that a struct of `_parsed` is; null gives null."""
+    """Return a struct of `_parsed` with the declared types; null gives null."""
     values = [
         _converted(raw[field.name], field.dataType, form_of).alias(field.name)
         for field in fields.fields
@@ -209,7 +205,7 @@ def _value(raw: Column, form_of: Form, fields: T.StructType, mark: Column) -> Co
 
 
 def _misfits(value: Column, kind: T.DataType, form_of: Form, original: Column) -> Column:
-    """Return whether a value, or one in it, does not fit its type; null fits."""
+    """Return whether a value, or a value inside of it, does not fit its type; null fits."""
     is_exact = form_of is _in_text
     if form_of(kind) == kind and not _has(kind, *_BINARY_NUMBERS):
         return F.lit(False)
@@ -250,13 +246,13 @@ def _misfits(value: Column, kind: T.DataType, form_of: Form, original: Column) -
 
 
 def _is_rounded(value: Column, kind: T.DecimalType, form_of: Form) -> Column:
-    """Return whether a text is no number, or one that the type does not hold as it is."""
-    number, held = _unmarked(value), _converted(value, kind, form_of)
+    """Return whether a text is no number, or the type would change its value."""
+    number, decimal = _unmarked(value), _converted(value, kind, form_of)
     loses_digits = number.rlike(rf"\.\d{{{kind.scale}}}\d*[1-9]")
-    # An exponent moves the point; more digits than a DOUBLE tells apart hardly come with one.
-    is_moved = number.cast("double") != held.cast("double")
+    # With an exponent digits cannot be counted; such numbers hardly have more than a DOUBLE's.
+    is_moved = number.cast("double") != decimal.cast("double")
     is_wrong = F.when(number.rlike("[eE]"), is_moved).otherwise(loses_digits)
-    return ~number.rlike(f"^{_NUMBER}$") | held.isNull() | is_wrong
+    return ~number.rlike(f"^{_NUMBER}$") | decimal.isNull() | is_wrong
 
 
 def _converted(value: Column, kind: T.DataType, form_of: Form) -> Column:
@@ -278,7 +274,7 @@ def _converted(value: Column, kind: T.DataType, form_of: Form) -> Column:
                 value, lambda _, item: _converted(item, kind.valueType, form_of)
             )
         case T.StringType():
-            # In the text of an object or an array, the marks stand as escapes.
+            # In the text of an object or an array, the marks are escapes.
             plain = F.regexp_replace(value, r'"\\u0001([^"]*)"', "$1")
             is_marked = value.startswith(_MARK)
             return F.when(is_marked, _unmarked(value)).otherwise(

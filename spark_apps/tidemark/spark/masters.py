@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def is_local(master: str) -> bool:
-    """Return whether everything runs in the driver's own process."""
+    """Return whether all tasks run in the driver's own process."""
     return master.startswith("local")

@@ -1,6 +1,6 @@
-"""Spark's Python workers: they get this library, and are asked whether they have all the rest.
+"""Preparation of Spark's Python workers: they get this library, and their packages are checked.
 
-The workers import this module, too, so it imports nothing that they need not have.
+The workers import this module, too, so it imports only packages that they must have.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PACKAGES = {
     "cbor2": "cbor2",
     "google.protobuf": "protobuf",
 }
-"""What the library and pyspark import there, with the distribution that it is from."""
+"""The packages that the library and pyspark import there, with their distributions."""
 UNPACKED = "tidemark-packages"
-"""Where an archive of packages is unpacked, in the directory of each executor."""
+"""The name of the unpacked archive of packages in the directory of each executor."""
 _ARCHIVE = "tidemark-library.zip"
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _OTHER_PYTHON = re.compile(r"different version \((\d+), (\d+)\) than that in driver (\S+),")
@@ -38,7 +38,7 @@ _REMEDY = 'see "Your Spark" in docs/cluster.md'
 
 
 def prepare_python_workers(spark: SparkSession) -> None:
-    """Send the library to the workers, and require what they must have, once for a session.
+    """Send the library to the workers and require their packages, once for a session.
 
     Raises:
         InvalidInput: workers on other machines have another Python, or lack a package.
@@ -51,7 +51,7 @@ def prepare_python_workers(spark: SparkSession) -> None:
 
 
 def _ship_library(context: SparkContext) -> None:
-    # Spark serves the file from here as long as the context lives, and deletes it then.
+    # Spark serves the file from here until the context ends, and then deletes it.
     archive = Path(context._temp_dir) / _ARCHIVE
     root = Path(tidemark.__path__[0])
     with zipfile.ZipFile(archive, "w") as target:
@@ -62,14 +62,14 @@ def _ship_library(context: SparkContext) -> None:
 
 @lru_cache(maxsize=1)
 def _require_packages(context: SparkContext) -> None:
-    """Ask as many workers as there are cores; what one lacks, a run must not find out by halves."""
+    """Check as many workers as there are cores, so that a run does not fail halfway."""
     tasks = context.defaultParallelism
     try:
-        told = context.parallelize(range(tasks), tasks).mapPartitions(_packages).collect()
+        packages = context.parallelize(range(tasks), tasks).mapPartitions(_packages).collect()
     except Py4JJavaError as error:
         raise _explained(str(error.java_exception)) or error from None
-    here = dict(_found())
-    for host, there in sorted(told):
+    here = dict(_versions())
+    for host, there in sorted(packages):
         if faults := list(_faults(here, there)):
             raise InvalidInput(
                 f"the Python workers of Spark have {'; '.join(faults)}", where=host, do=_REMEDY
@@ -77,11 +77,11 @@ def _require_packages(context: SparkContext) -> None:
 
 
 def _packages(_: Iterable[int]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    yield socket.gethostname(), list(_found())
+    yield socket.gethostname(), list(_versions())
 
 
-def _found() -> Iterator[tuple[str, str]]:
-    """Yield each package with its version, empty if it cannot be imported."""
+def _versions() -> Iterator[tuple[str, str]]:
+    """Yield each package with its version; the version is empty if the import fails."""
     for name, distribution in PACKAGES.items():
         try:
             importlib.import_module(name)
@@ -99,12 +99,12 @@ def _faults(here: Mapping[str, str], there: Iterable[tuple[str, str]]) -> Iterat
 
 
 def _explained(text: str) -> InvalidInput | None:
-    """Return what keeps Python workers from starting, if it is known."""
-    if found := _OTHER_PYTHON.search(text):
-        there, here = f"{found[1]}.{found[2]}", found[3]
+    """Return why Python workers do not start; None if the reason is unknown."""
+    if match := _OTHER_PYTHON.search(text):
+        there, here = f"{match[1]}.{match[2]}", match[3]
         what = f"the Python of Spark's workers is {there}, and the driver's is {here}"
-    elif found := _NO_PYTHON.search(text):
-        what = f"Spark's workers have no {found[1]}"
+    elif match := _NO_PYTHON.search(text):
+        what = f"Spark's workers have no {match[1]}"
     else:
         return None
     return InvalidInput(what, where="PYSPARK_PYTHON", do=_REMEDY)

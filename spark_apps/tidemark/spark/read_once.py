@@ -1,9 +1,9 @@
 """Frames that are read once, however often they are used.
 
-A journal changes between two reads: numbers, rows and progress must come from the same one. Spark
-keeps the rows of a frame where they were computed, and computes them again, by another read, if the
-executor that kept them dies. Where executors can die, frames are cut off from what they were read
-from: then the job fails, and with it the run (`errors.ExecutorLost`), whose next try begins anew.
+A journal changes between two reads: numbers, rows and progress must come from the same read. Spark
+keeps the rows of a frame where they were computed, and if the executor that kept them dies, it
+reads and computes them again. Where executors can die, frames are therefore cut off from their
+source: the job and the run then fail (`errors.ExecutorLost`), and the next try starts again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from tidemark.spark.masters import is_local
 
 
 def kept_once(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK) -> DataFrame:
-    """Return a frame whose rows are kept from its first use on, until the caller unpersists it.
+    """Return a frame whose rows are kept from its first use until the caller unpersists it.
 
-    Args:
-        frame: any frame.
-        level: where the driver's own process keeps rows; executors do so in memory and on disk.
+    `level` is where a local master keeps rows; executors keep them in memory and on disk.
     """
     if is_local(str(frame.sparkSession.sparkContext.master)):
         return frame.persist(level)
@@ -34,31 +32,23 @@ def kept_once(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DI
 def kept(
     frame: DataFrame, partitioned_by: Sequence[str] = (), tasks: int = 0
 ) -> Iterator[DataFrame]:
-    """Yield a frame of the same rows, which are kept on disk while the block works with them.
+    """Yield a frame of the same rows, which are kept on disk during the block.
 
-    Args:
-        frame: the rows.
-        partitioned_by: columns whose equal values share a partition; grouping or joining by them
-            needs no other shuffle.
-        tasks: the number of these partitions.
+    Equal values of the columns in `partitioned_by` share one of `tasks` partitions; grouping or
+    joining by them needs no other shuffle.
     """
     if partitioned_by:
         frame = frame.repartition(tasks, *partitioned_by)
-    stored = kept_once(frame, StorageLevel.DISK_ONLY)
+    kept_frame = kept_once(frame, StorageLevel.DISK_ONLY)
     try:
-        yield gateway.leaf(stored, partitioned_by)
+        yield gateway.leaf(kept_frame, partitioned_by)
     finally:
-        stored.unpersist()
+        kept_frame.unpersist()
 
 
 def shuffled_once(frame: DataFrame, key: str) -> DataFrame:
-    """Partition the rows of a frame by a column, and keep them, on disk if they are many.
+    """Partition the rows of a frame by the column `key`, and keep them until the caller unpersists.
 
-    The caller unpersists the frame.
-
-    Args:
-        frame: a frame of any columns.
-        key: the column whose equal values share a partition; grouping, numbering or joining by it
-            afterwards needs no other shuffle.
+    Grouping, numbering or joining by `key` afterwards needs no other shuffle.
     """
     return kept_once(frame.repartition(key), StorageLevel.DISK_ONLY)

@@ -1,4 +1,4 @@
-"""Failures of Spark jobs that the rows or the user's query have caused, and not the cluster."""
+"""Failures of Spark jobs that the rows or the user's query have caused, not the cluster."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _JVMS = re.compile(
     r"Exception"
     r"|java\.lang\.(Arithmetic|NumberFormat|Runtime)Exception|java\.time\.[.\w]*Exception"
 )
-"""Of a failed Spark job, the JVM's own cause: Python of the user's, `raise_error`, arithmetic."""
+"""The JVM's causes of such failures: the user's Python, `raise_error`, arithmetic."""
 _WORKER_LOST = "Python worker exited unexpectedly"
-"""What Spark says of a worker that was killed, as for its memory; not of a lost executor."""
+"""Spark's text for a worker that was killed, as for its memory; not for a lost executor."""
 
 
 def is_of_rows(error: Exception) -> bool:
-    """Return whether a Spark job would not fail with other rows, or another query."""
+    """Return whether the rows or the query have caused the failure of a Spark job."""
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
         while cause.getCause() is not None:

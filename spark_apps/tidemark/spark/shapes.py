@@ -1,7 +1,7 @@
 """The shapes of frames: the columns and types that a function takes and returns.
 
-A run does not check shapes. The tests check the functions that state shapes, once in each
-test (`tests/shapes.py`), so that frames have the columns that docstrings name.
+A run does not check shapes. The tests check the functions that declare shapes, once in each test
+(`tests/shapes.py`), so that frames have the columns that docstrings name.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 Shape = Mapping[str, str]
-"""Spark's simple name of a type, such as `bigint`, by column. Further columns are welcome."""
+"""Spark's simple name of a type, such as `bigint`, by column. Further columns are allowed."""
 SHAPES = "__shapes__"
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def ddl(shape: Shape) -> str:
-    """Return a shape as the schema of a frame that is made."""
+    """Return a shape as the DDL schema of a new frame."""
     return ", ".join(f"{name} {kind}" for name, kind in shape.items())
 
 
@@ -32,10 +32,10 @@ class Shapes:
 
 
 def shaped(*, returns: Shape | None = None, **takes: Shape) -> Callable[[F], F]:
-    """State the shapes of a function's frames; a parameter that is None has none.
+    """Declare the shapes of a function's frames; an argument that is None is not checked.
 
     Raises:
-        TypeError: the function has no parameter of that name, so that nothing would be checked.
+        TypeError: the function has no parameter of that name, so nothing would be checked.
     """
 
     def state(function: F) -> F:

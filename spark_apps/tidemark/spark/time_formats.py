@@ -1,7 +1,7 @@
-"""Times that payloads hold in a form of their own: numbers since 1970, or texts by a pattern.
+"""Times in payloads that have a format of their own: numbers since 1970, or texts by a pattern.
 
-A field has its format in its metadata. It is read as a number or a text first, and is a TIMESTAMP
-afterwards; a value that is no time, or has more digits than microseconds, does not fit.
+The metadata of a field has its format. The field is first read as a number or a text and then
+becomes a TIMESTAMP; a value that is no time, or is more precise than microseconds, does not fit.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _EPOCHS: Mapping[str, tuple[T.DataType, int]] = {
     "epoch-millis": (T.LongType(), 1_000),
     "epoch-micros": (T.LongType(), 1),
 }
-"""How a number of each unit is read, and how many microseconds the unit has."""
+"""The type for reading a number of each unit, and the microseconds of the unit."""
 _FIRST, _END = -62_135_596_800_000_000, 253_402_300_800_000_000
-"""The microseconds of the years 1 to 9999, as other formats have them."""
+"""The microseconds of the years 1 to 9999, the range of the other formats."""
 _QUOTED = re.compile(r"'[^']*'")
 
 
 class BadFormat(Exception):
-    """A format that cannot be used; the text says why, in a clause."""
+    """A format cannot be used; the text is the reason, in one clause."""
 
 
 def with_formats(
     spark: SparkSession, fields: T.StructType, formats: Mapping[str, str]
 ) -> T.StructType:
-    """Return the fields with their formats, which are by name.
+    """Return the fields with their formats, which are given by the fields' names.
 
     A format is `epoch-seconds`, `epoch-millis`, `epoch-micros`, or a datetime pattern of Spark.
 
     Raises:
-        BadFormat: there is no such field, it is no TIMESTAMP, or Spark refuses the pattern.
+        BadFormat: there is no such field, it is no TIMESTAMP, or Spark rejects the pattern.
     """
     for name, time_format in formats.items():
         if name not in fields.names:
@@ -57,15 +57,15 @@ def with_formats(
 
 
 def as_read(fields: T.StructType) -> T.StructType:
-    """Return the fields under the types in which payloads hold them."""
+    """Return the fields with the types that they have in payloads."""
     return T.StructType([T.StructField(field.name, _read(field)) for field in fields])
 
 
 def converted(struct: Column, fields: T.StructType, unreadable: str) -> Column:
     """Return a struct of `as_read` with the types of the fields; null gives null.
 
-    Its field `unreadable` (string) is null if all is well, else it says what does not fit; values
-    that are no times are added to it.
+    Its field `unreadable` (string) is null if all values fit, and otherwise lists those that do
+    not; values that are no times are added to it.
     """
     values = {field.name: _value(struct[field.name], field) for field in fields}
     unfit = [
@@ -73,15 +73,15 @@ def converted(struct: Column, fields: T.StructType, unreadable: str) -> Column:
         for field in fields
         if _KEY in field.metadata
     ]
-    before = struct[unreadable]
-    added = F.concat_ws(", ", F.when(before != "", before), *unfit)
-    mark = F.when(before.isNotNull() | (added != ""), added)
+    faults = struct[unreadable]
+    all_faults = F.concat_ws(", ", F.when(faults != "", faults), *unfit)
+    mark = F.when(faults.isNotNull() | (all_faults != ""), all_faults)
     parts = [value.alias(name) for name, value in values.items()]
     return F.when(struct.isNotNull(), F.struct(*parts, mark.alias(unreadable)))
 
 
 def misfit(field: T.StructField) -> str:
-    """Return what is wrong with a value of a field with a format, in a clause."""
+    """Return the fault of a value that does not fit its format, in one clause."""
     return f"{field.name} is no time in the format {field.metadata[_KEY]}"
 
 
@@ -101,8 +101,8 @@ def _value(raw: Column, field: T.StructField) -> Column:
         return F.try_to_timestamp(raw, F.lit(time_format))
     _, unit = _EPOCHS[time_format]
     micros = raw.cast("decimal(38,9)") * unit
-    is_there = (micros == F.floor(micros)) & (micros >= _FIRST) & (micros < _END)
-    return F.when(is_there, F.timestamp_micros(micros.cast("bigint")))
+    is_time = (micros == F.floor(micros)) & (micros >= _FIRST) & (micros < _END)
+    return F.when(is_time, F.timestamp_micros(micros.cast("bigint")))
 
 
 def _require_pattern(spark: SparkSession, name: str, time_format: str) -> None:

@@ -1,1 +1,1 @@
-"""What the ledger is done with, in few words: read instead of the rows of all pieces."""
+"""The summary of done pieces as spans, which is read instead of the rows of all pieces."""

@@ -1,10 +1,10 @@
-"""The rows of one ledger and its frontier, which lie in one partition of the table `piece`.
+"""The rows of one ledger and its frontier, which are in one partition of the table `piece`.
 
-The frontier is derived from the rows, and in the same partition as they are, so a lightweight
-transaction can change both. A piece that is begun again, or planned again, leaves the spans in the
-transaction that writes its row. A transaction that takes done pieces into the spans names the
-revision that it has read before the rows: each start of a piece gives a new one, so a span cannot
-take in a piece that is open.
+The frontier is derived from the rows and is in the same partition, so a lightweight transaction can
+change both. The transaction that begins or plans a piece again writes its row and removes the piece
+from the spans. A transaction that adds done pieces to the spans has the condition that the revision
+is still the one that was read before the rows: each start of a piece sets a new revision, so a span
+never includes an open piece.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from tidemark.cassandra.conditional import TOGETHER, apply_each, refused
+from tidemark.cassandra.conditional import ROWS_IN_TRANSACTION, apply_each, refused
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier, table
 from tidemark.errors import LockLost
@@ -28,9 +28,9 @@ from tidemark.window import from_millis
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 TAKEN_UP_FROM = 256
-"""The number of done pieces outside of the spans from which on the frontier takes them up."""
+"""The least number of done pieces outside of the spans that the frontier takes up."""
 LEFT_OUT = 128
-"""The newest of them that it leaves, since they are the likeliest to be done again."""
+"""The number of newest done pieces that stay outside: they are the likeliest to be done again."""
 _KEY = "application = ? AND subject = ? AND bucket_size = ?"
 _COLUMNS = (
     "time_bucket, state, reason, attempt, counts, error, definition_version, planned_at,"
@@ -77,8 +77,8 @@ class Partition:
         self.key = (application, subject, size.value)
 
     def frontier(self) -> Frontier:
-        """Read the spans. `is_empty` says that there is no piece at all."""
-        # From the end: the rows before a frontier may all be deleted, and still be in files.
+        """Read the spans; `is_empty` means that there is no piece at all."""
+        # From the end: the rows of the spans may all be deleted, with tombstones still in files.
         rows = self._control.execute(
             f"SELECT revision, done_spans FROM {self._table} WHERE {_KEY}"
             " ORDER BY time_bucket DESC LIMIT 1",
@@ -90,7 +90,7 @@ class Partition:
         return Frontier(spans, rows[0]["revision"], is_empty=False)
 
     def entries(self, first: int = LOWEST, before: int = HIGHEST) -> list[PieceRow]:
-        """Read each piece with `first <= time_bucket < before`, ascending, its row gone or not."""
+        """Read each piece with `first <= time_bucket < before`, ascending, even without a row."""
         spans, rows = self._settled(lambda _: [(first, before)])
         entries = {
             bucket: span.row(bucket)
@@ -181,31 +181,31 @@ class Partition:
     def _settled(
         self, ranges: Callable[[Sequence[Span]], Sequence[Range]]
     ) -> tuple[Sequence[Span], list[PieceRow]]:
-        """Read spans and rows such that no piece has gone from one to the other in between."""
+        """Read spans and rows such that no piece has moved from one to the other in between."""
         spans = self.frontier().spans
         while True:
             rows = self._rows(ranges(spans))
-            spans, before = self.frontier().spans, spans
-            if spans == before:
+            spans, earlier = self.frontier().spans, spans
+            if spans == earlier:
                 return spans, rows
 
     def _rows(self, ranges: Sequence[Range]) -> list[PieceRow]:
-        found = self._control.execute_many(
+        rows_by_range = self._control.execute_many(
             f"SELECT {_COLUMNS} FROM {self._table}"
             f" WHERE {_KEY} AND time_bucket >= ? AND time_bucket < ?",
             [(*self.key, first, before) for first, before in ranges],
         )
-        return [_piece_row(row) for rows in found for row in rows]
+        return [_piece_row(row) for rows in rows_by_range for row in rows]
 
     def known(self, first: int, before: int) -> TimeBuckets:
-        """Read the time buckets with `first <= time_bucket < before` that have a row, or are done.
+        """Read the time buckets with `first <= time_bucket < before` that have a row or are done.
 
-        The spans are read last: a piece whose row is gone has come into one before.
+        The spans are read last: a piece enters a span before its row is deleted.
         """
         rows = self._rows([(first, before)])
         spans = of_spans.within(self.frontier().spans, first, before)
-        known = of_spans.buckets_of(spans, self.size.milliseconds)
-        return known | (row.time_bucket for row in rows)
+        done = of_spans.buckets_of(spans, self.size.milliseconds)
+        return done | (row.time_bucket for row in rows)
 
     def count(self, ranges: Sequence[Range]) -> list[int]:
         """Count the rows of each range of time buckets."""
@@ -217,7 +217,7 @@ class Partition:
         return [rows[0]["rows"] for rows in counts]
 
     def note(self, values: Sequence[tuple[object, ...]]) -> None:
-        """Insert rows (time bucket, state, reason, planned at) unless they are there."""
+        """Insert rows (time bucket, state, reason, planned at) unless they exist."""
         apply_each(
             self._control,
             f"INSERT INTO {self._table} (application, subject, bucket_size, time_bucket, state,"
@@ -244,49 +244,49 @@ class Partition:
                 for piece, row in zip(pieces, values, strict=True)
             ],
         )
-        for part, met in lost:
-            raise _lost(pieces[part], met, owner)
+        for part, current_rows in lost:
+            raise _lost(pieces[part], current_rows, owner)
 
     def open(
         self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
     ) -> None:
-        """Write the given columns of pieces that are not done from now on.
+        """Write the given columns of pieces that are no longer done.
 
-        In the same transactions the pieces leave the spans. A piece whose row is gone gets one
-        again, with the attempt that its span bounds.
+        The same transactions remove the pieces from the spans. A piece whose row was deleted gets a
+        row again; its attempt must be that of its span.
 
         Raises:
             LockLost: another run has started one of the pieces since it was read.
         """
         pairs = list(zip(pieces, values, strict=True))
-        # What was never started is in no span.
-        fresh = [pair for pair in pairs if pair[0].attempt == 0]
-        self.write([piece for piece, _ in fresh], [row for _, row in fresh], owner)
+        # A piece that was never started is in no span.
+        never_begun = [pair for pair in pairs if pair[0].attempt == 0]
+        self.write([piece for piece, _ in never_begun], [row for _, row in never_begun], owner)
         begun = [pair for pair in pairs if pair[0].attempt > 0]
-        for first in range(0, len(begun), TOGETHER):
-            while not self._opened(begun[first : first + TOGETHER], owner):
+        for first in range(0, len(begun), ROWS_IN_TRANSACTION):
+            while not self._opened(begun[first : first + ROWS_IN_TRANSACTION], owner):
                 pass
 
     def _opened(self, pairs: Sequence[tuple[Piece, Mapping[str, object]]], owner: str) -> bool:
-        """Return False if the spans, or pieces of another run, have changed meanwhile."""
+        """Return False if the spans have changed, or another run has begun pieces, meanwhile."""
         frontier = self.frontier()
         inside = {
             piece.time_bucket: span
             for piece, _ in pairs
             if (span := of_spans.covering(frontier.spans, piece.time_bucket)) is not None
         }
-        gone: dict[int, Span] = {}
+        without_row: dict[int, Span] = {}
         if inside:
-            stored = self._control.execute(
+            existing = self._control.execute(
                 f"SELECT time_bucket FROM {self._table} WHERE {_KEY} AND time_bucket IN ?",
                 (*self.key, list(inside)),
             )
-            gone = {bucket: inside[bucket] for bucket in inside.keys() - _buckets(stored)}
+            without_row = {bucket: inside[bucket] for bucket in inside.keys() - _buckets(existing)}
         spans = of_spans.without(frontier.spans, inside, self.size.milliseconds)
         statements = [self._change_of(frontier, spans)]
         for piece, row in pairs:
             columns: dict[str, object] = {"attempt": piece.attempt, **row}
-            if (span := gone.get(piece.time_bucket)) is not None:
+            if (span := without_row.get(piece.time_bucket)) is not None:
                 if span.attempt != piece.attempt:
                     raise _taken(piece, owner)
                 columns = {
@@ -295,10 +295,10 @@ class Partition:
                     **columns,
                 }
             names = ", ".join(f"{identifier(name)} = ?" for name in columns)
-            met = None if span is not None else piece.attempt
+            expected = None if span is not None else piece.attempt
             cql = f"UPDATE {self._table} SET {names} WHERE {_KEY} AND time_bucket = ?"
-            place = (*columns.values(), *self.key, piece.time_bucket, met)
-            statements.append((f"{cql} IF attempt = ?", place))
+            values = (*columns.values(), *self.key, piece.time_bucket, expected)
+            statements.append((f"{cql} IF attempt = ?", values))
         answer = self._control.transaction(statements)
         if answer[0]["[applied]"]:
             return True
@@ -307,7 +307,7 @@ class Partition:
         raise _lost([piece for piece, _ in pairs], answer, owner)
 
     def advance(self) -> None:
-        """Take done pieces into the spans, if there are many; leave it if pieces are begun now."""
+        """Add done pieces to the spans if there are many; do nothing if pieces begin meanwhile."""
         frontier = self.frontier()
         bucket_ms = self.size.milliseconds
         holes = of_spans.buckets_of(frontier.spans, bucket_ms).holes(LOWEST, HIGHEST)
@@ -319,28 +319,25 @@ class Partition:
             self._control.transaction([self._change_of(frontier, spans)])
 
     def delete_rows(self, frontier: Frontier, ranges: Sequence[Range]) -> bool:
-        """Delete the rows of ranges inside of the spans, which are sealed there.
+        """Delete the rows of ranges of time buckets inside of the spans, and seal the spans there.
 
-        Return False, with nothing deleted, if pieces were begun or taken up since.
+        `frontier` was read before the ranges were chosen. Returns False, with nothing deleted, if
+        pieces were begun or added to the spans since.
 
-        The deletes are one transaction, so their write time is none of a local clock, which could
-        hide a row that is written later.
-
-        Args:
-            frontier: as it was read before the ranges were chosen.
-            ranges: the ranges of time buckets.
+        The deletes are one transaction, so their write time is not that of a local clock, which
+        could hide a row that is written later.
         """
         cql = f"DELETE FROM {self._table} WHERE {_KEY} AND time_bucket >= ? AND time_bucket < ?"
-        deletes = [(cql, (*self.key, *places)) for places in ranges]
+        deletes = [(cql, (*self.key, *bounds)) for bounds in ranges]
         sealed = of_spans.sealed(frontier.spans, TimeBuckets(ranges, self.size.milliseconds))
         answer = self._control.transaction([self._change_of(frontier, sealed), *deletes])
         return bool(answer[0]["[applied]"])
 
     def forget(self) -> None:
-        """Delete every row, and the spans before them.
+        """Delete first the spans and then every row.
 
-        The deletes are lightweight transactions, as the writes were: a plain delete carries the
-        time of the local clock, and a clock that is ahead would hide later writes.
+        The deletes are lightweight transactions, like the writes: a plain delete has the time of
+        the local clock, and with a clock that is ahead it would hide later writes.
         """
         cql = f"UPDATE {self._table} SET revision = null, done_spans = null WHERE {_KEY}"
         while (revision := self.frontier().revision) is not None:
@@ -378,9 +375,9 @@ def _buckets(rows: Sequence[Row]) -> set[int]:
     return {row["time_bucket"] for row in rows}
 
 
-def _lost(pieces: Sequence[Piece], met: Sequence[Row], owner: str) -> LockLost:
+def _lost(pieces: Sequence[Piece], current_rows: Sequence[Row], owner: str) -> LockLost:
     # For a deleted row the answer has no columns.
-    attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
+    attempts = {row.get("time_bucket"): row.get("attempt") for row in current_rows}
     changed = (piece for piece in pieces if attempts.get(piece.time_bucket) != piece.attempt)
     return _taken(next(changed, pieces[0]), owner)
 

@@ -1,4 +1,4 @@
-"""Which rows of the ledger are no longer its only truth, and may go."""
+"""The rows of the ledger that may be deleted, because its spans say the same."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.settings import Settings
 
 _TRIES = 10
-"""How often runs may begin pieces of a ledger while its rows are deleted."""
+"""The number of attempts to delete rows of a ledger while runs begin pieces of it."""
 
 
 @dataclass(frozen=True)
 class OldRows:
-    """The rows of one application, subject and bucket size that may go.
+    """The rows of one application, subject and bucket size that may be deleted.
 
     Attributes:
-        partition: where they are.
-        ranges: the ranges of time buckets (epoch ms) that have such rows, ascending.
+        partition: their ledger.
+        ranges: the ranges of time buckets (epoch ms) of these rows, ascending.
         rows: the number of the rows.
         is_of_sizes: whether the subject has pieces of other bucket sizes, so that all rows stay.
-        compared: the number of time buckets whose rows stay, since only they say whether tag-write
-            or purge came last.
+        compared: the number of time buckets whose rows stay, since only the rows show whether
+            tag-write or purge came last.
     """
 
     partition: Partition
@@ -42,9 +42,9 @@ class OldRows:
     compared: int = 0
 
     def delete(self) -> int:
-        """Delete the rows that may still go, by range; return the number of ranges.
+        """Delete the rows that are still in spans; return the number of their ranges.
 
-        A piece that was begun again since is in no span any more, and its row stays.
+        A piece that was begun again since then is no longer in a span, and its row stays.
 
         Raises:
             TidemarkError: runs began pieces all the time.
@@ -66,12 +66,10 @@ class OldRows:
 def old_rows(control: Control, settings: Settings, ended_before: int) -> list[OldRows]:
     """Return, for each ledger of the journal, the rows that nothing needs any more.
 
-    They are of done pieces inside the frontier's spans, of which all ended before `ended_before`
-    (epoch ms).
-
-    Rows stay that alone say whether tag-write has written a time bucket after purge deleted it, and
-    all rows of a subject with pieces of several bucket sizes, which are compared one by one
-    (`rebucketed`).
+    These are rows of spans whose pieces all ended before `ended_before` (epoch ms). Two kinds of
+    rows stay: those without which nobody knows whether tag-write has written a time bucket again
+    after purge deleted it, and all rows of a subject with pieces of several bucket sizes, which are
+    compared one by one (`rebucketed`).
     """
     name = table(settings.keyspace, "piece")
     rows = control.execute(f"SELECT DISTINCT application, subject, bucket_size FROM {name}")
@@ -82,24 +80,24 @@ def old_rows(control: Control, settings: Settings, ended_before: int) -> list[Ol
         if row["subject"] == journal or row["subject"].startswith(f"{journal}/")
     )
     sizes = Counter((application, subject) for application, subject, _ in names)
-    found = []
+    ledgers = []
     for application, subject, size in names:
         partition = Partition(control, settings.keyspace, application, subject, BucketSize(size))
         if sizes[application, subject] > 1:
-            found.append(OldRows(partition, is_of_sizes=True))
+            ledgers.append(OldRows(partition, is_of_sizes=True))
             continue
         spans = partition.frontier().spans
         old = [span for span in spans if span.ended_last < ended_before and not span.is_sealed]
-        wanted = buckets_of(old, partition.size.milliseconds)
-        kept = wanted & _compared(control, settings, partition) if wanted else wanted
-        ranges = (wanted - kept).ranges
+        candidates = buckets_of(old, partition.size.milliseconds)
+        kept = candidates & _compared(control, settings, partition) if candidates else candidates
+        ranges = (candidates - kept).ranges
         number = sum(partition.count(ranges))
-        found.append(OldRows(partition, ranges, number, compared=len(kept)))
-    return found
+        ledgers.append(OldRows(partition, ranges, number, compared=len(kept)))
+    return ledgers
 
 
 def _compared(control: Control, settings: Settings, partition: Partition) -> TimeBuckets:
-    """Return the time buckets whose rows say whether tag-write or purge came last."""
+    """Return the time buckets for which only rows show whether tag-write or purge came last."""
     pair = (applications.PURGE, applications.TAG_WRITE)
     size = partition.size.milliseconds
     application, subject, _ = partition.key

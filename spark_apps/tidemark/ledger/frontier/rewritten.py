@@ -1,4 +1,4 @@
-"""Which of the time buckets that purge has deleted were written again, by when pieces ended."""
+"""The purged time buckets that tag-write has written again, by the times when pieces ended."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.window import to_millis
 
 _ENDED = (State.DONE, State.FAILED)
-"""Of a piece that runs, or whose run died, the end on record is that of an earlier attempt."""
+"""In other states the recorded end is that of an earlier attempt."""
 _BEGUN = (State.RUNNING, *_ENDED)
 
 
 @dataclass(frozen=True)
 class Again:
-    """The time buckets that were written again, and those of which only the rows can say it."""
+    """The time buckets that were written again, and those for which only the rows can tell."""
 
     again: TimeBuckets
     unsure: TimeBuckets
@@ -32,16 +32,16 @@ def begun(purged: LedgerState) -> TimeBuckets:
 
 
 def since(purged: LedgerState, written: LedgerState) -> Again:
-    """Compare when purge and tag-write ended their pieces, as far as the spans say it. No I/O."""
+    """Compare the times when purge and tag-write ended their pieces, as far as spans show them."""
     again: list[Range] = []
     unsure: list[Range] = []
     deleted = _ended(purged, _ENDED)
     wrote = _ended(written, (State.DONE,))
-    at = 0
+    index = 0
     for span in wrote:
-        while at < len(deleted) and deleted[at].before <= span.first:
-            at += 1
-        for other in deleted[at:]:
+        while index < len(deleted) and deleted[index].before <= span.first:
+            index += 1
+        for other in deleted[index:]:
             if other.first >= span.before:
                 break
             common = max(span.first, other.first), min(span.before, other.before)
@@ -65,18 +65,18 @@ def is_again(purged: PieceRow, written: PieceRow | None) -> bool:
     )
 
 
-def _ended(standing: LedgerState, states: Iterable[State]) -> list[Span]:
-    """Return the spans, with those of single rows that have ended, ascending."""
+def _ended(ledger: LedgerState, states: Iterable[State]) -> list[Span]:
+    """Return the spans, and a span for each row that has ended, ascending."""
     rows = [
         Span(
             row.time_bucket,
-            row.time_bucket + standing.bucket_ms,
+            row.time_bucket + ledger.bucket_ms,
             "",
             row.attempt,
             (ended := to_millis(row.finished_at.replace(tzinfo=UTC))),
             ended,
         )
-        for row in standing.rows
+        for row in ledger.rows
         if row.state in states and row.finished_at is not None
     ]
-    return sorted([*standing.spans, *rows])
+    return sorted([*ledger.spans, *rows])

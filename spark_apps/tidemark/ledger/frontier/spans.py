@@ -1,4 +1,4 @@
-"""Spans of done pieces, which say together what the row of each piece says. No I/O."""
+"""Spans of done pieces, a summary of the rows of the pieces. No I/O."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.window import from_millis, to_millis
 
 MOST_SPANS = 4000
-"""The number from which on a ledger takes up pieces only where a span grows."""
+"""Beyond this number of spans, pieces are added only if that needs no further span."""
 ENDED_WITHIN_MS = 7 * 86_400_000
-"""How far apart the pieces of one span may have ended; ten prompt years are 520 spans."""
+"""The most time between the ends of two pieces of a span; ten years without delay are 520 spans."""
 
 
 class Span(NamedTuple):
@@ -23,13 +23,13 @@ class Span(NamedTuple):
     Attributes:
         first: the first time bucket, epoch ms.
         before: the end, exclusive, epoch ms.
-        version: the version of the definition that has done them.
-        attempt: the highest attempt of the pieces. A piece whose row is gone begins anew with the
-            next one, so that no run with an older attempt can end it.
+        version: the version of the definition that has done the pieces.
+        attempt: the highest attempt of the pieces. A piece whose row was deleted starts again with
+            the next attempt, so that no run with an older attempt can end it.
         ended_first: when the first of the pieces ended, epoch ms.
-        ended_last: when the last of them ended, epoch ms.
-        is_sealed: whether rows of the pieces may be deleted. Such a span grows no more: it would
-            forget when its pieces ended.
+        ended_last: when the last of the pieces ended, epoch ms.
+        is_sealed: whether rows of the pieces may have been deleted. Such a span does not grow any
+            more: it would lose the times when its pieces ended.
     """
 
     first: int
@@ -41,7 +41,7 @@ class Span(NamedTuple):
     is_sealed: bool = False
 
     def row(self, time_bucket: int) -> PieceRow:
-        """Return what is known of a piece without its row: the latest end, and no counts."""
+        """Return a row for a piece without one: with the latest end, and without counts."""
         ended = from_millis(self.ended_last).replace(tzinfo=None)
         return PieceRow(
             time_bucket,
@@ -59,14 +59,14 @@ def buckets_of(spans: Iterable[Span], bucket_ms: int) -> TimeBuckets:
 
 
 def covering(spans: Sequence[Span], time_bucket: int) -> Span | None:
-    """Return the span that a time bucket lies in; None if it lies in none."""
-    at = bisect_right(spans, time_bucket, key=lambda span: span.first)
-    found = spans[at - 1] if at else None
-    return found if found is not None and time_bucket < found.before else None
+    """Return the span that contains a time bucket; None if there is none."""
+    index = bisect_right(spans, time_bucket, key=lambda span: span.first)
+    span = spans[index - 1] if index else None
+    return span if span is not None and time_bucket < span.before else None
 
 
 def within(spans: Iterable[Span], first: int, before: int) -> list[Span]:
-    """Return what of the spans lies between two time buckets, the second exclusive."""
+    """Return the parts of the spans between two time buckets, the second exclusive."""
     cut = (
         span._replace(first=max(span.first, first), before=min(span.before, before))
         for span in spans
@@ -76,16 +76,16 @@ def within(spans: Iterable[Span], first: int, before: int) -> list[Span]:
 
 def without(spans: Iterable[Span], time_buckets: Iterable[int], bucket_ms: int) -> list[Span]:
     """Return the spans without some time buckets."""
-    out = TimeBuckets.of(time_buckets, bucket_ms)
+    removed = TimeBuckets.of(time_buckets, bucket_ms)
     return [
         span._replace(first=first, before=before)
         for span in spans
-        for first, before in out.holes(span.first, span.before)
+        for first, before in removed.holes(span.first, span.before)
     ]
 
 
 def sealed(spans: Iterable[Span], ranges: TimeBuckets) -> list[Span]:
-    """Return the spans, cut such that those of the time buckets in `ranges` are sealed."""
+    """Return the spans, cut so that the parts in `ranges` are sealed."""
     parts = [
         span._replace(first=first, before=before, is_sealed=is_sealed or span.is_sealed)
         for span in spans
@@ -99,12 +99,9 @@ def sealed(spans: Iterable[Span], ranges: TimeBuckets) -> list[Span]:
 
 
 def extended(spans: Sequence[Span], rows: Iterable[PieceRow], bucket_ms: int) -> list[Span]:
-    """Return the spans with the rows that are done, ascending and none overlapping.
+    """Return the spans extended by the done rows, ascending and without overlaps.
 
-    Args:
-        spans: the present spans.
-        rows: rows of pieces outside of the spans; those that are not done are left out.
-        bucket_ms: the bucket size in milliseconds.
+    `rows` are outside of the spans; those that are not done are left out.
     """
     single = [
         Span(

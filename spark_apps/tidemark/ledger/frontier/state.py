@@ -1,4 +1,4 @@
-"""How the pieces of a ledger stand: spans of what is done, and the rows of all others. No I/O."""
+"""The state of a ledger: spans of done pieces, and the rows of all other pieces. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LedgerState:
     """The pieces of one application on one subject.
 
     Attributes:
-        spans: time buckets that are done, ascending.
+        spans: done time buckets, ascending.
         rows: the pieces outside of the spans, done or not, ascending.
         bucket_ms: the bucket size in milliseconds.
     """
@@ -41,7 +41,7 @@ class LedgerState:
 
     @property
     def done(self) -> TimeBuckets:
-        """The time buckets that are done, by whatever version of the definition."""
+        """The time buckets that are done, by any version of the definition."""
         done = buckets_of(self.spans, self.bucket_ms)
         return done | (row.time_bucket for row in self.rows if row.state is State.DONE)
 
