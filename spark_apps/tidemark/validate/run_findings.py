@@ -21,7 +21,7 @@ from tidemark.validate.data_docs.facts import CheckFacts, SettledFacts, Validati
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
 from tidemark.validate.findings.checks import REPAIRABLE
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, place_of
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, bucket_text
 from tidemark.validate.reading.inspection import READ_COUNTS, Inspection
 
 EXAMPLES = 20
@@ -152,8 +152,8 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
     events, tag_rows = (sum(findings.inspection.read_counts[name].values()) for name in READ_COUNTS)
     return ValidationFacts(
         run.run_id,
-        place_of(min(looked_at, default=NO_TIME_BUCKET)),
-        place_of(max(looked_at, default=NO_TIME_BUCKET)),
+        bucket_text(min(looked_at, default=NO_TIME_BUCKET)),
+        bucket_text(max(looked_at, default=NO_TIME_BUCKET)),
         run.settings.bucket_size.value,
         findings.inspection.line(),
         events,

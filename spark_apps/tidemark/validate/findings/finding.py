@@ -14,7 +14,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings.check import Check
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, place_of
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, bucket_text
 
 SCHEMA = (
     "time_bucket bigint, check_name string, persistence_id string, tag string, number bigint,"
@@ -134,7 +134,7 @@ def line(row: Mapping[str, Any], subject: str = "tag") -> str:
     """Return a finding as a line for people; `subject` is its check's."""
     words = [row["persistence_id"], f"{subject} {row['tag']}" if row["tag"] else ""]
     bucket = row["time_bucket"]
-    place = "" if bucket == NO_TIME_BUCKET else f" in bucket {place_of(bucket)}"
+    place = "" if bucket == NO_TIME_BUCKET else f" in bucket {bucket_text(bucket)}"
     return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{place}"
 
 

@@ -14,7 +14,7 @@ from tidemark.validate import shapes
 from tidemark.validate.findings import checks
 from tidemark.validate.findings.finding import FindingRule, findings_of
 from tidemark.validate.findings.partition_size import advised
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 ROWS_A_DAY = {BucketSize.MINUTE: 100_000, BucketSize.HOUR: 1000}
 """Rows of a tag in a day below which the size is too fine: even the next coarser one is for more.
@@ -66,7 +66,7 @@ def too_fine(partitions: DataFrame, size: BucketSize, row_bytes: float) -> DataF
         *("rows", number, a_day, fit, buckets),
     )
     rule = FindingRule(checks.BUCKET_SIZE_TOO_FINE, fit.isNotNull(), number, buckets, detail)
-    placed = fitting.withColumns({"persistence_id": F.lit(""), "time_bucket": nowhere()})
+    placed = fitting.withColumns({"persistence_id": F.lit(""), "time_bucket": no_time_bucket()})
     return findings_of(placed, [rule])
 
 

@@ -11,7 +11,7 @@ from tidemark.validate import shapes
 from tidemark.validate.findings import checks
 from tidemark.validate.findings.finding import FindingRule, findings_of
 from tidemark.validate.findings.partition_size import BYTES_ADVISED
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 HELD: Shape = {**PARTITIONS, "events": "bigint"}
 """Partitions with the number of their events."""
@@ -59,4 +59,4 @@ def large_partitions(partitions: DataFrame, event_bytes: float) -> DataFrame:
     rule = FindingRule(
         checks.PARTITION_TOO_LARGE, number > most, F.col("partition_nr"), F.lit(None), detail
     )
-    return findings_of(partitions.withColumn("time_bucket", nowhere()), [rule])
+    return findings_of(partitions.withColumn("time_bucket", no_time_bucket()), [rule])

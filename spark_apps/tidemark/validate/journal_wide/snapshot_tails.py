@@ -10,7 +10,7 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings import checks
 from tidemark.validate.findings.finding import FindingRule, findings_of
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 
 @shaped(snapshots=SNAPSHOTS, events=EVENT, deleted=DELETED, returns=shapes.FINDINGS)
@@ -39,4 +39,4 @@ def snapshots_beyond(snapshots: DataFrame, events: DataFrame, deleted: DataFrame
     )
     end = F.coalesce(known, F.lit(0))
     rule = FindingRule(checks.SNAPSHOT_BEYOND_EVENTS, number > end, end, number, detail)
-    return findings_of(joined.withColumn("time_bucket", nowhere()), [rule])
+    return findings_of(joined.withColumn("time_bucket", no_time_bucket()), [rule])

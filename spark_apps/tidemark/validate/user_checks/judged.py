@@ -68,9 +68,9 @@ def unmet_expectations(
     try:
         found = list(unmet(table, suite.each, buckets))
     except CannotBeJudged as error:
-        what = f"{suite.each[error.place].kind.name} cannot be judged: {error.why}"
+        what = f"{suite.each[error.index].kind.name} cannot be judged: {error.why}"
         do = f"correct it, or cast the column in the SELECT of {check.file}"
-        raise suite.error(error.place, what, do) from None
+        raise suite.error(error.index, what, do) from None
     return local_rows(rows.sparkSession, _findings(table, check, suite.each, found), finding.SCHEMA)
 
 
@@ -118,9 +118,9 @@ def _findings(
                 values[_key(name)][each.row] for name in ("persistence_id", "tag", "number")
             )
             key = (each.time_bucket, pid, tag, number)
-            named = expectations[each.place].columns
+            named = expectations[each.index].columns
             evidence = ", ".join(f"{name}={values[_shown(name)][each.row]}" for name in named)
-        by_key.setdefault(key, {}).setdefault(each.place, []).append(evidence)
+        by_key.setdefault(key, {}).setdefault(each.index, []).append(evidence)
     return [
         (
             bucket,

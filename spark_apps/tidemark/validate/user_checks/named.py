@@ -19,7 +19,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings import finding
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, nowhere
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, no_time_bucket
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.evaluate import found, selected
 from tidemark.validate.user_checks.source import CheckSource, SourceKind
@@ -74,4 +74,4 @@ def _of_check(
         return found(result, check, buckets, keep)
     if "number" not in result.columns:
         result = result.withColumn("number", F.lit(0).cast("bigint"))
-    return found(result.withColumn("time_bucket", nowhere()), check, [NO_TIME_BUCKET], keep)
+    return found(result.withColumn("time_bucket", no_time_bucket()), check, [NO_TIME_BUCKET], keep)

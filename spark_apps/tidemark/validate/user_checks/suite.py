@@ -91,9 +91,9 @@ def read_suite(directory: Path, name: str) -> Suite:
 
 
 def _read(file: Path, place: int, stored: _StoredExpectation) -> Expectation:
-    kind = catalogue.known().get(stored.type)
+    kind = catalogue.expectation_types().get(stored.type)
     if kind is None:
-        do = _nearest(stored.type, catalogue.known())
+        do = _nearest(stored.type, catalogue.expectation_types())
         raise _error(file, place, f"unknown expectation {stored.type}", do)
     kwargs = {name: value for name, value in stored.kwargs.items() if value is not None}
     for name in kwargs:

@@ -16,7 +16,7 @@ from tidemark.validate import shapes
 from tidemark.validate.findings.check import Check
 from tidemark.validate.findings.finding import FindingRule, findings_of
 from tidemark.validate.layers.kafka_journal import checks
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 JOURNAL = ("topic", "persistence_id")
 PLACED_HEADS: Shape = {**HEAD_ROWS, "own_segment": "bigint", "formula": "int", "place": "int"}
@@ -82,7 +82,7 @@ def held_findings(held: DataFrame) -> DataFrame:
     detail = F.concat_ws(
         " ", F.col("records"), F.lit("held since"), since, F.concat(F.lit("("), "cause", F.lit(")"))
     )
-    rows = journals.withColumns({"time_bucket": nowhere(), "tag": F.col("topic")})
+    rows = journals.withColumns({"time_bucket": no_time_bucket(), "tag": F.col("topic")})
     return findings_of(
         rows,
         [
@@ -137,7 +137,7 @@ def topic_findings(heads: DataFrame) -> DataFrame:
 
 
 def _placed(rows: DataFrame) -> DataFrame:
-    return rows.withColumns({"time_bucket": nowhere(), "tag": F.col("topic")})
+    return rows.withColumns({"time_bucket": no_time_bucket(), "tag": F.col("topic")})
 
 
 def _of_topic(rows: DataFrame) -> DataFrame:

@@ -24,7 +24,7 @@ from tidemark.validate.layers.kafka_topic.shapes import (
     READ,
     VERDICTS,
 )
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _PLACE = ("topic", "partition")
@@ -254,5 +254,5 @@ def _differs(name: str) -> Column:
 def with_finding_key(rows: DataFrame) -> DataFrame:
     """Return rows with the key columns of findings."""
     return rows.withColumns(
-        {"time_bucket": nowhere(), "persistence_id": F.col("id"), "tag": F.col("topic")}
+        {"time_bucket": no_time_bucket(), "persistence_id": F.col("id"), "tag": F.col("topic")}
     )

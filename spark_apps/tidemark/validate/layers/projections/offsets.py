@@ -12,7 +12,7 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings.finding import FindingRule, findings_of
 from tidemark.validate.layers.projections import checks
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 
 @shaped(stored=STORED, numbers=NUMBERS, written=WRITTEN, deleted=DELETED, returns=shapes.FINDINGS)
@@ -52,5 +52,5 @@ def offsets_ahead(
         reached,
         F.format_string("the offset is %d, the source ends at %d", number, reached),
     )
-    placed = joined.withColumns({"time_bucket": nowhere(), "tag": place})
+    placed = joined.withColumns({"time_bucket": no_time_bucket(), "tag": place})
     return findings_of(placed, [rule])
