@@ -31,7 +31,7 @@ def find(
     bucket_size: BucketSize,
     row_bytes: float,
 ) -> DataFrame:
-    """Return the findings of the checks of WHOLE, in no time bucket.
+    """Return the findings of the checks of JOURNAL_WIDE, in no time bucket.
 
     Args:
         index: all messages of the persistence ids that are judged.

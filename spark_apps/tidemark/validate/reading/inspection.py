@@ -22,7 +22,7 @@ from tidemark.text import counted
 from tidemark.validate import shapes, store
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
-from tidemark.validate.findings.checks import CHECKS, WHOLE
+from tidemark.validate.findings.checks import CHECKS, JOURNAL_WIDE
 from tidemark.validate.findings.partition_size import sizes
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.validate.plan import PendingTagWrites, ValidationScope
@@ -54,7 +54,7 @@ class Inspection:
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, of shape TAILS; None if no run would read them.
         layers: the layers that were looked at beside messages and the tag views.
-        whole: the checks of WHOLE whose findings are all here; of others only new ones are.
+        whole: the checks of JOURNAL_WIDE whose findings are all here; of others only new ones are.
     """
 
     scope: ValidationScope | None
@@ -236,7 +236,7 @@ def _everything(asked: _InspectionRequest, passed: Collection[int], why: str) ->
         examination.warnings(run, planned, partitions),
         counts,
         moved,
-        whole=WHOLE,
+        whole=JOURNAL_WIDE,
     )
     return _with_user_checks(asked, buckets, index, rows, compared)
 
