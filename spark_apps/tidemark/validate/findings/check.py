@@ -97,7 +97,7 @@ class Check:
 
     @property
     def for_people(self) -> str:
-        """The remedy for people of findings that `reconcile repair` leaves; empty if it leaves none."""
+        """The remedy for findings that `reconcile repair` leaves; empty if it leaves none."""
         if self.remedy is Repair.OTHER_ROWS:
             return RESTORE
         return self.remedy if isinstance(self.remedy, str) else ""
