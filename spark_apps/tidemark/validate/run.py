@@ -78,7 +78,7 @@ def run_window(
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     looks_back = scope is ValidationScope.ALL
-    if not scheduled.pieces and skip_passed and not looks_back and not layers.asked:
+    if not scheduled.pieces and skip_passed and not looks_back and not layers.requested:
         return Outcome(
             RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
         )
@@ -94,7 +94,7 @@ def run_window(
     if not looks_back:
         in_window = () if skip_passed else window.buckets(settings.bucket_size)
         rechecked = passed & set(in_window)
-    is_idle = not pieces and not rechecked and not layers.asked
+    is_idle = not pieces and not rechecked and not layers.requested
     if rechecked:
         lines.append(f"{time_buckets(len(rechecked))} that have passed are looked at once more")
     # Loading users' checks imports Great Expectations, so it is skipped if nothing is checked.
@@ -122,10 +122,10 @@ def run_window(
         findings = _check(run, claimed, buckets, pending, user_checks, readers, chosen)
         run.say("judging the findings")
         counts = {**findings.by_check, **findings.warned}
-        blocked = gate.blocked(counts, findings.known, checked)
+        blocked = gate.blocked(counts, findings.all_checks, checked)
         docs = publish(
             counts,
-            findings.known,
+            findings.all_checks,
             checked,
             settings,
             run_findings.facts(run, findings, checked),

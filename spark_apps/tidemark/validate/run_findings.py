@@ -52,7 +52,7 @@ class RunFindings:
     settled_facts: SettledFacts | None = None
 
     @property
-    def known(self) -> Sequence[Check]:
+    def all_checks(self) -> Sequence[Check]:
         """All checks, users' checks last."""
         return self.inspection.checks
 
@@ -92,11 +92,11 @@ class RunFindings:
         total: Counter[str] = Counter()
         for (bucket, name), count in counts.items():
             total[name] += count if is_counted(bucket) else 0
-        return {check.name: total[check.name] for check in self.known if total[check.name]}
+        return {check.name: total[check.name] for check in self.all_checks if total[check.name]}
 
     def lines(self) -> list[str]:
         """Return the first findings by key as lines for people, then the first warnings."""
-        checks_by_name = {check.name: check for check in self.known}
+        checks_by_name = {check.name: check for check in self.all_checks}
         rows = [
             {**row, "check_name": name, "warns": checks_by_name[name].severity is Severity.WARNS}
             for name, check in self.checks.items()
@@ -195,7 +195,9 @@ def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
         {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
     )
     repair = Remedy(applications.RECONCILE, "repair", selection)
-    to_settle = [check.name for check in findings.known if check.name in names and check.for_people]
+    to_settle = [
+        check.name for check in findings.all_checks if check.name in names and check.for_people
+    ]
     return (
         *((repair,) if names & REPAIRABLE else ()),
         *(_settlement(name, findings.checks[name]) for name in to_settle),
@@ -216,7 +218,7 @@ def _way(findings: RunFindings, remedy: Remedy) -> Way:
     if remedy.command != "settle":
         return Way("put right what the journal tells", f"{remedy} --apply")
     name = str(remedy.options["check"])
-    [check] = [check for check in findings.known if check.name == name]
+    [check] = [check for check in findings.all_checks if check.name == name]
     return Way(check.for_people, f"{remedy} --reason ...", name)
 
 

@@ -129,7 +129,7 @@ def advice(part: NewPart, buckets: Sequence[int], bounds: Bounds, row_bytes: flo
     in_buckets = warnings(
         part.around, partition_size.sizes(part.rows), bounds.bucket_size, row_bytes, buckets
     )
-    message_counts = message_partitions.reached(
+    message_counts = message_partitions.event_counts_by_number(
         part.events, part.deleted, bounds.target_partition_size
     )
     large = message_partitions.large_partitions(message_counts, row_bytes)

@@ -1,4 +1,4 @@
-"""Offsets that are ahead of their source, as a pure transformation."""
+"""The check of offsets that are ahead of their source, as a pure transformation."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ def offsets_ahead(
     written: DataFrame | None,
     deleted: DataFrame,
 ) -> DataFrame:
-    """Return a finding for each series whose offset is beyond all that is known of the series.
+    """Return a finding for each series whose offset is after the last number of its source.
 
-    Its number is the offset, expected the highest number known. Of a persistence id of which
-    nothing at all is known, Cleanup has removed everything for good.
+    Its number is the offset, expected the highest number of the source. Persistence ids without any
+    number are left out: Cleanup has removed them permanently.
 
     Args:
         projection: its name.
         stored: its offsets, read before the source.
-        numbers: of the source.
+        numbers: numbers of the source.
         written: how far each persistence id was written, if numbers may be left out.
-        deleted: read after `numbers`; sequence nrs, so of series without a tag only.
+        deleted: read after `numbers`; sequence nrs, so it applies to series without a tag only.
     """
     highest = numbers.groupBy(*SERIES).agg(F.max("number").alias("highest"))
     joined = stored.join(highest, on=[*SERIES], how="left").join(
         deleted, on="persistence_id", how="left"
     )
-    known = [F.col("highest"), F.when(F.col("tag") == NO_TAG, F.col("deleted_to"))]
+    last_numbers = [F.col("highest"), F.when(F.col("tag") == NO_TAG, F.col("deleted_to"))]
     if written is not None:
         joined = joined.join(written, on="persistence_id", how="left")
-        known.append(F.col("written_to"))
-    number, reached = F.col("stored_number"), F.greatest(*known)
-    place = F.concat_ws(" ", F.lit(projection), F.when(F.col("tag") != NO_TAG, F.col("tag")))
+        last_numbers.append(F.col("written_to"))
+    number, reached = F.col("stored_number"), F.greatest(*last_numbers)
+    subject = F.concat_ws(" ", F.lit(projection), F.when(F.col("tag") != NO_TAG, F.col("tag")))
     rule = FindingRule(
         checks.OFFSET_AHEAD,
         number > reached,
@@ -52,5 +52,5 @@ def offsets_ahead(
         reached,
         F.format_string("the offset is %d, the source ends at %d", number, reached),
     )
-    placed = joined.withColumns({"time_bucket": no_time_bucket(), "tag": place})
-    return findings_of(placed, [rule])
+    with_subject = joined.withColumns({"time_bucket": no_time_bucket(), "tag": subject})
+    return findings_of(with_subject, [rule])
