@@ -110,8 +110,8 @@ def indexed_ranges(pieces: Sequence[Piece], size: BucketSize, look_back: int) ->
     `look_back`: seconds before each piece that are read, too.
     """
     step = size.milliseconds
-    before = -(-look_back * 1000 // step) * step
-    spans = ((piece.time_bucket - before, piece.time_bucket + step) for piece in pieces)
+    look_back_ms = -(-look_back * 1000 // step) * step
+    spans = ((piece.time_bucket - look_back_ms, piece.time_bucket + step) for piece in pieces)
     return TimeBuckets(spans, step).ranges
 
 

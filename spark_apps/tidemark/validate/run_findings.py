@@ -177,9 +177,9 @@ def failure(
     remedies = _remedies(findings)
     ways = "; ".join(str(_way(findings, remedy)) for remedy in remedies)
     bad_buckets = findings.bad_buckets()
-    places = f" in {len(bad_buckets)} of {counted(planned, 'bucket')}" if bad_buckets else ""
+    bucket_clause = f" in {len(bad_buckets)} of {counted(planned, 'bucket')}" if bad_buckets else ""
     return ValidationFailed(
-        f"{counted(sum(per_check.values()), 'finding')}{places} ({counts_by_check}); first:"
+        f"{counted(sum(per_check.values()), 'finding')}{bucket_clause} ({counts_by_check}); first:"
         f" {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {f'{page} and ' if page else ''}the table {run.settings.keyspace}.{store.FINDING};"

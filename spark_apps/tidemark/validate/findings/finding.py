@@ -135,8 +135,8 @@ def line(row: Mapping[str, Any], subject: str = "tag") -> str:
     """Return a finding as a line for people; `subject` is its check's."""
     words = [row["persistence_id"], f"{subject} {row['tag']}" if row["tag"] else ""]
     bucket = row["time_bucket"]
-    place = "" if bucket == NO_TIME_BUCKET else f" in bucket {bucket_text(bucket)}"
-    return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{place}"
+    bucket_clause = "" if bucket == NO_TIME_BUCKET else f" in bucket {bucket_text(bucket)}"
+    return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{bucket_clause}"
 
 
 @shaped(findings=shapes.FINDINGS)

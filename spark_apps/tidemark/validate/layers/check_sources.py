@@ -128,14 +128,14 @@ def _quarantine(run: RunContext, _source: CheckSource, _buckets: Sequence[int]) 
     """
     settings = run.settings
     messages = f"{settings.journal_keyspace}.{settings.journal_table}"
-    places = [
+    sources = [
         *(Place(messages, writer) for writer in (applications.TAG_WRITE, applications.RECONCILE)),
         *(
             dead_letters.place_of(run, definition)
             for definition in catalog.read_all(settings.projections_dir).definitions
         ),
     ]
-    return quarantine.rows(run.spark, settings, places).select(
+    return quarantine.rows(run.spark, settings, sources).select(
         "source",
         "application",
         "persistence_id",

@@ -91,13 +91,13 @@ def inspect(
     spark, settings = run.spark, run.settings
     bounds = Bounds.of_buckets(run, buckets, pending)
     progress = frames.write_progress(spark, settings).localCheckpoint()
-    placed = frames.placed(progress, settings.bucket_size)
+    placed_progress = frames.placed(progress, settings.bucket_size)
     scanning = frames.scanning(spark, settings).localCheckpoint()
     new = _events(run, buckets, tag_rules).localCheckpoint()
-    recorded = recorded_events(placed, scanning, buckets).localCheckpoint()
+    recorded = recorded_events(placed_progress, scanning, buckets).localCheckpoint()
     around = _around(new, recorded, settings)
     rows = tag_view_rows.tag_view_keys_of(
-        partitions(new, placed, buckets), settings
+        partitions(new, placed_progress, buckets), settings
     ).localCheckpoint()
     first_new = first_rows(rows).localCheckpoint()
     stored_tails = tails.read_series(first_new, settings).localCheckpoint()
@@ -150,8 +150,12 @@ def recorded_events(
 @shaped(new=EVENT, recorded=EVENT, returns=EVENT)
 def events_to_read(new: DataFrame, recorded: DataFrame) -> DataFrame:
     """Return the keys of the recorded events, of the new events and of their predecessors."""
-    both = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
-    return new.select("persistence_id", both.alias("sequence_nr")).unionByName(recorded).distinct()
+    event_and_predecessor = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
+    return (
+        new.select("persistence_id", event_and_predecessor.alias("sequence_nr"))
+        .unionByName(recorded)
+        .distinct()
+    )
 
 
 @shaped(recorded=EVENT, present=EVENT, deleted=DELETED, returns=ID)
@@ -239,13 +243,15 @@ def _around(new: DataFrame, recorded: DataFrame, settings: Settings) -> DataFram
 def _rows_of_tails(stored_tails: DataFrame, removed_rows: Removed, settings: Settings) -> DataFrame:
     """Read the rows of the tails; a row that may be removed is taken from its tail instead."""
     epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
-    placed = stored_tails.withColumns(
+    with_bucket = stored_tails.withColumns(
         {
             "ticks": columns.timeuuid_ticks(F.col("timestamp")),
             "time_bucket": columns.time_bucket(epoch_ms, settings.bucket_size),
         }
     )
-    marked = tag_sequence.with_is_removed(placed, "time_bucket", removed_rows).localCheckpoint()
+    marked = tag_sequence.with_is_removed(
+        with_bucket, "time_bucket", removed_rows
+    ).localCheckpoint()
     keys = marked.where(~F.col("is_removed")).select(
         F.col("tag").alias("tag_name"),
         F.col("time_bucket").alias("timebucket"),

@@ -88,16 +88,16 @@ def with_rule_tags(
         [] if are_applied else [(bucket, True) for bucket in sorted(ledger.done())],
         "time_bucket bigint, is_written boolean",
     )
-    stored = messages.withColumn("stored_tags", F.col("tags"))
+    with_stored_tags = messages.withColumn("stored_tags", F.col("tags"))
     is_written = F.col("is_written").isNotNull() | F.lit(are_applied)
-    ruled = (
-        rules.with_rule_tags(stored, tag_rules)
+    with_rules = (
+        rules.with_rule_tags(with_stored_tags, tag_rules)
         .join(F.broadcast(written), on="time_bucket", how="left")
         .withColumn(rules.FAILED_RULE, F.when(is_written, F.col(rules.FAILED_RULE)))
     )
-    cause_of_event = events.cause(ruled, F.col("has_payload"))
+    cause_of_event = events.cause(with_rules, F.col("has_payload"))
     by_rules = F.array_except(F.coalesce("tags", no_tags), F.coalesce("stored_tags", no_tags))
-    return ruled.withColumns(
+    return with_rules.withColumns(
         {
             "pending_tags": F.when(is_written | cause_of_event.isNotNull(), no_tags).otherwise(
                 by_rules

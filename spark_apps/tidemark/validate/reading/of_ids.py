@@ -64,8 +64,8 @@ def inspect(run: RunContext, scope: Scope, judged: JudgeableBuckets) -> Inspecti
     run.say(f"reading the keys of {scope}")
     read = read_keys(run, scope, with_snapshots=True)
     index, rows = read.index, read.keys.rows
-    placed = frames.placed(read.keys.progress, settings.bucket_size)
-    buckets = _time_buckets(index, rows, placed, judged)
+    placed_progress = frames.placed(read.keys.progress, settings.bucket_size)
+    buckets = _time_buckets(index, rows, placed_progress, judged)
     run.say("comparing messages, tag views and tag_write_progress")
     passed = plan.passed(plan.ledger(run), [], pending.buckets)
     passed_buckets = [bucket for bucket in buckets if bucket in passed]

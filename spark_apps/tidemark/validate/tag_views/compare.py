@@ -155,17 +155,17 @@ def _differences(
 def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds, keep: Keep) -> JournalKeys:
     """Return the keys as they will be once the differences are repaired."""
     size = bounds.bucket_size
-    placed = frames.placed(keys.progress, size)
+    placed_progress = frames.placed(keys.progress, size)
     tag_rows, scanning = keys.rows, keys.scanning
     if not differences.isEmpty():
         tag_rows = keep(as_repaired.rows(tag_rows, differences))
-        placed = keep(as_repaired.progress(placed, differences, size))
+        placed_progress = keep(as_repaired.progress(placed_progress, differences, size))
         scanning = keep(as_repaired.scanning(scanning, differences))
     return JournalKeys(
         keys.index,
         keys.index,
         tag_rows,
-        placed,
+        placed_progress,
         scanning,
         deleted=keys.deleted.where(F.col("deleted_to") < REMOVED),
         listed=keys.listed,

@@ -125,7 +125,7 @@ def _detail(kind: Column) -> Column:
     """Return the difference as a clause for people."""
     sequence_nr, expected_nr = F.col("sequence_nr"), F.col("expected_sequence_nr")
     number, expected = F.col("number"), F.col("expected_number")
-    stored = F.when(number.isNull(), "no row").otherwise(F.format_string("number %d", number))
+    stored_text = F.when(number.isNull(), "no row").otherwise(F.format_string("number %d", number))
     other_bucket = F.when(
         F.col("time_bucket") != F.col("expected_time_bucket"),
         F.format_string(" in time bucket %d", F.col("time_bucket")),
@@ -134,10 +134,10 @@ def _detail(kind: Column) -> Column:
         F.format_string("number %d", expected)
     )
     row_text = F.concat(
-        stored, F.coalesce(other_bucket, F.lit("")), F.lit(", expected "), expected_text
+        stored_text, F.coalesce(other_bucket, F.lit("")), F.lit(", expected "), expected_text
     )
     progress_text = F.concat(
-        F.when(number.isNull(), F.lit("no progress")).otherwise(stored),
+        F.when(number.isNull(), F.lit("no progress")).otherwise(stored_text),
         F.lit(", expected "),
         F.when(expected_nr.isNull(), F.lit("no progress")).otherwise(
             F.format_string("number %d at sequence nr %d", expected, expected_nr)

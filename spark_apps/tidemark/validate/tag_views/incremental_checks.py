@@ -67,12 +67,12 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
         new.events.where(F.col("cause").isNotNull()).select(*_EVENT), on=_EVENT, how="left_semi"
     )
     rows = new.rows.unionByName(new.before.select(*new.rows.columns))
-    placed = frames.placed(new.progress, bounds.bucket_size)
+    placed_progress = frames.placed(new.progress, bounds.bucket_size)
     keys = JournalKeys(
         new.around,
         new.events,
         rows,
-        placed,
+        placed_progress,
         new.scanning,
         deleted=new.deleted,
         listed=new.listed,
@@ -85,7 +85,12 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
         event_findings(keys, bounds.removed, max(buckets), bounds.target_partition_size),
         # Without progress: if progress is ahead too, the lost tail is in its time bucket.
         sequence.lost_tails(
-            new.around, placed.where(never), new.scanning, new.deleted, new.listed, max(buckets)
+            new.around,
+            placed_progress.where(never),
+            new.scanning,
+            new.deleted,
+            new.listed,
+            max(buckets),
         ),
         _suspected(missing, checks.UNTAGGED_EVENT, F.col("sequence_nr")),
         _suspected(unwritable.withColumn("tag", F.lit("")), checks.UNWRITABLE_EVENT, F.lit(0)),
@@ -117,7 +122,7 @@ def rows_in_doubt(
     tags = F.concat(F.coalesce("tags", no_tags), F.coalesce("pending_tags", no_tags))
     expected = new.select(*_EVENT, "time_bucket", F.explode(tags).alias("tag"))
     ids = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
-    wrong = rows.join(expected, on=[*TAGGED_EVENT, "time_bucket"], how="left_anti").join(
+    unexpected = rows.join(expected, on=[*TAGGED_EVENT, "time_bucket"], how="left_anti").join(
         ids.distinct(), on="persistence_id", how="left_semi"
     )
     present = new.select("persistence_id", "sequence_nr", F.lit(True).alias("is_there")).distinct()
@@ -125,7 +130,7 @@ def rows_in_doubt(
         F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
     )
     in_doubt = (
-        wrong.join(present, on=["persistence_id", "sequence_nr"], how="left")
+        unexpected.join(present, on=["persistence_id", "sequence_nr"], how="left")
         .join(deleted, on="persistence_id", how="left")
         .where(~is_of_deleted)
     )
@@ -168,13 +173,13 @@ def progress_in_doubt(new: NewPart, absent: DataFrame, bounds: Bounds) -> DataFr
     last_settled = (
         _settled_series(new, bounds).groupBy(*SERIES).agg(F.max("sequence_nr").alias("settled"))
     )
-    behind = new.progress.join(last_settled, on=[*SERIES], how="inner").where(
+    before_last = new.progress.join(last_settled, on=[*SERIES], how="inner").where(
         F.col("settled") > F.col("progress_sequence_nr")
     )
     number = F.col("progress_number")
     parts = [
         _suspected(_placed(unknown, bounds), checks.PROGRESS_WRONG, number),
-        _suspected(_placed(behind, bounds), checks.PROGRESS_BEHIND, number),
+        _suspected(_placed(before_last, bounds), checks.PROGRESS_BEHIND, number),
     ]
     return reduce(DataFrame.unionByName, parts)
 
@@ -199,8 +204,8 @@ def _deleted(new: NewPart) -> DataFrame:
 
 
 def _placed(progress: DataFrame, bounds: Bounds) -> DataFrame:
-    placed = frames.placed(progress, bounds.bucket_size)
-    return placed.withColumnRenamed("progress_bucket", "time_bucket")
+    with_bucket = frames.placed(progress, bounds.bucket_size)
+    return with_bucket.withColumnRenamed("progress_bucket", "time_bucket")
 
 
 def _suspected(rows: DataFrame, check: Check, number: Column) -> DataFrame:

@@ -84,7 +84,7 @@ def _table(
     Raises:
         DefinitionError: there are more than MOST_ROWS rows.
     """
-    judged = [
+    judged_columns = [
         # Great Expectations compares no decimals.
         F.col(f"`{field.name}`").cast("double").alias(field.name)
         if isinstance(field.dataType, DecimalType)
@@ -93,19 +93,19 @@ def _table(
         if field.name in {"time_bucket", *column_names}
     ]
     prepared = rows.select(
-        *judged,
+        *judged_columns,
         *(shown(name).alias(_shown(name)) for name in column_names),
         *(column.alias(_key(name)) for name, column in key_of(rows).items()),
     )
     # Computed before it is collected: if `toPandas` fails, Spark warns with its whole stack.
-    kept = keep(prepared.limit(MOST_ROWS + 1))
+    result = keep(prepared.limit(MOST_ROWS + 1))
     with computing(check):
-        number = kept.count()
+        number = result.count()
     if number > MOST_ROWS:
         problem = f"the result has more than {MOST_ROWS:,} rows"
         do = "aggregate it: expectations are for one row for each time bucket, or for each key"
         raise error_in(check.file, problem, do, check.select.line)
-    return kept.toPandas()
+    return result.toPandas()
 
 
 def _findings(

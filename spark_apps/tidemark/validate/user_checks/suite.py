@@ -72,10 +72,10 @@ def read_suite(directory: Path, name: str) -> Suite:
         ) from None
     except ValidationError as error:
         problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
-        what = f"this is no suite: {f'{place}: ' if place else ''}{problem['msg']}"
+        field = ".".join(map(str, problem["loc"]))
+        text = f"this is no suite: {f'{field}: ' if field else ''}{problem['msg']}"
         raise DefinitionError(
-            what, where=str(file), do="save it with great_expectations, with an expectation"
+            text, where=str(file), do="save it with great_expectations, with an expectation"
         ) from None
     blocking = {expectation.severity == "critical" for expectation in stored.expectations}
     if len(blocking) > 1:

@@ -166,12 +166,12 @@ def _disagreeing(record_events: DataFrame, table_events: DataFrame) -> DataFrame
     """Return the events that only one side has, and those with fields that are `differing`."""
     is_both = F.col("said").isNotNull() & F.col("stored").isNotNull()
     differing = F.concat_ws(", ", *(_differs(name) for name in EVENT_CONTENT))
-    both = (
+    joined = (
         record_events.withColumnsRenamed({"content": "said", "segment": "said_segment"})
         .join(table_events.withColumnRenamed("content", "stored"), list(EVENT_KEY), "full")
         .withColumn("differing", F.when(is_both, differing))
     )
-    return both.where(~is_both | (F.col("differing") != ""))
+    return joined.where(~is_both | (F.col("differing") != ""))
 
 
 def _journal_facts(journals: DataFrame, heads: DataFrame, expiry: Expiry | None) -> DataFrame:

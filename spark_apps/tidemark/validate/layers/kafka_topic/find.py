@@ -188,12 +188,12 @@ def _compared(
     findings = events.event_findings(verdicts, record_events).unionByName(
         heads.head_findings(journals, stored_heads, read, verdicts, expiry)
     )
-    left = verdicts.where(F.col("verdict") == Verdict.LEFT.value)
+    not_judged = verdicts.where(F.col("verdict") == Verdict.LEFT.value)
     return TopicComparison(
         bounds,
         kept(findings),
         record_events.count(),
-        left.select(*_JOURNAL, "seq_nr").distinct().count(),
+        not_judged.select(*_JOURNAL, "seq_nr").distinct().count(),
         rows,
         table_events,
         verdicts,

@@ -39,7 +39,7 @@ def head_findings(
     is_own = F.col("record").isNull() | F.col("record").eqNullSafe(F.struct("id"))
     is_here = F.coalesce(stored["partition"] == F.col("partition"), F.lit(True))
     is_expired = F.lit(False) if expiry is None else expiry.is_over()
-    both = (
+    with_differences = (
         journals.join(heads, list(_JOURNAL), "left")
         .join(mixed, list(_JOURNAL), "left_anti")
         .where(~F.col("is_in_doubt") & is_here)
@@ -59,7 +59,7 @@ def head_findings(
         ),
     )
     return findings_of(
-        with_finding_key(both),
+        with_finding_key(with_differences),
         [
             FindingRule(
                 checks.MISSING_HEAD,

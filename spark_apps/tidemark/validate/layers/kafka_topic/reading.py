@@ -62,14 +62,18 @@ def records_of(
     return decoded_records
 
 
-@shaped(stored=RECORDS, returns=RECORDS)
-def _with_key(stored: DataFrame, topic_scope: TopicScope, suspects: Suspects | None) -> DataFrame:
+@shaped(record_rows=RECORDS, returns=RECORDS)
+def _with_key(
+    record_rows: DataFrame, topic_scope: TopicScope, suspects: Suspects | None
+) -> DataFrame:
     """Return the records of the journals in scope, before they are decoded."""
     if topic_scope.keys:
-        stored = stored.where(F.col("key").isin([key.encode() for key in topic_scope.keys]))
+        record_rows = record_rows.where(
+            F.col("key").isin([key.encode() for key in topic_scope.keys])
+        )
     if suspects is None:
-        return stored
-    keyed = stored.withColumn("id", F.col("key").cast("string"))
+        return record_rows
+    keyed = record_rows.withColumn("id", F.col("key").cast("string"))
     return among(keyed, suspects.journals, suspects.number).select(*RECORDS)
 
 

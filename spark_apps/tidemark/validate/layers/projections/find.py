@@ -94,13 +94,13 @@ def _rows_differing(run: RunContext, definition: Definition) -> Iterator[tuple[o
 
 def _ahead(run: RunContext, definition: Definition) -> DataFrame:
     store = OffsetStore.of(run, definition)
-    stored = consumption.stored_offsets(store, run.spark, ALL)
-    stored = stored.where(F.col("tag").isin(*definition.source.series_tags))
-    if stored.isEmpty():
+    offsets = consumption.stored_offsets(store, run.spark, ALL)
+    offsets = offsets.where(F.col("tag").isin(*definition.source.series_tags))
+    if offsets.isEmpty():
         return local_rows(run.spark, [], finding.SCHEMA)
     source = event_source(run, definition)
     numbers = source.numbers().localCheckpoint()
-    return offsets_ahead(definition.name, stored, numbers, source.written(), source.deleted())
+    return offsets_ahead(definition.name, offsets, numbers, source.written(), source.deleted())
 
 
 def _since(entry: PieceRow) -> str:
