@@ -66,9 +66,8 @@ def run_window(
         force: also check buckets that passed before, and those that tag-write has not finished.
         dry_run: plan only.
         scope: the part of the journal to check.
-        skip_passed: leave out passed time buckets of the window, as runs started by a schedule or
-        an
-            asset do; a window given by a person is checked completely.
+        skip_passed: leave out passed time buckets of the window, as runs do that a schedule or an
+            asset has started; a window given by a person is checked completely.
         layers: the layers besides messages and the tag views; requested layers are checked even if
             no time bucket is.
         readers: readers of the sources that users' checks may name.
@@ -158,15 +157,13 @@ def _check(
     layers: Sequence[FurtherLayer],
 ) -> RunFindings:
     with kept_frames() as keep:
-        former_user_checks: set[str] = set()
+        former_checks: set[str] = set()
         if buckets.pieces or buckets.again:
             key_checks = [check for check in user_checks if check.source == KEYS]
             source_checks = [check for check in user_checks if check.source != KEYS]
             inspection = inspect(run, buckets, pending, key_checks, keep)
             inspection = with_named(run, inspection, source_checks, buckets, readers, keep)
-            former_user_checks = store.names_in_no_time_bucket(
-                run.control, run.settings, Layer.USER
-            )
+            former_checks = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
         else:
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
@@ -181,7 +178,7 @@ def _check(
         claimed.check()
         has_findings = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
         layer_checks = (check.name for layer in layers for check in layer.checks)
-        replaced_checks = [*inspection.complete_checks, *layer_checks, *former_user_checks]
+        replaced_checks = [*inspection.complete_checks, *layer_checks, *former_checks]
         replace_findings(
             run, all_findings, inspection.checks, replaced_checks, write_time, is_any=has_findings
         )

@@ -173,13 +173,13 @@ def failure(
     `page`: the page of the run in Data Docs, if there is one.
     """
     per_check = findings.per_check()
-    counts_by_check = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
+    counts_text = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     remedies = _remedies(findings)
     ways = "; ".join(str(_way(findings, remedy)) for remedy in remedies)
     bad_buckets = findings.bad_buckets()
     bucket_clause = f" in {len(bad_buckets)} of {counted(planned, 'bucket')}" if bad_buckets else ""
     return ValidationFailed(
-        f"{counted(sum(per_check.values()), 'finding')}{bucket_clause} ({counts_by_check}); first:"
+        f"{counted(sum(per_check.values()), 'finding')}{bucket_clause} ({counts_text}); first:"
         f" {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {f'{page} and ' if page else ''}the table {run.settings.keyspace}.{store.FINDING};"
@@ -191,10 +191,8 @@ def failure(
 def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     """Return the remedies for the findings, the most effective first."""
     names = findings.per_check().keys()
-    selection = (
-        {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
-    )
-    repair = Remedy(applications.RECONCILE, "repair", selection)
+    scope = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
+    repair = Remedy(applications.RECONCILE, "repair", scope)
     to_settle = [
         check.name for check in findings.all_checks if check.name in names and check.for_people
     ]

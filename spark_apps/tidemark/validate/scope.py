@@ -130,11 +130,10 @@ def require_known(run: RunContext, scope: Scope) -> None:
 
     A persistence id is known by its messages, metadata, progress, scanning, snapshots or tag-view
     rows; a tag by its tag views, progress, rule or messages. Usually a few reads by key are enough;
-    only if one seems unknown is there a search: for an id in the keys of the tag views, for a tag
-    in all messages.
+    an id that seems unknown is searched for in the keys of the tag views, a tag in all messages.
 
     Raises:
-        InvalidInput: there are unknown ones, which the message names.
+        InvalidInput: some are unknown; the message names them.
     """
     if scope.persistence_ids:
         _reject(run, "persistence id", _unknown_ids(run, scope.persistence_ids))

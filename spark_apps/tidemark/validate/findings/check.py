@@ -76,8 +76,7 @@ class Check:
         layer: the tables that a finding is about.
         inputs: the data that the rule reads.
         remedy: a repair, or a clause for people. Events missing from messages are in no other
-        table,
-            so only a backup or an operator's decision helps. Empty for advice.
+            table, so only a backup or an operator's decision helps. Empty for advice.
         severity: the effect of a finding.
         subject: the kind of thing that the field `tag` of a finding names.
     """

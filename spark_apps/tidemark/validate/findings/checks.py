@@ -227,7 +227,7 @@ UNWRITABLE_EVENT = Check(
     Inputs.DIFFERENCES,
     "repair each event that cannot be written",
 )
-"""A tagged event without a row that is unreadable, so that tag-write does not write its row."""
+"""An unreadable tagged event without a row: tag-write will not write its row."""
 
 EVENT_OUT_OF_ORDER = Check(
     "event_out_of_order",

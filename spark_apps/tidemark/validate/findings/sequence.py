@@ -28,7 +28,7 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
         .withColumn("expected", _reached(F.col("previous"), F.col("deleted_to")) + 1)
     )
     number, expected, previous = F.col("sequence_nr"), F.col("expected"), F.col("previous")
-    is_first, is_after_expected = previous.isNull(), number > expected
+    is_first, is_ahead = previous.isNull(), number > expected
     missing = F.format_string(
         "expected %d, found %d: %d missing", expected, number, number - expected
     )
@@ -36,12 +36,10 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     return findings_of(
         followed,
         [
-            FindingRule(
-                checks.SEQUENCE_NR_GAP, is_after_expected & ~is_first, number, expected, missing
-            ),
+            FindingRule(checks.SEQUENCE_NR_GAP, is_ahead & ~is_first, number, expected, missing),
             FindingRule(
                 checks.SEQUENCE_NR_MISSING_HEAD,
-                is_after_expected & is_first,
+                is_ahead & is_first,
                 number,
                 expected,
                 missing,

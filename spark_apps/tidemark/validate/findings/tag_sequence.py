@@ -4,7 +4,8 @@ Rows that purge or a TTL removed are no findings, nor are rows that tag-write ha
 event whose writer's clock was ahead gets its row later than its successors. Numbers missing before
 a row are explained
 
-- by as many events in messages that carry the tag, have no row, are in a removed or pending time
+- by at least as many events in messages that carry the tag, have no row, are in a removed or
+pending time
   bucket, and are between the previous row and this row in sequence nr order; or
 - by deleted events: the previous row (or the start) is below the persistence id's deleted_to, and
   some removed time bucket is at or after the previous row's and before the time bucket of this row.
@@ -60,7 +61,7 @@ def tag_sequence_findings(
     )
     followed = _followed(rows, absent).join(deleted, on="persistence_id", how="left")
     is_first = previous.isNull()
-    is_after_expected = (number > expected) & ~_is_explained(removed)
+    is_ahead = (number > expected) & ~_is_explained(removed)
     event, number_before = F.col("sequence_nr"), F.col("number_before")
     is_renumbered = (F.col("event_before") == event) & (number_before != number)
     missing = F.format_string(
@@ -85,8 +86,8 @@ def tag_sequence_findings(
     return findings_of(
         followed,
         [
-            FindingRule(gap, is_after_expected & ~is_first, number, expected, missing),
-            FindingRule(head, is_after_expected & is_first, number, expected, missing),
+            FindingRule(gap, is_ahead & ~is_first, number, expected, missing),
+            FindingRule(head, is_ahead & is_first, number, expected, missing),
             FindingRule(duplicate, number == previous, number, number, repeated),
             FindingRule(duplicate, is_renumbered, number, number_before, renumbered),
             FindingRule(out_of_order, is_out_of_order, number, F.lit(None), swapped),

@@ -17,7 +17,7 @@ from tidemark.validate.tag_views import finding_kinds
 FOUND = {**FINDINGS, **EVIDENCE}
 
 
-@shaped(held=TAG_ROWS, differences=FOUND, returns=TAG_ROWS)
+@shaped(stored=TAG_ROWS, differences=FOUND, returns=TAG_ROWS)
 def rows(stored: DataFrame, differences: DataFrame) -> DataFrame:
     """Return the rows of the tag views after the repair's deletes and writes."""
     deleted = differences.where(finding_kinds.IS_DELETED).select(
@@ -36,7 +36,7 @@ def rows(stored: DataFrame, differences: DataFrame) -> DataFrame:
     return unchanged.unionByName(written.select(*stored.columns))
 
 
-@shaped(held=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
+@shaped(stored=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
 def progress(stored: DataFrame, differences: DataFrame, size: BucketSize) -> DataFrame:
     """Return tag_write_progress after the repair."""
     wrong = differences.where(finding_kinds.IS_OF_PROGRESS)
@@ -50,7 +50,7 @@ def progress(stored: DataFrame, differences: DataFrame, size: BucketSize) -> Dat
     return unchanged.unionByName(frames.placed(right, size).select(*stored.columns))
 
 
-@shaped(held=SCANNING, differences=FOUND, returns=SCANNING)
+@shaped(stored=SCANNING, differences=FOUND, returns=SCANNING)
 def scanning(stored: DataFrame, differences: DataFrame) -> DataFrame:
     """Return tag_scanning after the repair."""
     right = differences.where(finding_kinds.IS_SCANNING).select(

@@ -119,8 +119,7 @@ def check_findings(
     """Return a finding for each key of the rows of `selected` that fail a check, computed.
 
     Raises:
-        DefinitionError: the check cannot be computed or judged, or a row that fails it is not of
-        one
+        DefinitionError: the check cannot be computed or judged, or a row that fails it is of none
             of the time buckets (epoch ms).
     """
     if isinstance(check.condition, Suite):
