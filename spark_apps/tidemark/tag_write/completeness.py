@@ -22,7 +22,7 @@ _TAIL = ("persistence_id", "sequence_nr", "read_to", "series")
 
 
 @shaped(returns=shapes.STORED_TAILS)
-def stored(
+def stored_tails(
     spark: SparkSession, settings: Settings, rules_version: str, ids: DataFrame | None = None
 ) -> DataFrame:
     """Read the tails written under this version of the tag rules, valid or void.
@@ -43,8 +43,10 @@ def stored(
     return rows.where(is_current).select(*_TAIL, "write_time")
 
 
-@shaped(tails=shapes.STORED_TAILS, progress=TIMED_PROGRESS, scanning=SCANNING, returns=shapes.KNOWN)
-def known(tails: DataFrame, progress: DataFrame, scanning: DataFrame) -> DataFrame:
+@shaped(
+    tails=shapes.STORED_TAILS, progress=TIMED_PROGRESS, scanning=SCANNING, returns=shapes.COMPLETE
+)
+def complete_up_to(tails: DataFrame, progress: DataFrame, scanning: DataFrame) -> DataFrame:
     """Return how far each persistence id is complete, and how far it has been read.
 
     A tail is void if its tag views have changed: whoever deletes or truncates them clears

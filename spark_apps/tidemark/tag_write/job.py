@@ -142,7 +142,7 @@ class TagWriteJob:
         )
         numbered = evidence.numbered(index, inputs, read.rows_of(run, source))
         events = numbering.numbered(
-            numbered.points, numbered.contradicted, numbered.reached, source.records.known
+            numbered.points, numbered.contradicted, numbered.reached, source.records.complete
         )
         marked = transform.mark_covered(events, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
@@ -188,7 +188,7 @@ class TagWriteJob:
             for row in contradicted.orderBy(*SERIES).limit(EXAMPLES).collect()
         ]
         buckets = transform.held_buckets(
-            numbered.entries, contradicted, numbered.reached, source.records.known, self._buckets
+            numbered.entries, contradicted, numbered.reached, source.records.complete, self._buckets
         )
         # At most one row for each time bucket that is planned or done.
         result.held_buckets = {row.time_bucket for row in buckets.collect()}
@@ -263,7 +263,7 @@ class TagWriteJob:
         store.write_scanning(rows, settings, write_time=read_at)
         self._claimed.check()
         store.write_tails(
-            transform.tail_rows(marked, covered, source.records.known, reached),
+            transform.tail_rows(marked, covered, source.records.complete, reached),
             settings,
             rules.version(self._rules),
             write_time=read_at,

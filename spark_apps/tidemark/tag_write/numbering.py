@@ -48,11 +48,11 @@ def spans(events: DataFrame) -> DataFrame:
     )
 
 
-@shaped(progress=PROGRESS, known=shapes.KNOWN, returns=shapes.POSITIONS)
-def positions(progress: DataFrame, known: DataFrame) -> DataFrame:
+@shaped(progress=PROGRESS, complete=shapes.COMPLETE, returns=shapes.POSITIONS)
+def positions(progress: DataFrame, complete: DataFrame) -> DataFrame:
     """Return the progress for the events read, which begin after the complete events."""
     position = F.greatest("progress_sequence_nr", F.coalesce("known_to", F.lit(0)))
-    return progress.join(known, on="persistence_id", how="left").select(
+    return progress.join(complete, on="persistence_id", how="left").select(
         *SERIES,
         position.alias("sequence_nr"),
         F.col("progress_number").alias("number"),
@@ -76,19 +76,19 @@ def rows_of_progress(rows: DataFrame, reached: DataFrame) -> DataFrame:
     )
 
 
-@shaped(numbered_points=shapes.NUMBERED_POINTS, known=shapes.KNOWN, returns=shapes.DOUBTS)
-def doubts(numbered_points: DataFrame, known: DataFrame) -> DataFrame:
+@shaped(numbered_points=shapes.NUMBERED_POINTS, complete=shapes.COMPLETE, returns=shapes.DOUBTS)
+def doubts(numbered_points: DataFrame, complete: DataFrame) -> DataFrame:
     """Return the series with new events that need the evidence of rows.
 
     Such a series is contradicted, or has events after a hole whose numbers are not certain or that
     no row follows: progress alone may be wrong, and the checks also see rows of missing events.
     """
-    complete = F.coalesce("known_to", F.lit(0))
+    complete_to = F.coalesce("known_to", F.lit(0))
     is_entry = (F.col("kind") == rule.ENTRY) & F.col("is_present")
-    is_after_hole = is_entry & (F.col("missing") > complete)
+    is_after_hole = is_entry & (F.col("missing") > complete_to)
     return (
         numbered_points.where(F.col("tag").isNotNull())
-        .join(known, on="persistence_id", how="left")
+        .join(complete, on="persistence_id", how="left")
         .groupBy(*SERIES)
         .agg(
             F.bool_or(is_entry).alias("is_new"),
@@ -137,13 +137,13 @@ def row_keys(
 @shaped(
     entries_read=shapes.ENTRIES,
     in_doubt=shapes.DOUBTS,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     returns=VIEW_PARTITIONS,
 )
 def partitions_of_holes(
     entries_read: DataFrame,
     in_doubt: DataFrame,
-    known: DataFrame,
+    complete: DataFrame,
     planned: Collection[int],
     bucket_ms: int,
 ) -> DataFrame:
@@ -161,7 +161,7 @@ def partitions_of_holes(
     holes = (
         events.withColumns({"before": before, "bucket_before": F.lag("time_bucket").over(of_id)})
         .join(in_doubt, on="persistence_id")
-        .join(known, on="persistence_id", how="left")
+        .join(complete, on="persistence_id", how="left")
         .withColumn("before", F.coalesce("before", "known_to", F.lit(0)))
         .where(F.col("sequence_nr") > F.col("before") + 1)
     )
@@ -193,11 +193,11 @@ def partitions_of_holes(
     entries_read=shapes.ENTRIES,
     rows=TAG_ROWS,
     reached=shapes.SEEN,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     returns=shapes.ENTRIES_OF_ROWS,
 )
 def entries_of_rows(
-    entries_read: DataFrame, rows: DataFrame, reached: DataFrame, known: DataFrame
+    entries_read: DataFrame, rows: DataFrame, reached: DataFrame, complete: DataFrame
 ) -> DataFrame:
     """Return the entries known by rows only: of lost, untagged and unreadable events.
 
@@ -205,7 +205,7 @@ def entries_of_rows(
         entries_read: the entries of the persistence ids.
         rows: the rows of the same persistence ids.
         reached: the last sequence nr seen of each.
-        known: up to where each is complete; earlier rows were counted.
+        complete: up to where each is complete; earlier rows were counted.
     """
     is_untagged = F.col("tag").isNull()
     event = ["persistence_id", "sequence_nr"]
@@ -217,7 +217,7 @@ def entries_of_rows(
         rows.join(tagged, on=tagged.columns, how="left_anti")
         .join(present, on=event, how="left")
         .join(reached, on="persistence_id", how="left")
-        .join(known, on="persistence_id", how="left")
+        .join(complete, on="persistence_id", how="left")
         .where(F.col("sequence_nr") > F.coalesce("known_to", F.lit(0)))
     )
     is_lost = F.col("without_tag").isNull() & (F.col("sequence_nr") <= F.col("seen_to"))
@@ -291,18 +291,18 @@ def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
     numbered_points=shapes.NUMBERED_POINTS,
     contradicted=shapes.CONTRADICTIONS,
     reached=rule_shapes.REACHED,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     returns=shapes.NUMBERED,
 )
 def numbered(
-    numbered_points: DataFrame, contradicted: DataFrame, reached: DataFrame, known: DataFrame
+    numbered_points: DataFrame, contradicted: DataFrame, reached: DataFrame, complete: DataFrame
 ) -> DataFrame:
     """Return the events read with their numbers, without those of contradicted persistence ids.
 
     All series of such an id are left out: its scanning must not pass a series that is not written.
     """
     progress = reached.select(*SERIES, F.col("sequence_nr").alias("progress_sequence_nr"))
-    seen = known.select("persistence_id", "read_to")
+    seen = complete.select("persistence_id", "read_to")
     is_event = (F.col("kind") == rule.ENTRY) & F.col("time_bucket").isNotNull()
     return (
         numbered_points.where(is_event)

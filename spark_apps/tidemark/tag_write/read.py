@@ -43,19 +43,19 @@ class Records:
     Attributes:
         progress: `frames.timed_write_progress`, in memory.
         scanning: `frames.scanning`, in memory.
-        known: `completeness.known`, in memory.
+        complete: `completeness.complete_up_to`, in memory.
     """
 
     progress: DataFrame
     scanning: DataFrame
-    known: DataFrame
+    complete: DataFrame
 
     @property
     @shaped(returns=shapes.SEEN)
     def seen(self) -> DataFrame:
         """The last sequence nr of each persistence id that any writer has recorded."""
         parts = [
-            self.known.select("persistence_id", F.col("known_to").alias("seen_to")),
+            self.complete.select("persistence_id", F.col("known_to").alias("seen_to")),
             self.progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
             self.scanning.withColumnRenamed("scanned_to", "seen_to"),
         ]
@@ -65,7 +65,7 @@ class Records:
     def totals(self) -> Row:
         """Return known_ids, events and unread, as `plan.Journal` has them."""
         known_to = F.coalesce("known_to", F.lit(0))
-        totals = self.seen.join(self.known, on="persistence_id", how="left").agg(
+        totals = self.seen.join(self.complete, on="persistence_id", how="left").agg(
             F.count("known_to").alias("known_ids"),
             F.coalesce(F.sum(F.greatest("seen_to", "read_to")), F.lit(0)).alias("events"),
             F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
@@ -82,7 +82,7 @@ class MessagesToTag:
         strategy: the way in which the events are found.
         why: the reason for the strategy, for people.
         records: read before the messages.
-        complete: the rows of `records.known` after which messages are read; none in a scan.
+        complete: the rows of `records.complete` after which messages are read; none in a scan.
         messages: all messages, or the new messages in memory, with all payload columns.
     """
 
@@ -119,7 +119,7 @@ def source(
     run.say(f"finding the events by {strategy}: {why}")
     if strategy is Strategy.SCAN:
         messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
-        return MessagesToTag(strategy, why, records, records.known.limit(0), messages)
+        return MessagesToTag(strategy, why, records, records.complete.limit(0), messages)
     is_index = strategy is Strategy.INDEX
     new_ids = _with_news(run, version, pieces).localCheckpoint() if is_index else None
     return _after_tails(run, strategy, why, records, pieces, done, new_ids)
@@ -139,7 +139,7 @@ def _after_tails(
     highest_recorded = records.seen.withColumnRenamed("seen_to", "named_nr")
     if ids_with_news is None:
         ids_to_read = highest_recorded.select("persistence_id").join(
-            records.known, on="persistence_id", how="left"
+            records.complete, on="persistence_id", how="left"
         )
         starts = increments.start_positions(spark, settings, ids_to_read)
     else:
@@ -148,12 +148,12 @@ def _after_tails(
             highest_recorded.unionByName(ids_with_news).groupBy("persistence_id").agg(highest)
         )
         ids = ids_with_news.select("persistence_id")
-        ids_to_read = ids.join(records.known, on="persistence_id", how="left")
+        ids_to_read = ids.join(records.complete, on="persistence_id", how="left")
         starts = increments.starts(ids_to_read, frames.deleted(run.spark, settings, ids))
     starts = starts.join(highest_recorded, on="persistence_id", how="left")
     end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
     new = increments.after(starts, settings, *PAYLOAD_COLUMNS, end=end)
-    return MessagesToTag(strategy, why, records, records.known, new)
+    return MessagesToTag(strategy, why, records, records.complete, new)
 
 
 def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:
@@ -200,9 +200,9 @@ def _records(run: RunContext, version: str, ids: DataFrame | None = None) -> Rec
     spark, settings = run.spark, run.settings
     progress = frames.timed_write_progress(spark, settings, ids).localCheckpoint()
     scanning = frames.scanning(spark, settings, ids).localCheckpoint()
-    tails = completeness.stored(spark, settings, version, ids)
-    known = completeness.known(tails, progress, scanning).localCheckpoint()
-    return Records(progress, scanning, known)
+    tails = completeness.stored_tails(spark, settings, version, ids)
+    complete = completeness.complete_up_to(tails, progress, scanning).localCheckpoint()
+    return Records(progress, scanning, complete)
 
 
 def _has_index_of_many(run: RunContext, requested: Strategy | None) -> bool:
@@ -224,7 +224,7 @@ def _journal(run: RunContext, records: Records) -> plan.Journal:
         totals.known_ids,
         totals.events,
         totals.unread,
-        listing.names_all(run.spark, run.control, settings, records.known),
+        listing.names_all(run.spark, run.control, settings, records.complete),
         has_index,
     )
 
@@ -252,7 +252,7 @@ def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFr
     )
     if any(piece.reason is Reason.UNFINISHED for piece in pieces):
         return ids.select("persistence_id", "named_nr")
-    tails = completeness.stored(spark, settings, version, ids.select("persistence_id"))
+    tails = completeness.stored_tails(spark, settings, version, ids.select("persistence_id"))
     return (
         ids.join(tails, on="persistence_id", how="left")
         .where(F.col("last_nr") > F.coalesce("sequence_nr", F.lit(0)))

@@ -61,7 +61,7 @@ POSITIONS: Shape = {**RULE_REACHED, "named_nr": "bigint"}
 """The recorded progress: `number` events up to `sequence_nr`, which is never before the events that
 a run reads. `named_nr`: the recorded sequence nr itself.
 """
-KNOWN: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
+COMPLETE: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
 """How far each persistence id is complete, and how far it has been read: events up to `read_to` are
 written if their time bucket was done by then, or as soon as it is."""
 SEEN: Shape = {**ID, "seen_to": "bigint"}

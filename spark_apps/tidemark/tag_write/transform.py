@@ -160,12 +160,12 @@ def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
 @shaped(
     marked=shapes.MARKED,
     covered=shapes.COVERED,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     progress=rule_shapes.REACHED,
     returns=shapes.TAILS,
 )
 def tail_rows(
-    marked: DataFrame, covered: DataFrame, known: DataFrame, progress: DataFrame
+    marked: DataFrame, covered: DataFrame, complete: DataFrame, progress: DataFrame
 ) -> DataFrame:
     """Return where the next run can begin to read each persistence id.
 
@@ -175,7 +175,7 @@ def tail_rows(
     Args:
         marked: all events read of the ids.
         covered: how far the ids are complete.
-        known: how far they were complete before this run.
+        complete: how far they were complete before this run.
         progress: progress of the same ids, before this run.
     """
     written = progress_rows(marked).select(*SERIES).unionByName(progress.select(*SERIES))
@@ -183,7 +183,7 @@ def tail_rows(
     return (
         marked.groupBy("persistence_id")
         .agg(F.max("sequence_nr").alias("highest"))
-        .join(known, on="persistence_id", how="left")
+        .join(complete, on="persistence_id", how="left")
         .join(covered, on="persistence_id", how="left")
         .join(tags, on="persistence_id", how="left")
         .select(
@@ -199,7 +199,7 @@ def tail_rows(
     entries=shapes.ENTRIES,
     contradicted=shapes.CONTRADICTIONS,
     reached=rule_shapes.REACHED,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     buckets=shapes.BUCKETS,
     returns=shapes.HELD,
 )
@@ -207,7 +207,7 @@ def held_buckets(
     entries: DataFrame,
     contradicted: DataFrame,
     reached: DataFrame,
-    known: DataFrame,
+    complete: DataFrame,
     buckets: DataFrame,
 ) -> DataFrame:
     """Return the time buckets to hold until the contradiction is repaired.
@@ -224,7 +224,7 @@ def held_buckets(
         .join(ids, on="persistence_id", how="left_semi")
         .join(F.broadcast(buckets), on="time_bucket")
         .join(progress, on=SERIES, how="left")
-        .join(known.select("persistence_id", "read_to"), on="persistence_id", how="left")
+        .join(complete.select("persistence_id", "read_to"), on="persistence_id", how="left")
     )
     newest = F.max("sequence_nr").over(Window.partitionBy("persistence_id"))
     written_to = F.coalesce(F.greatest("reached", "read_to"), F.lit(0))
