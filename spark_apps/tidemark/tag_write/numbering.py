@@ -201,11 +201,7 @@ def entries_of_rows(
 ) -> DataFrame:
     """Return the entries known by rows only: of lost, untagged and unreadable events.
 
-    Args:
-        entries_read: the entries of the persistence ids.
-        rows: the rows of the same persistence ids.
-        reached: the last sequence nr seen of each.
-        complete: up to where each is complete; earlier rows were counted.
+    Up to where a persistence id is `complete`, rows were counted before.
     """
     is_untagged = F.col("tag").isNull()
     event = ["persistence_id", "sequence_nr"]

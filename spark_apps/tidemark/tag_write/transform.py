@@ -170,13 +170,8 @@ def tail_rows(
     """Return where the next run can begin to read each persistence id.
 
     Ids without a complete event have a row, too: later runs read them even if all_persistence_ids
-    does not list them.
-
-    Args:
-        marked: all events read of the ids.
-        covered: how far the ids are complete.
-        complete: how far they were complete before this run.
-        progress: progress of the same ids, before this run.
+    does not list them. `covered` is how far the ids are complete; `complete` and `progress` are
+    from before this run.
     """
     written = progress_rows(marked).select(*SERIES).unionByName(progress.select(*SERIES))
     tags = written.distinct().groupBy("persistence_id").agg(F.count("*").alias("series"))

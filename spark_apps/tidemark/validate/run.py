@@ -60,17 +60,11 @@ def run_window(
     If a check fails, the outcome is FAILED with a `ValidationFailed`; pieces with findings end as
     failed, and the next run checks them again.
 
-    Args:
-        run: the context of the run.
-        window: complete, past time buckets.
-        force: also check buckets that passed before, and those that tag-write has not finished.
-        dry_run: plan only.
-        scope: the part of the journal to check.
-        skip_passed: leave out passed time buckets of the window, as runs do that a schedule or an
-            asset has started; a window given by a person is checked completely.
-        layers: the layers besides messages and the tag views; requested layers are checked even if
-            no time bucket is.
-        readers: readers of the sources that users' checks may name.
+    The window consists of complete, past time buckets. `force` also checks buckets that passed
+    before, and those that tag-write has not finished. `skip_passed` leaves out passed time buckets
+    of the window, as runs do that a schedule or an asset has started; a window given by a person is
+    checked completely. Requested layers are checked even if no time bucket is. `readers` read the
+    sources that users' checks may name.
     """
     settings = run.settings
     preflight.check(run, window)

@@ -142,15 +142,11 @@ def replace(
     key: Sequence[str] = BY_KEY,
     is_judged: Callable[[Row], bool] = lambda _: True,
 ) -> None:
-    """Write findings of all time buckets, then delete the older findings that they replace.
+    """Write all findings of an examination, then delete the older findings that they replace.
 
-    Args:
-        run: the context of the run.
-        findings: `finding.weighed`, all findings of the examination.
-        checks: all checks.
-        replaced: returns the stored findings that this examination would have found again.
-        key: the key of deletes, BY_CHECK or BY_KEY.
-        is_judged: the same as `replaced` for a key, for conditions that Spark cannot express.
+    `replaced` returns the stored findings that this examination would have found again; `is_judged`
+    does the same for a key, for conditions that Spark cannot express. `key` of the deletes:
+    BY_CHECK or BY_KEY.
     """
     stored_findings = stored(run.spark, run.settings).localCheckpoint()
     [newest] = stored_findings.agg(F.max("write_time").alias("write_time")).collect()

@@ -140,12 +140,8 @@ def red_since(
     """Return since when (ISO 8601) each check has been red without a break in a time bucket.
 
     A run that did not check a time bucket counts like a run in which it passed; validate checks a
-    failed bucket in each run until it passes.
-
-    Args:
-        failures: check and time bucket (ISO 8601) of the run's findings.
-        now: when the run is judged.
-        earlier_runs: the runs before it, the newest first.
+    failed bucket in each run until it passes. `failures`: check and time bucket (ISO 8601) of the
+    run's findings. `earlier_runs`: the newest first.
     """
     since: dict[str, str] = {}
     streaks = dict.fromkeys(failures, now)

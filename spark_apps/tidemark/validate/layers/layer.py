@@ -102,15 +102,9 @@ def replace_findings(
 ) -> None:
     """Replace the findings of some checks in NO_TIME_BUCKET by new ones; add those of other checks.
 
-    Two runs may do so at once: the later write time wins, row by row.
-
-    Args:
-        run: the context of the run.
-        findings: of shape WEIGHED.
-        checks: all checks.
-        replaced: the names of the checks of which `findings` has all findings.
-        write_time: microseconds; increased to be after that of the newest finding.
-        is_any: whether there are findings in NO_TIME_BUCKET.
+    Two runs may do so at once: the later write time wins, row by row. `findings` (WEIGHED) has all
+    findings of the checks `replaced`; `is_any`: it has findings in NO_TIME_BUCKET. `write_time`
+    (microseconds) is increased to be after that of the newest finding.
     """
     if not replaced and not is_any:
         return

@@ -59,12 +59,8 @@ def compare(
 ) -> Compared:
     """Compare the keys of messages and tag views within the bounds.
 
-    Args:
-        read: all keys of the persistence ids to compare.
-        suspects: the persistence ids that differ.
-        bounds: the bounds of the comparison.
-        keep: keeps a frame in memory that is used more than once.
-        of_ids: also compare what does not depend on a tag: tag_scanning, and the sequence nrs.
+    `keep` keeps a frame in memory that is used more than once. `of_ids`: also compare what does not
+    depend on a tag: tag_scanning, and the sequence nrs.
     """
     if not suspects.differing:
         return _empty(read)

@@ -141,17 +141,12 @@ def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> Data
 
     Cleanup leaves an id in this state if it shall never be used again: it deletes messages and
     metadata, but nothing of the tags. The rows are the only copy of events that readers may not
-    have read yet. Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`.
-
-    Args:
-        tagged: frames of the tag tables with persistence_id, read before the other frames.
-        known: frames of messages and metadata with persistence_id.
+    have read yet. Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`. The frames
+    of the tag tables were read before those of messages and metadata (`known`).
     """
-    ids_of_tags = reduce(
-        DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged)
-    )
+    tag_ids = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged))
     present = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
-    removed = ids_of_tags.distinct().join(present, on="persistence_id", how="left_anti")
+    removed = tag_ids.distinct().join(present, on="persistence_id", how="left_anti")
     return removed.withColumn("deleted_to", F.lit(REMOVED))
 
 

@@ -110,13 +110,8 @@ def rows_in_doubt(
 ) -> DataFrame:
     """Suspect rows that do not belong to a new event with that tag, in that event's time bucket.
 
-    Rows of deleted events are right, and all rows of an id that was removed permanently.
-
-    Args:
-        rows: the rows of the time buckets.
-        new: the events of the time buckets.
-        known: frames with the persistence ids that are not removed permanently.
-        deleted: read after the events.
+    Rows of deleted events are right, and all rows of an id that was removed permanently. `known`:
+    frames with the persistence ids that were not removed. `deleted` was read after the events.
     """
     no_tags = F.array().cast("array<string>")
     tags = F.concat(F.coalesce("tags", no_tags), F.coalesce("pending_tags", no_tags))

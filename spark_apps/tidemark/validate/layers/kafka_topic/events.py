@@ -107,14 +107,9 @@ def verdicts(
     An event is not missing if a row that cannot be judged has its number. No event is judged of a
     journal with a row at whose offset there is another record.
 
-    Args:
-        record_events: events of the judged records, without those that later records delete.
-        table_events: rows of journal; also of other offsets, which may be the same events.
-        read: all records.
-        journals: the journals of the records.
-        heads: the stored heads of these journals.
-        bounds: the bounds of the topic partitions to judge.
-        expiry: which journals have expired and are left out; None to judge them.
+    `record_events` are events of the judged records, without those that later records delete;
+    `table_events` are rows of journal, also of other offsets, which may be the same events. With
+    `expiry`, expired journals are left out.
     """
     is_said, is_stored = F.col("said").isNotNull(), F.col("stored").isNotNull()
     records = read.select(

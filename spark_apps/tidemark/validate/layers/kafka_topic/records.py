@@ -42,10 +42,7 @@ def actions(read: DataFrame) -> DataFrame:
 def journals(folded: DataFrame, actions: DataFrame, bounds: DataFrame) -> DataFrame:
     """Return the state of each journal.
 
-    Args:
-        folded: the heads that the actions up to the pointer give.
-        actions: all actions, also those after the pointer.
-        bounds: the bounds of their topic partitions.
+    `folded`: the heads that the actions up to the pointer give. `actions`: also those after it.
     """
     bounded = actions.join(F.broadcast(bounds), list(_PLACE))
     is_done = F.col("offset") <= F.col("pointer")

@@ -28,12 +28,9 @@ def offsets_ahead(
     Its number is the offset, expected the highest number of the source. Persistence ids without any
     number are left out: Cleanup has removed them permanently.
 
-    Args:
-        projection: its name.
-        stored: its offsets, read before the source.
-        numbers: numbers of the source.
-        written: how far each persistence id was written, if numbers may be left out.
-        deleted: read after `numbers`; sequence nrs, so it applies to series without a tag only.
+    The offsets `stored` were read before the source, `deleted` after it; `deleted` has sequence
+    nrs, so it applies to series without a tag only. `written`: how far each persistence id was
+    written, if `numbers` may lack some.
     """
     highest = numbers.groupBy(*SERIES).agg(F.max("number").alias("highest"))
     joined = stored.join(highest, on=[*SERIES], how="left").join(
