@@ -157,9 +157,11 @@ def partitions_of_holes(
     events = entries_read.groupBy("persistence_id", "sequence_nr", "ticks").agg(
         F.first("time_bucket").alias("time_bucket")
     )
-    before = F.lag("sequence_nr").over(of_id)
+    previous_nr = F.lag("sequence_nr").over(of_id)
     holes = (
-        events.withColumns({"before": before, "bucket_before": F.lag("time_bucket").over(of_id)})
+        events.withColumns(
+            {"before": previous_nr, "bucket_before": F.lag("time_bucket").over(of_id)}
+        )
         .join(in_doubt, on="persistence_id")
         .join(complete, on="persistence_id", how="left")
         .withColumn("before", F.coalesce("before", "known_to", F.lit(0)))
@@ -255,15 +257,15 @@ def contradictions(numbered_points: DataFrame, spans_read: DataFrame) -> DataFra
         .where(F.col("progress").isNotNull() & F.col("counted").isNotNull())
         .join(spans_read, on=_ID)
     )
-    at, number = F.col("progress.sequence_nr"), F.col("progress.number")
-    has_row = F.exists("rows", lambda row: row["sequence_nr"] == at)
-    has_same_row = F.array_contains("rows", F.struct(at, number))
-    is_after_last = (at > F.col("highest")) & ~has_row
+    position, number = F.col("progress.sequence_nr"), F.col("progress.number")
+    has_row = F.exists("rows", lambda row: row["sequence_nr"] == position)
+    has_same_row = F.array_contains("rows", F.struct(position, number))
+    is_after_last = (position > F.col("highest")) & ~has_row
     is_wrong = number != F.col("progress.expected_number")
     text = F.format_string(
         "progress says tag pid sequence nr %s at sequence nr %s, messages up to %s count %s",
         number,
-        at,
+        position,
         "highest",
         F.when(is_wrong, F.col("progress.expected_number")).otherwise(F.col("counted")),
     )

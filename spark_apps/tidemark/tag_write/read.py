@@ -152,8 +152,8 @@ def _after_tails(
         starts = increments.starts(ids_to_read, frames.deleted(run.spark, settings, ids))
     starts = starts.join(highest_recorded, on="persistence_id", how="left")
     end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
-    new = increments.after(starts, settings, *PAYLOAD_COLUMNS, end=end)
-    return MessagesToTag(strategy, why, records, records.complete, new)
+    new_messages = increments.after(starts, settings, *PAYLOAD_COLUMNS, end=end)
+    return MessagesToTag(strategy, why, records, records.complete, new_messages)
 
 
 def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:

@@ -127,8 +127,8 @@ def _reopen(claimed: Claim, ledger: Pieces, held: Collection[int]) -> dict[int, 
 
     Otherwise the next run would have nothing to do and succeed although nothing was repaired.
     """
-    of_this_run = {piece.time_bucket for piece in claimed.pieces}
-    done_before = ledger.entries_of(set(held) - of_this_run)
+    own_buckets = {piece.time_bucket for piece in claimed.pieces}
+    done_before = ledger.entries_of(set(held) - own_buckets)
     claimed.cover(entry.time_bucket for entry in done_before)
     claimed.extend([Piece(row.time_bucket, Reason.RESTATED, row.attempt) for row in done_before])
     return {entry.time_bucket: entry.counts for entry in done_before}

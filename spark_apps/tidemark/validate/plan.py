@@ -94,8 +94,8 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
     buckets = {piece.time_bucket: piece.time_bucket + day for piece in pieces}
     finished = [
         to_millis(entry.finished_at.replace(tzinfo=UTC)) + 1
-        for first, before in TimeBuckets(buckets.items(), 1).ranges
-        for entry in pieces_ledger.entries(first, before)
+        for first, end in TimeBuckets(buckets.items(), 1).ranges
+        for entry in pieces_ledger.entries(first, end)
         if entry.finished_at is not None
     ]
     return max([clock.now_micros(), *(millis * 1000 for millis in finished)])

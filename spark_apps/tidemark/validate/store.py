@@ -70,8 +70,8 @@ def stored(spark: SparkSession, settings: Settings) -> DataFrame:
     rows = connector.read(
         spark, settings.keyspace, FINDING, "journal_keyspace", *BY_KEY, write_time_of="run_id"
     )
-    of_journal = rows.where(F.col("journal_keyspace") == settings.journal_keyspace)
-    return of_journal.drop("journal_keyspace")
+    own_rows = rows.where(F.col("journal_keyspace") == settings.journal_keyspace)
+    return own_rows.drop("journal_keyspace")
 
 
 @shaped(findings=shapes.FINDINGS)

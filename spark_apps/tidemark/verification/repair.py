@@ -206,7 +206,7 @@ def _apply(
 ) -> Mapping[str, int]:
     settings = run.settings
     write_time = _write_time(run, partitions, writes.comparison.heads)
-    at = F.lit(write_time)
+    stamp = F.lit(write_time)
     missing, different, extra = (
         writes.events(check, verdict)
         for check, verdict in (
@@ -215,12 +215,12 @@ def _apply(
             (checks.EXTRA_EVENT, Verdict.EXTRA),
         )
     )
-    events = writes.comparison.rows.withColumn(WRITE_TIME, at).select(*WRITTEN_ROWS)
+    events = writes.comparison.rows.withColumn(WRITE_TIME, stamp).select(*WRITTEN_ROWS)
     ensure_locked()
     rows.write_events(_of(events, missing).repartition(*JOURNAL_KEY), settings)
     ensure_locked()
     rows.overwrite_events(_of(events, different), settings)
-    heads = writes.heads.withColumn(WRITE_TIME, at).select(*CHANGED_HEADS)
+    heads = writes.heads.withColumn(WRITE_TIME, stamp).select(*CHANGED_HEADS)
     ensure_locked()
     rows.remove_expiry(heads, settings)
     rows.remove_delete_to(heads, settings)

@@ -43,14 +43,16 @@ def publish(
     directory = settings.data_docs_dir.absolute()
     now = clock.now()
     earlier_runs = runs(directory)
-    of_journal = [run for run in earlier_runs if run.journal_keyspace == settings.journal_keyspace]
+    journal_runs = [
+        run for run in earlier_runs if run.journal_keyspace == settings.journal_keyspace
+    ]
     buckets_with_findings = {(name, bucket_text(bucket)) for bucket, name in counts}
     result = {
         "time": now.isoformat(),
         "journal_keyspace": settings.journal_keyspace,
         "time_buckets": len({*buckets} - {NO_TIME_BUCKET}),
         "facts": facts.as_json(),
-        "since": red_since(buckets_with_findings, now, of_journal),
+        "since": red_since(buckets_with_findings, now, journal_runs),
         "checks": [
             {
                 "name": check.name,

@@ -48,8 +48,8 @@ def start_page(runs: Sequence[JudgedRun]) -> str:
     for run in runs:
         by_journal.setdefault(run.journal_keyspace, []).append(run)
     journals = [
-        {"keyspace": keyspace, "newest": of_journal[0], "plots": plots(of_journal)}
-        for keyspace, of_journal in sorted(by_journal.items())
+        {"keyspace": keyspace, "newest": journal_runs[0], "plots": plots(journal_runs)}
+        for keyspace, journal_runs in sorted(by_journal.items())
     ]
     return _filled("index.html", journals=journals, runs=runs, root="")
 

@@ -95,21 +95,21 @@ class _Judge:
         models = [self.expectations[index].as_model(index) for index in indexes]
         suite = ExpectationSuite(name="result", expectations=models)
         batch = self.batches.get_batch({"dataframe": frame})
-        for judged in batch.validate(suite, result_format=_RESULT_FORMAT).results:
-            if judged.success:
+        for result in batch.validate(suite, result_format=_RESULT_FORMAT).results:
+            if result.success:
                 continue
             # Results are not in the order of the expectations.
-            config: Any = judged.expectation_config
+            config: Any = result.expectation_config
             index = config.meta["place"]
-            _require_judged(index, judged.exception_info)
-            rows = judged.result.get("unexpected_index_list", ())
+            _require_judged(index, result.exception_info)
+            rows = result.result.get("unexpected_index_list", ())
             for row in rows:
                 yield Unmet(index, int(frame["time_bucket"][row]), int(row))
             if rows:
                 continue
             if bucket is None:
                 raise CannotBeJudged(index, "no row is named that does not meet it")
-            yield Unmet(index, bucket, None, _observed(judged.result))
+            yield Unmet(index, bucket, None, _observed(result.result))
 
 
 def _require_judged(index: int, info: dict[str, Any]) -> None:

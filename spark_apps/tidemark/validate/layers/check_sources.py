@@ -96,8 +96,8 @@ def _read_model(run: RunContext, source: CheckSource, buckets: Sequence[int]) ->
     keys = None
     if definition.mode is Mode.BUCKET:
         size = run.settings.bucket_size.milliseconds
-        earlier = (min(buckets) - number * size for number in range(1, EARLIER_BUCKETS + 1))
-        wanted = [(bucket,) for bucket in sorted({*buckets, *earlier})]
+        earlier_buckets = (min(buckets) - number * size for number in range(1, EARLIER_BUCKETS + 1))
+        wanted = [(bucket,) for bucket in sorted({*buckets, *earlier_buckets})]
         keys = local_rows(run.spark, wanted, "time_bucket bigint")
     return connector.read(run.spark, keyspace, table, *names, keys=keys)
 

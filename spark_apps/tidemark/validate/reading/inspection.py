@@ -91,12 +91,12 @@ class Inspection:
 
     def line(self) -> str:
         """Return the parts that were checked, as a line for people."""
-        of_journal = {
+        journal_parts = {
             None: (),
             ValidationScope.NEW: ("what is new",),
             ValidationScope.ALL: (f"everything: {self.why}",),
         }[self.scope]
-        return f"looked at {', and at '.join([*of_journal, *self.layers])}"
+        return f"looked at {', and at '.join([*journal_parts, *self.layers])}"
 
     def details(self) -> dict[str, Any]:
         """Return the parts that were checked, as fields for programs."""

@@ -220,7 +220,7 @@ def _partitions_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
 @shaped(
     index=MESSAGES,
     progress=WRITE_PROGRESS,
-    found={"tag": "string"},
+    further={"tag": "string"},
     returns={
         "tag": "string",
         "first_bucket": "bigint",
@@ -229,20 +229,20 @@ def _partitions_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
     },
 )
 def row_ranges(
-    index: DataFrame, progress: DataFrame, found: DataFrame, settings: Settings
+    index: DataFrame, progress: DataFrame, further: DataFrame, settings: Settings
 ) -> DataFrame:
     """Return the first and last time bucket that may have rows of the events, for each tag.
 
     Events from sequence nr 1 on have no row before the first event. If the first events are
     missing, their rows may be anywhere from the first time bucket of readers on. The offsets of
-    `progress` name the last events. `found` has further tags.
+    `progress` name the last events. `further` has other tags.
     """
     size = settings.bucket_size
     placed_progress = frames.placed(progress, size)
     tags = (
         placed_progress.select("tag")
         .union(index.select(F.explode("tags")))
-        .union(found.select("tag"))
+        .union(further.select("tag"))
     )
     first_events = index.groupBy("persistence_id").agg(
         F.min("sequence_nr").alias("first_nr"), F.min("time_bucket").alias("time_bucket")

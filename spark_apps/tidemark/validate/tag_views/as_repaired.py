@@ -39,22 +39,22 @@ def rows(stored: DataFrame, differences: DataFrame) -> DataFrame:
 @shaped(stored=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
 def progress(stored: DataFrame, differences: DataFrame, size: BucketSize) -> DataFrame:
     """Return tag_write_progress after the repair."""
-    wrong = differences.where(finding_kinds.IS_OF_PROGRESS)
-    right = wrong.where(finding_kinds.IS_EXPECTED).select(
+    faults = differences.where(finding_kinds.IS_OF_PROGRESS)
+    corrected = faults.where(finding_kinds.IS_EXPECTED).select(
         *SERIES,
         F.col("expected_sequence_nr").alias("progress_sequence_nr"),
         F.col("expected_tag_pid_sequence_nr").alias("progress_number"),
         F.col("expected_timestamp").alias("progress_offset"),
     )
-    unchanged = stored.join(wrong.select(*SERIES), on=[*SERIES], how="left_anti")
-    return unchanged.unionByName(frames.placed(right, size).select(*stored.columns))
+    unchanged = stored.join(faults.select(*SERIES), on=[*SERIES], how="left_anti")
+    return unchanged.unionByName(frames.placed(corrected, size).select(*stored.columns))
 
 
 @shaped(stored=SCANNING, differences=FOUND, returns=SCANNING)
 def scanning(stored: DataFrame, differences: DataFrame) -> DataFrame:
     """Return tag_scanning after the repair."""
-    right = differences.where(finding_kinds.IS_SCANNING).select(
+    corrected = differences.where(finding_kinds.IS_SCANNING).select(
         "persistence_id", F.col("expected_sequence_nr").alias("scanned_to")
     )
-    unchanged = stored.join(right, on="persistence_id", how="left_anti")
-    return unchanged.unionByName(right.select(*stored.columns))
+    unchanged = stored.join(corrected, on="persistence_id", how="left_anti")
+    return unchanged.unionByName(corrected.select(*stored.columns))

@@ -151,19 +151,19 @@ def progress_in_doubt(new: NewPart, absent: DataFrame, bounds: Bounds) -> DataFr
 
     Progress that names an event whose row was removed is accepted if the event exists.
     """
-    of_rows = new.rows.select(
+    row_positions = new.rows.select(
         *SERIES,
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("tag_pid_sequence_nr").alias("progress_number"),
         F.col("timestamp").alias("progress_offset"),
     )
-    of_removed_rows = absent.where("is_removed").select(
+    removed_positions = absent.where("is_removed").select(
         *SERIES,
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("timestamp").alias("progress_offset"),
     )
-    unknown = new.progress.join(of_rows, on=of_rows.columns, how="left_anti").join(
-        of_removed_rows, on=of_removed_rows.columns, how="left_anti"
+    unknown = new.progress.join(row_positions, on=row_positions.columns, how="left_anti").join(
+        removed_positions, on=removed_positions.columns, how="left_anti"
     )
     last_settled = (
         _settled_series(new, bounds).groupBy(*SERIES).agg(F.max("sequence_nr").alias("settled"))

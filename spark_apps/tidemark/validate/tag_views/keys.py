@@ -58,8 +58,8 @@ class Keys:
 
     def settled(self, keep: Keep) -> Keys:
         """Return the keys without the messages that count as deleted."""
-        known = [self.index, self.deleted]
-        removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
+        of_messages = [self.index, self.deleted]
+        removed = keep(removed_ids([self.rows, self.progress, self.scanning], of_messages))
         deleted = self.deleted.unionByName(removed)
         index = message_rows.undeleted(self.index, deleted)
         return replace(self, index=index, deleted=deleted)

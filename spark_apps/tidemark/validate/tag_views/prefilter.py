@@ -83,9 +83,9 @@ def _among(frame: DataFrame, ids: DataFrame, number: int) -> DataFrame:
     if not number:
         # Spark skips all work on an empty frame.
         return frame.limit(0)
-    few = F.broadcast(ids) if number <= BROADCAST_IDS else ids
+    hashes = F.broadcast(ids) if number <= BROADCAST_IDS else ids
     hashed = frame.withColumn("id", _id())
-    return hashed.join(few, on="id", how="left_semi").select(*frame.columns)
+    return hashed.join(hashes, on="id", how="left_semi").select(*frame.columns)
 
 
 @shaped(returns=SUMS)

@@ -64,7 +64,7 @@ def read_suite(directory: Path, name: str) -> Suite:
     """
     file = directory / SUITES / f"{name}.json"
     try:
-        stored = _StoredSuite.model_validate_json(file.read_bytes())
+        suite = _StoredSuite.model_validate_json(file.read_bytes())
     except OSError as error:
         do = f"save one with great_expectations; there are {_names(directory)}"
         raise DefinitionError(
@@ -77,7 +77,7 @@ def read_suite(directory: Path, name: str) -> Suite:
         raise DefinitionError(
             text, where=str(file), do="save it with great_expectations, with an expectation"
         ) from None
-    blocking = {expectation.severity == "critical" for expectation in stored.expectations}
+    blocking = {expectation.severity == "critical" for expectation in suite.expectations}
     if len(blocking) > 1:
         raise DefinitionError(
             "some expectations are critical and others are not",
@@ -85,7 +85,7 @@ def read_suite(directory: Path, name: str) -> Suite:
             do="make two suites of it: a check blocks, or it warns",
         )
     expectations = tuple(
-        _read(file, index, expectation) for index, expectation in enumerate(stored.expectations)
+        _read(file, index, expectation) for index, expectation in enumerate(suite.expectations)
     )
     return Suite(file, expectations, blocking.pop())
 
@@ -103,9 +103,9 @@ def _read(file: Path, index: int, stored: _StoredExpectation) -> Expectation:
         if name not in kwargs:
             raise _error(file, index, f"{kind.name} needs {name}", f"give it {name}")
     if refusal := kind.refusal(kwargs):
-        name, why = refusal
-        what = f"{name} cannot be used: {why}" if name else f"{kind.name}: {why}"
-        raise _error(file, index, what, f"its arguments are {', '.join(kind.kwargs)}")
+        name, reason = refusal
+        text = f"{name} cannot be used: {reason}" if name else f"{kind.name}: {reason}"
+        raise _error(file, index, text, f"its arguments are {', '.join(kind.kwargs)}")
     return Expectation(kind, kwargs)
 
 

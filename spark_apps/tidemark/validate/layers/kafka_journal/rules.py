@@ -31,13 +31,13 @@ def placed_heads(heads: DataFrame) -> DataFrame:
     only one, so that one damage is one finding.
     """
     pid, segment = F.col("persistence_id"), F.col("segment")
-    own = columns.head_segment(pid, SEGMENTS)
-    old = columns.head_segment(pid, OLD_SEGMENTS)
+    by_new = columns.head_segment(pid, SEGMENTS)
+    by_old = columns.head_segment(pid, OLD_SEGMENTS)
     order = Window.partitionBy(*JOURNAL).orderBy("formula", "segment")
     return heads.withColumns(
         {
-            "own_segment": own,
-            "formula": F.when(segment == own, 0).when(segment == old, 1).otherwise(2),
+            "own_segment": by_new,
+            "formula": F.when(segment == by_new, 0).when(segment == by_old, 1).otherwise(2),
         }
     ).withColumn("place", F.row_number().over(order))
 

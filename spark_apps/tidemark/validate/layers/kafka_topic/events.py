@@ -190,7 +190,7 @@ def _true(condition: Column) -> Column:
 @shaped(verdicts=VERDICTS, record_events=EVENTS, returns=shapes.FINDINGS)
 def event_findings(verdicts: DataFrame, record_events: DataFrame) -> DataFrame:
     """Return the findings of single events, and of records that append the same number."""
-    at = F.format_string("offset %d of partition %d", "offset", "partition")
+    place = F.format_string("offset %d of partition %d", "offset", "partition")
     number, nothing, verdict = F.col("seq_nr"), F.lit(None), F.col("verdict")
     single = findings_of(
         with_finding_key(verdicts),
@@ -200,21 +200,21 @@ def event_findings(verdicts: DataFrame, record_events: DataFrame) -> DataFrame:
                 verdict == Verdict.MISSING.value,
                 number,
                 nothing,
-                F.concat(at, F.lit(" is not in journal")),
+                F.concat(place, F.lit(" is not in journal")),
             ),
             FindingRule(
                 checks.EXTRA_EVENT,
                 verdict == Verdict.EXTRA.value,
                 number,
                 nothing,
-                F.concat(F.lit("journal names "), at, F.lit(", whose record has no such event")),
+                F.concat(F.lit("journal names "), place, F.lit(", whose record has no such event")),
             ),
             FindingRule(
                 checks.DIFFERENT_EVENT,
                 verdict == Verdict.DIFFERENT.value,
                 number,
                 nothing,
-                F.concat(at, F.lit(" says otherwise: "), "differing"),
+                F.concat(place, F.lit(" says otherwise: "), "differing"),
             ),
         ],
     )

@@ -79,8 +79,8 @@ def _with_key(
 
 def among(rows: DataFrame, journals: DataFrame, number: int) -> DataFrame:
     """Return the rows of `number` journals."""
-    few = F.broadcast(journals) if number <= _FEW else journals
-    return rows.join(few, list(_JOURNAL), "left_semi")
+    keys = F.broadcast(journals) if number <= _FEW else journals
+    return rows.join(keys, list(_JOURNAL), "left_semi")
 
 
 @shaped(rows=JOURNAL_ROWS, heads=HEADS, returns=JOURNAL_ROWS)

@@ -123,7 +123,7 @@ def judged_partitions(run: RunContext, topic_scope: TopicScope) -> JudgedPartiti
     """
     kafka = Topics(run.settings)
     ranges = {offsets.partition: offsets for offsets in topic_scope.offsets}
-    partitions = kafka.partitions([*topic_scope.topics, *(named.topic for named in ranges)])
+    partitions = kafka.partitions([*topic_scope.topics, *(partition.topic for partition in ranges)])
     if absent := ranges.keys() - set(partitions):
         raise InvalidInput(
             f"there is no partition {min(absent)}", where="--offsets", do="name one that there is"

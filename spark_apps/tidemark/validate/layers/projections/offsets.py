@@ -15,10 +15,10 @@ from tidemark.validate.layers.projections import checks
 from tidemark.validate.no_time_bucket import no_time_bucket
 
 
-@shaped(stored=STORED, numbers=NUMBERS, written=WRITTEN, deleted=DELETED, returns=shapes.FINDINGS)
+@shaped(offsets=STORED, numbers=NUMBERS, written=WRITTEN, deleted=DELETED, returns=shapes.FINDINGS)
 def offsets_ahead(
     projection: str,
-    stored: DataFrame,
+    offsets: DataFrame,
     numbers: DataFrame,
     written: DataFrame | None,
     deleted: DataFrame,
@@ -28,12 +28,12 @@ def offsets_ahead(
     Its number is the offset, expected the highest number of the source. Persistence ids without any
     number are left out: Cleanup has removed them permanently.
 
-    The offsets `stored` were read before the source, `deleted` after it; `deleted` has sequence
-    nrs, so it applies to series without a tag only. `written`: how far each persistence id was
-    written, if `numbers` may lack some.
+    The offsets were read before the source, `deleted` after it; `deleted` has sequence nrs, so it
+    applies to series without a tag only. `written`: how far each persistence id was written, if
+    `numbers` may lack some.
     """
     highest = numbers.groupBy(*SERIES).agg(F.max("number").alias("highest"))
-    joined = stored.join(highest, on=[*SERIES], how="left").join(
+    joined = offsets.join(highest, on=[*SERIES], how="left").join(
         deleted, on="persistence_id", how="left"
     )
     last_numbers = [F.col("highest"), F.when(F.col("tag") == NO_TAG, F.col("deleted_to"))]

@@ -176,8 +176,8 @@ def _definitions(
 def _look_back(stored: StoredTable, readers: Sequence[Definition], settings: Settings) -> int:
     """Return how long (seconds) any reader needs a table's rows."""
     bucket = settings.bucket_size.milliseconds // 1000
-    of_projections = [((definition.look_back or 0) + 1) * bucket for definition in readers]
-    return max(stored.look_back, *of_projections) if of_projections else stored.look_back
+    projection_needs = [((definition.look_back or 0) + 1) * bucket for definition in readers]
+    return max(stored.look_back, *projection_needs) if projection_needs else stored.look_back
 
 
 def _unread(run: RunContext, stored: StoredTable, readers: Sequence[Definition]) -> Iterator[Found]:
