@@ -38,11 +38,7 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
         [
             FindingRule(checks.SEQUENCE_NR_GAP, is_ahead & ~is_first, number, expected, missing),
             FindingRule(
-                checks.SEQUENCE_NR_MISSING_HEAD,
-                is_ahead & is_first,
-                number,
-                expected,
-                missing,
+                checks.SEQUENCE_NR_MISSING_HEAD, is_ahead & is_first, number, expected, missing
             ),
             FindingRule(checks.SEQUENCE_NR_DUPLICATE, number == previous, number, number, repeated),
         ],
