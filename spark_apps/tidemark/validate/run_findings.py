@@ -166,9 +166,9 @@ def facts(run: RunContext, findings: RunFindings, checked: Collection[int]) -> V
 
 
 def failure(
-    run: RunContext, findings: RunFindings, planned: int, page: Path | None
+    run: RunContext, findings: RunFindings, checked: int, page: Path | None
 ) -> ValidationFailed:
-    """Return the error of a run with findings that has checked `planned` time buckets.
+    """Return the error of a run with findings that has checked so many time buckets.
 
     `page`: the page of the run in Data Docs, if there is one.
     """
@@ -177,7 +177,7 @@ def failure(
     remedies = _remedies(findings)
     ways = "; ".join(str(_way(findings, remedy)) for remedy in remedies)
     bad_buckets = findings.bad_buckets()
-    bucket_clause = f" in {len(bad_buckets)} of {counted(planned, 'bucket')}" if bad_buckets else ""
+    bucket_clause = f" in {len(bad_buckets)} of {counted(checked, 'bucket')}" if bad_buckets else ""
     return ValidationFailed(
         f"{counted(sum(per_check.values()), 'finding')}{bucket_clause} ({counts_text}); first:"
         f" {findings.lines()[0]}",

@@ -64,7 +64,7 @@ class TopicComparison:
     Attributes:
         bounds: the judged offsets.
         findings: of shape FINDINGS.
-        events: the number of events in the judged records.
+        events: the number of events of the judged records, without deleted ones.
         left: the number of events not judged, since Kafka does not hold their records.
         rows: the rows of journal that follow from the judged records, with the segment sizes and
             record ids of the stored heads; each use reads Kafka.
