@@ -17,7 +17,7 @@ from tidemark.replicate.held.replay import ReplaySelection, run_replay
 from tidemark.replicate.progress import wait as waiting
 from tidemark.replicate.run import APPLICATION, run_replicate
 from tidemark.settings import Settings
-from tidemark.validate.layers.kafka_topic.asked import OffsetRange, TopicScope
+from tidemark.validate.layers.kafka_topic.topic_scope import OffsetRange, TopicScope
 from tidemark.verification.repair import run_repair
 from tidemark.verification.verify import run_verify
 from tidemark.window import parse_moment

@@ -1,1 +1,1 @@
-"""The rule that gives tagged events their numbers, for all that writes or checks them."""
+"""The rule that numbers tagged events, shared by every writer and every check."""

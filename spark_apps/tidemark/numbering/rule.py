@@ -1,24 +1,24 @@
-"""The numbers of events under their tags, from what messages, rows and progress tell.
+"""The numbers of events under their tags, derived from messages, rows and progress.
 
 The tag pid sequence nr of an event counts the events of its persistence id that carry the tag, from
-1 (docs/real-systems.md, "What an actor writes" and "How an actor recovers"). Where events are
-missing, nobody can count them:
+1 (docs/real-systems.md, "What an actor writes" and "How an actor recovers"). Missing events cannot
+be counted:
 
     sequence nr   1  2  3 | 4  5 | 6  7  8 | 9 | 10 11      | a hole: no message, and no row
     messages      .  .  . | -  - | x  o  x | - |  x  x      x carries the tag, o does not
     rank                         | 1     2 |   |  3  4      the entries of the series, from 1
     missing                      |  5  5  5 | 6 |  6  6      the events in no table, up to here
-    number = rank + shift, and from one place to a later one, the shift grows by what is missing
-    between them at most, and never falls. So it is 0 before the first hole, and constant in a run.
+    number = rank + shift. The shift never falls, and between two events it grows at most by the
+    number of events missing between them. So it is 0 before the first hole, and constant in a run.
 
-1. A row tells the shift at its event, progress the one at the event that it names.
-2. In a run, progress decides if the row of its event agrees; else most rows do, of two shifts with
-   as many rows the smaller; and progress alone if there is no row.
-3. Of runs that contradict each other, those count that most rows agree with, as above.
-4. Without evidence the shift stays as low as it can, which is where Pekko's recovery numbers on.
+1. A row gives the shift at its event, progress gives the shift at the event that it names.
+2. In a run, progress decides if the row of its event agrees. Otherwise the shift of most rows
+   decides, the smaller one if two have as many rows; progress alone if there is no row.
+3. Of runs that contradict each other, those count that agree with most rows, as above.
+4. Without evidence the shift stays as low as it can, which is where Pekko's recovery continues.
 
-A row or a progress with another number is contradicted: no numbering would be right for it. Numbers
-do not change when others are put right, so what a repair makes is what a check expects.
+A row or progress with another number is contradicted: no numbering fits it. Numbers do not change
+when other numbers are repaired, so a repair writes what a check expects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SERIES = ["persistence_id", "tag"]
 """The key of a series, which has one numbering."""
 ENTRY, ROW, PROGRESS = 0, 1, 2
 _CONFIRMED = 10**12
-"""The weight of a progress and a row that agree, above that of any number of rows."""
+"""The weight of progress and a row that agree; it exceeds the weight of any number of rows."""
 LAST_TICKS = 2**63 - 1
 _FOLLOWS = (
     "{later}.shift BETWEEN {earlier}.shift AND"
@@ -71,8 +71,8 @@ aggregate(
         )
     ))
 )"""
-"""The runs that agree with most rows among those before each, as a chain: `before` is the place of
-the run before it."""
+"""For each run the best chain of runs up to it: `before` is the index of the previous run in it,
+`total` the weight of the chain."""
 _CHAIN = """
 aggregate(
     reverse(sequence(0, size(steps) - 1)),
@@ -99,15 +99,15 @@ aggregate(
     returns=shapes.POINTS,
 )
 def points(entries: DataFrame, rows: DataFrame, progress: DataFrame) -> DataFrame:
-    """Return everything that tells of a series in one frame, ranked.
+    """Return the events and all evidence of each series in one frame, ranked.
 
     Further columns of the entries are kept.
 
     Args:
-        entries: all events that are read of a persistence id, in messages or by their rows.
-        rows: rows of the entries; those of other events would be evidence of nothing.
-        progress: what progress tells. Where only the events behind some sequence nr are read, and
-            progress names an earlier one, at that sequence nr.
+        entries: all events read of a persistence id, from messages or by their rows.
+        rows: rows of the entries; rows of other events would be no evidence.
+        progress: the recorded progress. If only events after some sequence nr are read, and
+            progress names an earlier event, then at that sequence nr.
     """
     last = F.lit(LAST_TICKS).alias("ticks")
     parts = [
@@ -115,7 +115,9 @@ def points(entries: DataFrame, rows: DataFrame, progress: DataFrame) -> DataFram
         rows.select(*shapes.NUMBERS, F.lit(ROW).alias("kind")),
         progress.select(*shapes.REACHED, last, F.lit(PROGRESS).alias("kind")),
     ]
-    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    all_points = reduce(
+        lambda left, right: left.unionByName(right, allowMissingColumns=True), parts
+    )
     order = ["sequence_nr", "ticks", "kind"]
     of_id = Window.partitionBy("persistence_id").orderBy(*order)
     of_series = Window.partitionBy(*SERIES).orderBy(*order)
@@ -132,7 +134,7 @@ def points(entries: DataFrame, rows: DataFrame, progress: DataFrame) -> DataFram
     is_next_lost = F.coalesce(F.col("sequence_nr") > F.col("lost_before"), F.lit(True))
     is_tagged = (F.col("kind") == ENTRY) & F.col("tag").isNotNull()
     return (
-        together.repartition("persistence_id")
+        all_points.repartition("persistence_id")
         .withColumn("event_before", event_before)
         .withColumn(
             "events", F.count(F.when(is_event & is_next, 1)).over(of_id.rowsBetween(*to_here))
@@ -159,26 +161,26 @@ def points(entries: DataFrame, rows: DataFrame, progress: DataFrame) -> DataFram
 
 @shaped(events=EVENT, returns=shapes.RANKED)
 def ranked(events: DataFrame) -> DataFrame:
-    """Return the events under each of their tags, with the numbers of series that begin anew.
+    """Return the events under each of their tags, numbered from 1 in each series.
 
     Further columns of the events are kept.
     """
-    kept = [name for name in events.columns if name != "tags"]
+    other_columns = [name for name in events.columns if name != "tags"]
     of_series = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
     return (
         events.repartition("persistence_id")
-        .select(*kept, F.explode("tags").alias("tag"))
+        .select(*other_columns, F.explode("tags").alias("tag"))
         .withColumn("tag_pid_sequence_nr", F.row_number().over(of_series).cast("bigint"))
     )
 
 
-@shaped(placed=shapes.POINTS, returns=shapes.KNOWN)
-def known_shifts(placed: DataFrame) -> DataFrame:
-    """Return what rows and progress tell of each series, without what is contradicted."""
+@shaped(ranked_points=shapes.POINTS, returns=shapes.KNOWN)
+def known_shifts(ranked_points: DataFrame) -> DataFrame:
+    """Return the shifts that rows and progress of each series give, without contradicted ones."""
     shift = F.col("number") - F.col("rank")
     is_row, is_progress = F.col("kind") == ROW, F.col("kind") == PROGRESS
     claims = (
-        placed.where(F.col("number").isNotNull() & shift.between(F.lit(0), F.col("missing")))
+        ranked_points.where(F.col("number").isNotNull() & shift.between(F.lit(0), F.col("missing")))
         .groupBy(*SERIES, "missing", shift.alias("shift"), "sequence_nr")
         .agg(F.count_if(is_row).alias("rows"), F.bool_or(is_progress).alias("is_reached"))
         .groupBy(*SERIES, "missing", "shift")
@@ -210,33 +212,36 @@ def known_shifts(placed: DataFrame) -> DataFrame:
     )
 
 
-@shaped(placed=shapes.POINTS, known=shapes.KNOWN, returns=shapes.NUMBERED)
-def numbered(placed: DataFrame, known: DataFrame | None) -> DataFrame:
-    """Return the number of each entry, and the one that rows and progress should have.
+@shaped(ranked_points=shapes.POINTS, shifts=shapes.KNOWN, returns=shapes.NUMBERED)
+def numbered(ranked_points: DataFrame, shifts: DataFrame | None) -> DataFrame:
+    """Return the number of each entry, and the number that rows and progress should have.
 
-    `known` is None where there is no evidence: numbers are ranks.
+    `shifts` is None if there is no evidence: numbers are ranks.
     """
-    here, zero = F.col("missing"), F.lit(0)
+    missing, zero = F.col("missing"), F.lit(0)
     is_tagged = F.col("tag").isNotNull()
-    if known is None:
+    if shifts is None:
         number = F.when(is_tagged, F.col("rank"))
-        return placed.withColumns({"expected_number": number, "is_certain": here == 0})
+        return ranked_points.withColumns({"expected_number": number, "is_certain": missing == 0})
     at_least = F.transform(
-        "known", lambda run: run["shift"] - F.greatest(run["missing"] - here, zero)
+        "known", lambda run: run["shift"] - F.greatest(run["missing"] - missing, zero)
     )
     at_most = F.transform(
-        "known", lambda run: run["shift"] + F.greatest(here - run["missing"], zero)
+        "known", lambda run: run["shift"] + F.greatest(missing - run["missing"], zero)
     )
-    # Of nulls, as of a series of which nothing is known, both leave the other one.
-    lowest, highest = F.greatest(F.array_max(at_least), zero), F.least(F.array_min(at_most), here)
+    # Both ignore nulls, which series without evidence have.
+    lowest, highest = (
+        F.greatest(F.array_max(at_least), zero),
+        F.least(F.array_min(at_most), missing),
+    )
     number = F.when(is_tagged, F.col("rank") + lowest)
     return (
-        placed.join(known, on=SERIES, how="left")
+        ranked_points.join(shifts, on=SERIES, how="left")
         .withColumns({"expected_number": number, "is_certain": lowest == highest})
         .drop("known")
     )
 
 
 def is_contradicted() -> Column:
-    """Return whether a row or a progress has another number than it should have."""
+    """Return whether a row or progress has another number than it should have."""
     return F.col("number") != F.col("expected_number")

@@ -1,4 +1,4 @@
-"""The shapes of the frames of the rule. A series is a persistence id and a tag."""
+"""The shapes of the rule's frames. A series is the events of a persistence id under a tag."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ SERIES: Shape = {**ID, "tag": "string"}
 ENTRIES: Shape = {**SERIES, "sequence_nr": "bigint", "ticks": "bigint", "is_present": "boolean"}
 """Events under each of their tags, and once without a tag if they have none.
 
-`is_present`: whether messages has the event; if not, it is known by its row alone.
+`is_present`: whether messages has the event; if not, only its row exists.
 """
 NUMBERS: Shape = {**SERIES, "sequence_nr": "bigint", "ticks": "bigint", "number": "bigint"}
 """The number that a row has at its event."""
 REACHED: Shape = {**SERIES, "sequence_nr": "bigint", "number": "bigint"}
-"""The number of events of a series up to a sequence nr, as tag_write_progress tells it."""
+"""The number of events of a series up to a sequence nr, as recorded in tag_write_progress."""
 POINTS: Shape = {
     **ENTRIES,
     "kind": "int",
@@ -22,17 +22,17 @@ POINTS: Shape = {
     "rank": "bigint",
     "missing": "bigint",
 }
-"""ENTRIES, NUMBERS and REACHED in one frame, told apart by `kind`.
+"""ENTRIES, NUMBERS and REACHED in one frame, distinguished by `kind`.
 
-`is_present`: of every point whether messages has an event with that sequence nr. `number`: null for
-an entry. `rank`: the entries of the series up to here. `missing`: the events
-that are in no table up to here.
+`is_present`: whether messages has an event with that sequence nr, for points of every kind.
+`number`: null for an entry. `rank`: the number of entries of the series up to the point. `missing`:
+the number of events up to the point that are in no table.
 """
 KNOWN: Shape = {**SERIES, "known": "array<struct<missing:bigint,shift:bigint>>"}
-"""What the evidence says of a series: the `shift` from ranks to numbers behind so many missing."""
+"""The evidence for a series: the `shift` from ranks to numbers after so many missing events."""
 NUMBERED: Shape = {**POINTS, "expected_number": "bigint", "is_certain": "boolean"}
-"""POINTS with the number of the last entry up to each; null without a tag.
+"""POINTS with the number of the last entry up to each point; null without a tag.
 
-`is_certain`: whether what is known leaves no other number.
+`is_certain`: whether the evidence leaves no other number.
 """
 RANKED: Shape = {**SERIES, "sequence_nr": "bigint", "tag_pid_sequence_nr": "bigint"}

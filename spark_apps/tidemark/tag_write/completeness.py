@@ -1,6 +1,6 @@
 """How far each persistence id is complete in the tag views.
 
-`journal.increments` reads the messages after it.
+`journals.pekko.messages.increments` reads the messages after that event.
 """
 
 from __future__ import annotations
@@ -22,45 +22,38 @@ _TAIL = ("persistence_id", "sequence_nr", "read_to", "series")
 
 
 @shaped(returns=shapes.STORED_TAILS)
-def stored(
+def stored_tails(
     spark: SparkSession, settings: Settings, rules_version: str, ids: DataFrame | None = None
 ) -> DataFrame:
-    """Read the tails that were written under the present tag rules, valid or void.
+    """Read the tails written under this version of the tag rules, valid or void.
 
-    Args:
-        spark: the session.
-        settings: where the journal is.
-        rules_version: of the present tag rules.
-        ids: unique persistence ids, of which they are read by key; None for all.
+    `ids`: unique persistence ids, whose tails are read by key; None for all.
     """
-    place = (settings.keyspace, TABLE, "journal_keyspace", *_TAIL, "rules_version")
+    source = (settings.keyspace, TABLE, "journal_keyspace", *_TAIL, "rules_version")
     if ids is None:
-        rows = connector.read(spark, *place, write_time_of="sequence_nr")
+        rows = connector.read(spark, *source, write_time_of="sequence_nr")
     else:
-        # Joined, since Spark turns a literal into a condition, which a direct join cannot have.
+        # Joined, since Spark turns a literal into a condition, which a direct join does not allow.
         journal = local_rows(spark, [(settings.journal_keyspace,)], "journal_keyspace string")
         keys = ids.select("persistence_id").crossJoin(F.broadcast(journal))
-        rows = connector.read_partitions(keys, *place, write_time_of="sequence_nr")
-    is_ours = (F.col("journal_keyspace") == settings.journal_keyspace) & (
+        rows = connector.read_partitions(keys, *source, write_time_of="sequence_nr")
+    is_current = (F.col("journal_keyspace") == settings.journal_keyspace) & (
         F.col("rules_version") == rules_version
     )
-    return rows.where(is_ours).select(*_TAIL, "write_time")
+    return rows.where(is_current).select(*_TAIL, "write_time")
 
 
-@shaped(tails=shapes.STORED_TAILS, progress=TIMED_PROGRESS, scanning=SCANNING, returns=shapes.KNOWN)
-def known(tails: DataFrame, progress: DataFrame, scanning: DataFrame) -> DataFrame:
+@shaped(
+    tails=shapes.STORED_TAILS, progress=TIMED_PROGRESS, scanning=SCANNING, returns=shapes.COMPLETE
+)
+def complete_up_to(tails: DataFrame, progress: DataFrame, scanning: DataFrame) -> DataFrame:
     """Return how far each persistence id is complete, and how far it has been read.
 
-    A tail is void whose tag views have changed: whoever deletes or truncates them clears
+    A tail is void if its tag views have changed: whoever deletes or truncates them clears
     tag_scanning and progress (docs/real-systems.md, "How an actor recovers" and "Deletes and
-    tools"), and who writes them anew writes progress, too. So a tail is void if it is ahead of
-    tag_scanning, if the id has progress of fewer tags by now, or if progress was written since that
-    stands before the last complete event: it may not count all events up to there.
-
-    Args:
-        tails: as `stored` reads them.
-        progress: tag_write_progress, with the write times of its rows.
-        scanning: tag_scanning.
+    tools"), and whoever writes them again also writes progress. So a tail is void if it is ahead of
+    tag_scanning, if the id has progress of fewer tags now, or if progress that was written later is
+    before the last complete event: it may not count all events up to there.
     """
     is_behind = (F.col("progress_written_at") > F.col("write_time")) & (
         F.col("progress_sequence_nr") < F.col("sequence_nr")
@@ -78,10 +71,10 @@ def known(tails: DataFrame, progress: DataFrame, scanning: DataFrame) -> DataFra
 
 
 def forget(control: Control, settings: Settings, persistence_ids: frozenset[str] | None) -> None:
-    """Delete what is known of the persistence ids, or of all: their tag views will change."""
+    """Delete the tails of the persistence ids, or all tails, since their tag views will change."""
     tail = table(settings.keyspace, TABLE)
     if persistence_ids is None:
-        # Other journals lose their rows too, which only costs each of them one more scan.
+        # Other journals lose their tails too, which only costs each of them one more scan.
         control.execute_ddl(f"TRUNCATE {tail}")
         return
     control.execute_many(

@@ -1,9 +1,9 @@
 """The events to be tagged: messages with the tags of the rules, without unreadable events.
 
-An event that no reader could read must not enter a tag view, since it would fail every reader of
-its tags, and must not take a number, since its absence would be a gap. It goes to quarantine.
-But an event that has its row already counts, also where it can no longer be read or has been lost
-from messages: readers must find every number, and the row may be the only copy of the event.
+An unreadable event must not enter a tag view, since it would fail every reader of its tags, and
+must not take a number, since its absence would be a gap. It is written to quarantine. But an event
+whose row exists already counts, even if it is no longer readable or was lost from messages: readers
+must find every number, and the row may be the only copy of the event.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tidemark.window import to_millis
 READ = tuple(EVENT_PAYLOAD)
 """The payload columns that decide an event's tags and whether it can be written."""
 LATEST = datetime(2100, 1, 1, tzinfo=UTC)
-"""The limit from which a timestamp is held to be invalid. It is fixed, since whether an event takes
-a number must not depend on the present. An event ahead of its time waits for its time bucket."""
+"""Timestamps from here on are invalid. The limit is fixed, since whether an event takes a number
+must not depend on the current time. An event of the near future waits for its time bucket."""
 
 
 @shaped(messages=shapes.READ, returns=shapes.TAGGED)
 def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
-    """Return the messages with the tags that they get in the tag views.
+    """Return the messages with their tags in the tag views.
 
     Further columns of the messages are kept.
     """
     with_tags = with_rule_tags(messages, rules)
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
-    why = cause(with_tags, F.col("event").isNotNull())
-    with_cause = with_tags.withColumn("cause", F.when(has_tags, why)).drop(
+    cause_of_failure = cause(with_tags, F.col("event").isNotNull())
+    with_cause = with_tags.withColumn("cause", F.when(has_tags, cause_of_failure)).drop(
         HAS_OLDER_PAYLOAD, FAILED_RULE
     )
     is_writable = has_tags & F.col("cause").isNull()
@@ -67,7 +67,7 @@ def unwritable(events: DataFrame) -> DataFrame:
 
 @shaped(events=shapes.TAGGED, returns=shapes.TAGGED)
 def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
-    """Drop the payload where it is not needed; an event that cannot be written keeps it.
+    """Drop the payload where it is not needed; events that cannot be written keep it.
 
     The events have all payload columns.
     """

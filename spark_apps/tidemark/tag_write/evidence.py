@@ -1,7 +1,7 @@
-"""The evidence for the numbers of what a run has read: progress, and rows that it asks for by key.
+"""The evidence for the numbers of the events read: progress, and rows read by key.
 
-Rows are asked for only where progress leaves a doubt, and only those of the series in doubt, so
-that they cost what they are and no scan.
+Rows are read only if progress leaves a doubt, and only those of the series in doubt, so that no
+scan is needed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import numbering, shapes
 
-Ask = Callable[[DataFrame], DataFrame]
+ReadRows = Callable[[DataFrame], DataFrame]
 """A function that reads the rows (TAG_ROWS) of keys (VIEW_PARTITIONS)."""
 
 
 @dataclass(frozen=True)
-class Begun:
-    """What a run knows before it numbers what it has read.
+class NumberingInputs:
+    """The state that a run has read before it numbers the events.
 
     Attributes:
-        progress: `journal.frames.write_progress`, read before the messages.
+        progress: `frames.write_progress`, read before the messages.
         complete: up to where each persistence id is complete; its later messages were read.
         ruled_tags: the tags that rules give.
         planned: the time buckets (epoch ms) of this run.
@@ -64,28 +64,29 @@ class Numbered:
 
 
 @shaped(index=shapes.INDEX)
-def numbered(index: DataFrame, begun: Begun, ask: Ask) -> Numbered:
+def numbered(index: DataFrame, inputs: NumberingInputs, read_rows: ReadRows) -> Numbered:
     """Number the events read, by progress, and by rows where progress leaves a doubt.
 
-    Args:
-        index: the events.
-        begun: what is known before.
-        ask: by key: for the event that progress names, unless it was read from the first one on;
-            and of series in doubt for the events read, and for what is missing between them.
+    The rows read are those of the events that progress names, unless all events up to there were
+    read; and for series in doubt those of the events read and of events missing between them.
     """
-    # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
-    # run spends most of its time on planning.
+    # Checkpoints, not caches: later plans would grow with each cache they use, and a small run
+    # spends most of its time on planning.
     entries = numbering.entries(index).localCheckpoint()
     spans = numbering.spans(entries).localCheckpoint()
-    progress = begun.progress.join(spans, on="persistence_id").localCheckpoint()
-    reached = numbering.positions(progress, begun.complete).localCheckpoint()
-    of_progress = _rows_of_progress(entries, progress, reached, begun, ask).localCheckpoint()
-    points = rule.points(entries, of_progress, reached).localCheckpoint()
-    known = rule.known_shifts(points).localCheckpoint()
-    numbers = rule.numbered(points, None if known.isEmpty() else known).localCheckpoint()
-    in_doubt = numbering.doubts(numbers, begun.complete).localCheckpoint()
+    progress = inputs.progress.join(spans, on="persistence_id").localCheckpoint()
+    reached = numbering.positions(progress, inputs.complete).localCheckpoint()
+    progress_rows = _rows_of_progress(
+        entries, progress, reached, inputs, read_rows
+    ).localCheckpoint()
+    points = rule.points(entries, progress_rows, reached).localCheckpoint()
+    shifts = rule.known_shifts(points).localCheckpoint()
+    numbers = rule.numbered(points, None if shifts.isEmpty() else shifts).localCheckpoint()
+    in_doubt = numbering.doubts(numbers, inputs.complete).localCheckpoint()
     if not in_doubt.isEmpty():
-        numbers = _looked_at(entries, reached, of_progress, numbers, in_doubt, begun, ask)
+        numbers = _numbered_again(
+            entries, reached, progress_rows, numbers, in_doubt, inputs, read_rows
+        )
     contradicted = numbering.contradictions(numbers, spans).localCheckpoint()
     return Numbered(entries, spans, numbers, contradicted, reached)
 
@@ -96,57 +97,63 @@ def numbered(index: DataFrame, begun: Begun, ask: Ask) -> Numbered:
     reached=shapes.POSITIONS,
 )
 def _rows_of_progress(
-    entries: DataFrame, progress: DataFrame, reached: DataFrame, begun: Begun, ask: Ask
+    entries: DataFrame,
+    progress: DataFrame,
+    reached: DataFrame,
+    inputs: NumberingInputs,
+    read_rows: ReadRows,
 ) -> DataFrame:
     tagged = entries.where(F.col("tag").isNotNull()).select(*SERIES).distinct()
     is_counted = (F.col("lowest") == 1) & (F.col("progress_sequence_nr") <= F.col("highest"))
-    asked = progress.where(~is_counted).join(tagged, on=SERIES, how="left_semi")
+    uncounted = progress.where(~is_counted).join(tagged, on=SERIES, how="left_semi")
     keys = frames.placed(
-        asked.withColumn("timestamp", F.col("progress_offset")), begun.bucket_size
+        uncounted.withColumn("timestamp", F.col("progress_offset")), inputs.bucket_size
     ).select(
         F.col("tag").alias("tag_name"),
         F.col("progress_bucket").alias("timebucket"),
         "timestamp",
         "persistence_id",
     )
-    return numbering.rows_of_progress(ask(keys), reached)
+    return numbering.rows_of_progress(read_rows(keys), reached)
 
 
-def _looked_at(
+def _numbered_again(
     entries: DataFrame,
     reached: DataFrame,
-    of_progress: DataFrame,
+    progress_rows: DataFrame,
     numbers: DataFrame,
     in_doubt: DataFrame,
-    begun: Begun,
-    ask: Ask,
+    inputs: NumberingInputs,
+    read_rows: ReadRows,
 ) -> DataFrame:
-    """Number the persistence ids in doubt again, with the rows that tell more of them."""
+    """Number the persistence ids in doubt again, with the evidence of their rows."""
     ids = in_doubt.select("persistence_id").distinct().localCheckpoint()
 
     def of_ids(frame: DataFrame) -> DataFrame:
         return frame.join(ids, on="persistence_id", how="left_semi")
 
-    of_events = of_ids(entries)
-    keys = numbering.row_keys(of_events, in_doubt, begun.ruled_tags)
+    event_entries = of_ids(entries)
+    keys = numbering.row_keys(event_entries, in_doubt, inputs.ruled_tags)
     partitions = numbering.partitions_of_holes(
-        of_events, in_doubt, begun.complete, begun.planned, begun.bucket_size.milliseconds
+        event_entries, in_doubt, inputs.complete, inputs.planned, inputs.bucket_size.milliseconds
     )
-    rows = ask(keys).unionByName(of_ids(ask(partitions))).distinct().localCheckpoint()
-    ends = [frame.select("persistence_id", "sequence_nr") for frame in (of_events, of_ids(reached))]
+    rows = read_rows(keys).unionByName(of_ids(read_rows(partitions))).distinct().localCheckpoint()
+    ends = [
+        frame.select("persistence_id", "sequence_nr") for frame in (event_entries, of_ids(reached))
+    ]
     seen = reduce(DataFrame.unionByName, ends).groupBy("persistence_id")
-    of_rows = numbering.entries_of_rows(
-        of_events, rows, seen.agg(F.max("sequence_nr").alias("seen_to")), begun.complete
+    row_entries = numbering.entries_of_rows(
+        event_entries, rows, seen.agg(F.max("sequence_nr").alias("seen_to")), inputs.complete
     )
-    all_entries = of_events.unionByName(of_rows, allowMissingColumns=True).localCheckpoint()
+    all_entries = event_entries.unionByName(row_entries, allowMissingColumns=True).localCheckpoint()
     event = [*SERIES, "sequence_nr", "timestamp"]
-    of_entries = rows.join(all_entries.select(*event), on=event, how="left_semi")
-    told = of_entries.withColumnRenamed("tag_pid_sequence_nr", "number").select(
-        *of_progress.columns
+    rows_of_entries = rows.join(all_entries.select(*event), on=event, how="left_semi")
+    row_numbers = rows_of_entries.withColumnRenamed("tag_pid_sequence_nr", "number").select(
+        *progress_rows.columns
     )
     points = rule.points(
-        all_entries, told.unionByName(of_ids(of_progress)), of_ids(reached)
+        all_entries, row_numbers.unionByName(of_ids(progress_rows)), of_ids(reached)
     ).localCheckpoint()
-    again = rule.numbered(points, rule.known_shifts(points))
-    others = numbers.join(ids, on="persistence_id", how="left_anti")
-    return others.unionByName(again).localCheckpoint()
+    renumbered = rule.numbered(points, rule.known_shifts(points))
+    without_doubt = numbers.join(ids, on="persistence_id", how="left_anti")
+    return without_doubt.unionByName(renumbered).localCheckpoint()

@@ -32,15 +32,15 @@ class TagWriteResult:
     """The result of a run on its pieces.
 
     Attributes:
-        strategy: how the events were found.
+        strategy: the way in which the events were found.
         why: the reason for that strategy.
         counts: numbers of events and rows, by time bucket and the names in COUNTS.
         quarantined: number of events read that cannot be written.
         deleted_unseen: number of messages that were deleted before they were tagged.
         rows_before_first: number of tag rows before the first time bucket.
         contradictions: up to EXAMPLES contradictions, for people.
-        contradicted_ids: number of persistence ids that were left alone.
-        held_buckets: the time buckets, done before or of this run, that lack events of those ids.
+        contradicted_ids: number of persistence ids that were not written.
+        held_buckets: time buckets, done before or of this run, that lack events of those ids.
     """
 
     strategy: Strategy
@@ -63,11 +63,11 @@ class TagWriteResult:
         }
 
     def details(self) -> dict[str, object]:
-        """Return what the report tells programs beside the counts."""
+        """Return the report's further fields for programs."""
         return {"strategy": self.strategy.value, "strategy_reason": self.why}
 
     def lines(self) -> list[str]:
-        """Return what the report tells people beside the counts."""
+        """Return the report's lines for people."""
         lines = [f"strategy: {self.strategy}, {self.why}"]
         if self.deleted_unseen:
             lines.append(
@@ -95,7 +95,7 @@ class TagWriteJob:
         tag_rules: Sequence[TagRule],
         strategy: Strategy | None,
     ) -> None:
-        """Prepare the work; `done` are the time buckets that earlier runs have done."""
+        """Prepare the work; `done`: the time buckets that earlier runs have done."""
         self._run = run
         self._claimed = claimed
         self._done = done
@@ -113,24 +113,19 @@ class TagWriteJob:
         )
 
     def do(self) -> TagWriteResult:
-        """Read and number the events, then write rows, progress, scanning and tails.
-
-        Raises:
-            LockLost: the run must not write any more.
-            TidemarkError: events were deleted before their rows were written.
-        """
+        """Read and number the events, then write rows, progress, scanning and tails."""
         read_at = self._run.control.write_time()
         source = read.source(
             self._run, self._claimed.pieces, self._done, self._rules, self._strategy
         )
-        kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
+        tagged = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
         try:
-            # Before what is deleted: that then covers what a delete has left in this read.
-            kept.count()
-            present = message_rows.undeleted(kept, read.deleted(self._run, source))
+            # Read before the deletes, which then cover events that a delete left in this read.
+            tagged.count()
+            present = message_rows.undeleted(tagged, read.deleted(self._run, source))
             return self._write(source, present, read_at)
         finally:
-            kept.unpersist()
+            tagged.unpersist()
 
     def _write(
         self, source: read.MessagesToTag, present: DataFrame, read_at: int
@@ -138,34 +133,34 @@ class TagWriteJob:
         run = self._run
         seen = Observation("events")
         index = present.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
-        begun = evidence.Begun(
+        inputs = evidence.NumberingInputs(
             source.records.progress,
             source.complete,
             rules.tags_of(self._rules),
             self._planned,
             run.settings.bucket_size,
         )
-        numbered = evidence.numbered(index, begun, read.rows_of(run, source))
+        numbered = evidence.numbered(index, inputs, read.rows_of(run, source))
         events = numbering.numbered(
-            numbered.points, numbered.contradicted, numbered.reached, source.records.known
+            numbered.points, numbered.contradicted, numbered.reached, source.records.complete
         )
         marked = transform.mark_covered(events, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
-        counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
+        bucket_counts = transform.counts_by_bucket(marked).collect()  # one row for each bucket
         result = TagWriteResult(
             source.strategy,
             source.why,
-            {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
+            {row.time_bucket: {name: row[name] for name in COUNTS} for row in bucket_counts},
             quarantined=int(seen.get["quarantined"]),
             deleted_unseen=self._deleted_unseen(source, numbered),
         )
-        # A late row goes into a day outside this run, which nobody may purge or rebuild meanwhile.
-        self._record_late([row.time_bucket for row in counted if row.late_tag_rows], marked)
+        # A late row is written to a day outside this run, which must not be purged or rebuilt now.
+        self._record_late([row.time_bucket for row in bucket_counts if row.late_tag_rows], marked)
         self._hold(result, numbered, source)
         if result.quarantined:
             self._claimed.check()
             store.quarantine_unwritable(run, present)
-        self._write_rows(result, source, present, marked, sum(row.tags for row in counted))
+        self._write_rows(result, source, present, marked, sum(row.tags for row in bucket_counts))
         self._write_completeness(marked, source, numbered.reached, read_at)
         return result
 
@@ -184,19 +179,19 @@ class TagWriteJob:
     def _hold(
         self, result: TagWriteResult, numbered: evidence.Numbered, source: read.MessagesToTag
     ) -> None:
-        bad = numbered.contradicted
-        result.contradicted_ids = bad.select("persistence_id").distinct().count()
+        contradicted = numbered.contradicted
+        result.contradicted_ids = contradicted.select("persistence_id").distinct().count()
         if not result.contradicted_ids:
             return
         result.contradictions = [
             f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
-            for row in bad.orderBy(*SERIES).limit(EXAMPLES).collect()
+            for row in contradicted.orderBy(*SERIES).limit(EXAMPLES).collect()
         ]
-        held = transform.held_buckets(
-            numbered.entries, bad, numbered.reached, source.records.known, self._buckets
+        buckets = transform.held_buckets(
+            numbered.entries, contradicted, numbered.reached, source.records.complete, self._buckets
         )
         # At most one row for each time bucket that is planned or done.
-        result.held_buckets = {row.time_bucket for row in held.collect()}
+        result.held_buckets = {row.time_bucket for row in buckets.collect()}
 
     def _write_rows(
         self,
@@ -220,11 +215,13 @@ class TagWriteJob:
         is_scan = source.strategy is Strategy.SCAN
         if is_scan and totals["late_tag_rows"]:
             late = self._late_rows(result, source, rows.where(~F.col("is_planned")))
-            whole = transform.with_payload(rows.where("is_planned"), present).unionByName(late)
+            with_payload = transform.with_payload(rows.where("is_planned"), present).unionByName(
+                late
+            )
         else:
-            whole = transform.with_payload(rows, present)
+            with_payload = transform.with_payload(rows, present)
         self._claimed.check()
-        store.write_tag_views(transform.tag_view_rows(whole), settings, partitions)
+        store.write_tag_views(transform.tag_view_rows(with_payload), settings, partitions)
 
     def _late_rows(
         self, result: TagWriteResult, source: read.MessagesToTag, rows: DataFrame
@@ -266,7 +263,7 @@ class TagWriteJob:
         store.write_scanning(rows, settings, write_time=read_at)
         self._claimed.check()
         store.write_tails(
-            transform.tail_rows(marked, covered, source.records.known, reached),
+            transform.tail_rows(marked, covered, source.records.complete, reached),
             settings,
             rules.version(self._rules),
             write_time=read_at,

@@ -1,7 +1,7 @@
-"""The reads of tag-write, in the order that rules out false contradictions.
+"""The reads of tag-write, in an order that rules out false contradictions.
 
-The journal may be alive: Pekko writes messages, then tag_views, then tag_write_progress. So the
-progress is read first: the messages read after it hold every event that the progress names.
+The journal may be live: Pekko writes messages, then tag_views, then tag_write_progress. So progress
+is read first: the messages read later include every event that progress names.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from tidemark.ledger.pieces import Piece, Reason
 from tidemark.spark.read_once import shuffled_once
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import completeness, events, plan, rules, shapes
-from tidemark.tag_write.evidence import Ask
+from tidemark.tag_write.evidence import ReadRows
 from tidemark.tag_write.plan import Strategy
 from tidemark.tag_write.rules import TagRule
 
 _PAGE = 5000
 MANY_KEYS = 1_000_000
-"""Above this number of keys, the rows of all tag views are scanned for them."""
+"""Above this number of keys, all tag views are scanned for their rows."""
 CLOCKS_DIFFER_MS = 60_000
-"""How far an event of a window may lie behind one of a later time, since writers' clocks differ.
-Beyond that it is a late event of a later run."""
+"""By how much an event may be later in time than the next event, since writers' clocks differ.
+An event after a larger difference is a late event of a later run."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """What the tables record of persistence ids, of all or of those that the index names.
+    """The records of all persistence ids, or of those that the index finds.
 
     Attributes:
-        progress: `journal.frames.timed_write_progress`, in memory.
-        scanning: `journal.frames.scanning`, in memory.
-        known: `completeness.known`, in memory.
+        progress: `frames.timed_write_progress`, in memory.
+        scanning: `frames.scanning`, in memory.
+        complete: `completeness.complete_up_to`, in memory.
     """
 
     progress: DataFrame
     scanning: DataFrame
-    known: DataFrame
+    complete: DataFrame
 
     @property
     @shaped(returns=shapes.SEEN)
     def seen(self) -> DataFrame:
-        """How far any writer has seen each persistence id."""
+        """The last sequence nr of each persistence id that any writer has recorded."""
         parts = [
-            self.known.select("persistence_id", F.col("known_to").alias("seen_to")),
+            self.complete.select("persistence_id", F.col("known_to").alias("seen_to")),
             self.progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
             self.scanning.withColumnRenamed("scanned_to", "seen_to"),
         ]
@@ -65,7 +65,7 @@ class Records:
     def totals(self) -> Row:
         """Return known_ids, events and unread, as `plan.Journal` has them."""
         known_to = F.coalesce("known_to", F.lit(0))
-        totals = self.seen.join(self.known, on="persistence_id", how="left").agg(
+        totals = self.seen.join(self.complete, on="persistence_id", how="left").agg(
             F.count("known_to").alias("known_ids"),
             F.coalesce(F.sum(F.greatest("seen_to", "read_to")), F.lit(0)).alias("events"),
             F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
@@ -79,11 +79,11 @@ class MessagesToTag:
     """The messages of a run and the strategy that found them.
 
     Attributes:
-        strategy: how the events are found.
+        strategy: the way in which the events are found.
         why: the reason for the strategy, for people.
         records: read before the messages.
-        complete: those of `records.known` of which only later messages are read.
-        messages: all messages, or the new ones in memory, with the whole payload.
+        complete: the rows of `records.complete` after which messages are read; none in a scan.
+        messages: all messages, or the new messages in memory, with all payload columns.
     """
 
     strategy: Strategy
@@ -100,32 +100,29 @@ def source(
     tag_rules: Sequence[TagRule],
     requested: Strategy | None,
 ) -> MessagesToTag:
-    """Choose the strategy and read the messages.
+    """Choose the strategy, unless one is requested, and read the messages.
 
-    Args:
-        run: the context of the run.
-        pieces: its pieces.
-        done: the time buckets that earlier runs have done, epoch ms.
-        tag_rules: the rules that add tags.
-        requested: how to find the events, or None.
+    `done`: the time buckets (epoch ms) that earlier runs have done.
     """
     version = rules.version(tag_rules)
     if plan.is_little(requested, pieces, done) and _has_index_of_many(run, requested):
-        news = _with_news(run, version, pieces).localCheckpoint()
-        records = _records(run, version, news.select("persistence_id"))
+        ids_with_news = _with_news(run, version, pieces).localCheckpoint()
+        records = _records(run, version, ids_with_news.select("persistence_id"))
         if records.totals().unread <= plan.LITTLE:
-            why = "asked for" if requested else f"{news.count():,} persistence ids have news"
+            why = (
+                "asked for" if requested else f"{ids_with_news.count():,} persistence ids have news"
+            )
             run.say(f"finding the events by {Strategy.INDEX}: {why}")
-            return _after_tails(run, Strategy.INDEX, why, records, pieces, done, news)
+            return _after_tails(run, Strategy.INDEX, why, records, pieces, done, ids_with_news)
     records = _records(run, version)
     strategy, why = plan.choose(requested, _journal(run, records), pieces)
     run.say(f"finding the events by {strategy}: {why}")
     if strategy is Strategy.SCAN:
         messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
-        return MessagesToTag(strategy, why, records, records.known.limit(0), messages)
+        return MessagesToTag(strategy, why, records, records.complete.limit(0), messages)
     is_index = strategy is Strategy.INDEX
-    of_index = _with_news(run, version, pieces).localCheckpoint() if is_index else None
-    return _after_tails(run, strategy, why, records, pieces, done, of_index)
+    new_ids = _with_news(run, version, pieces).localCheckpoint() if is_index else None
+    return _after_tails(run, strategy, why, records, pieces, done, new_ids)
 
 
 def _after_tails(
@@ -135,28 +132,32 @@ def _after_tails(
     records: Records,
     pieces: Sequence[Piece],
     done: Collection[int],
-    news: DataFrame | None,
+    ids_with_news: DataFrame | None,
 ) -> MessagesToTag:
     """Read the messages after the tails, of all persistence ids or only of those with news."""
     spark, settings = run.spark, run.settings
-    named = records.seen.withColumnRenamed("seen_to", "named_nr")
-    if news is None:
-        met = named.select("persistence_id").join(records.known, on="persistence_id", how="left")
-        beginning = increments.start_positions(spark, settings, met)
+    highest_recorded = records.seen.withColumnRenamed("seen_to", "named_nr")
+    if ids_with_news is None:
+        ids_to_read = highest_recorded.select("persistence_id").join(
+            records.complete, on="persistence_id", how="left"
+        )
+        starts = increments.start_positions(spark, settings, ids_to_read)
     else:
         highest = F.max("named_nr").alias("named_nr")
-        named = named.unionByName(news).groupBy("persistence_id").agg(highest)
-        ids = news.select("persistence_id")
-        met = ids.join(records.known, on="persistence_id", how="left")
-        beginning = increments.starts(met, frames.deleted(run.spark, settings, ids))
-    beginning = beginning.join(named, on="persistence_id", how="left")
+        highest_recorded = (
+            highest_recorded.unionByName(ids_with_news).groupBy("persistence_id").agg(highest)
+        )
+        ids = ids_with_news.select("persistence_id")
+        ids_to_read = ids.join(records.complete, on="persistence_id", how="left")
+        starts = increments.starts(ids_to_read, frames.deleted(run.spark, settings, ids))
+    starts = starts.join(highest_recorded, on="persistence_id", how="left")
     end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
-    new = increments.after(beginning, settings, *PAYLOAD_COLUMNS, end=end)
-    return MessagesToTag(strategy, why, records, records.known, new)
+    new_messages = increments.after(starts, settings, *PAYLOAD_COLUMNS, end=end)
+    return MessagesToTag(strategy, why, records, records.complete, new_messages)
 
 
 def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:
-    """Read how far the persistence ids of the messages are deleted."""
+    """Read up to where the events of the messages' persistence ids are deleted."""
     is_scan = read_from.strategy is Strategy.SCAN
     ids = None if is_scan else read_from.messages.select("persistence_id").distinct()
     return frames.deleted(run.spark, run.settings, ids)
@@ -166,12 +167,8 @@ def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:
 def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Column) -> DataFrame:
     """Return the tagged events, read once, so that numbers and rows come from the same events.
 
-    Args:
-        read_from: the messages.
-        tag_rules: the rules that add tags.
-        is_needed: whether the payload of a message is kept; may use time_bucket.
-
-    The events have all payload columns. After a scan they are partitioned by persistence id.
+    The events have all payload columns, empty unless `is_needed`, which may use time_bucket. After
+    a scan they are partitioned by persistence id.
     """
     tagged = events.tagged(read_from.messages, tag_rules)
     if read_from.strategy is not Strategy.SCAN:
@@ -179,37 +176,37 @@ def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Colu
     return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
 
 
-def rows_of(run: RunContext, read_from: MessagesToTag) -> Ask:
-    """Return the function that reads the rows of keys: by key, and only very many by a scan.
+def rows_of(run: RunContext, read_from: MessagesToTag) -> ReadRows:
+    """Return the function that reads the rows of keys: by key, but very many by a scan.
 
-    Only a run that scans messages can ask for so many, at its first look at a journal.
+    Only a run that scans messages may need so many rows, when it first reads a journal.
     """
 
-    def ask(keys: DataFrame) -> DataFrame:
+    def read_rows(keys: DataFrame) -> DataFrame:
         if read_from.strategy is not Strategy.SCAN:
             return tag_view_rows.tag_view_keys_of(keys, run.settings)
         wanted = keys.localCheckpoint()
         if wanted.count() <= MANY_KEYS:
             return tag_view_rows.tag_view_keys_of(wanted, run.settings)
-        named = wanted.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+        renamed = wanted.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
         rows = tag_view_rows.tag_view_keys(run.spark, run.settings)
-        return rows.join(named, on=named.columns, how="left_semi")
+        return rows.join(renamed, on=renamed.columns, how="left_semi")
 
-    return ask
+    return read_rows
 
 
 def _records(run: RunContext, version: str, ids: DataFrame | None = None) -> Records:
-    """Read what the tables record of all persistence ids, or of unique ones by key."""
+    """Read the records of all persistence ids, or those of unique `ids` by key."""
     spark, settings = run.spark, run.settings
     progress = frames.timed_write_progress(spark, settings, ids).localCheckpoint()
     scanning = frames.scanning(spark, settings, ids).localCheckpoint()
-    tails = completeness.stored(spark, settings, version, ids)
-    known = completeness.known(tails, progress, scanning).localCheckpoint()
-    return Records(progress, scanning, known)
+    tails = completeness.stored_tails(spark, settings, version, ids)
+    complete = completeness.complete_up_to(tails, progress, scanning).localCheckpoint()
+    return Records(progress, scanning, complete)
 
 
 def _has_index_of_many(run: RunContext, requested: Strategy | None) -> bool:
-    """Return whether there is an index, and more persistence ids than are asked one by one."""
+    """Return whether there is an index, and too many persistence ids for reads by key."""
     control, settings = run.control, run.settings
     if not tables.has_time_index(control, settings):
         return False
@@ -227,37 +224,37 @@ def _journal(run: RunContext, records: Records) -> plan.Journal:
         totals.known_ids,
         totals.events,
         totals.unread,
-        listing.names_all(run.spark, run.control, settings, records.known),
+        listing.names_all(run.spark, run.control, settings, records.complete),
         has_index,
     )
 
 
 @shaped(returns=NAMED)
 def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFrame:
-    """Return the persistence ids with messages in the time buckets or in the look-back before them.
+    """Return the persistence ids with new messages in the time buckets or in the look-back.
 
-    Each with the lowest sequence nr of those messages, unless all of them were complete before. In
-    time buckets that were begun before, an id may be held whose tail was complete: of these all are
-    named.
+    Each has the lowest sequence nr of its messages there. An id whose messages there were all
+    complete is left out, unless a time bucket was begun before: it may be held with a complete
+    tail.
     """
     spark, settings = run.spark, run.settings
     ranges = plan.indexed_ranges(pieces, settings.bucket_size, settings.tag_write_look_back)
     messages = [
         frames.indexed_between(spark, settings, first, end).select(*EVENT) for first, end in ranges
     ]
-    named = (
+    ids = (
         reduce(DataFrame.unionByName, messages)
         .groupBy("persistence_id")
         .agg(F.min("sequence_nr").alias("named_nr"), F.max("sequence_nr").alias("last_nr"))
-        # As many tasks ask for tails as their keys have partitions.
+        # The keys of the tails are read by as many tasks as the frame has partitions.
         .repartition(spark.sparkContext.defaultParallelism)
         .localCheckpoint()
     )
     if any(piece.reason is Reason.UNFINISHED for piece in pieces):
-        return named.select("persistence_id", "named_nr")
-    tails = completeness.stored(spark, settings, version, named.select("persistence_id"))
+        return ids.select("persistence_id", "named_nr")
+    tails = completeness.stored_tails(spark, settings, version, ids.select("persistence_id"))
     return (
-        named.join(tails, on="persistence_id", how="left")
+        ids.join(tails, on="persistence_id", how="left")
         .where(F.col("last_nr") > F.coalesce("sequence_nr", F.lit(0)))
         .select("persistence_id", "named_nr")
     )

@@ -1,7 +1,7 @@
 """Tags that are computed from events: one file of include/sql/tagging for each.
 
-A rule's header names the tag and the payload's fields; its body is a predicate over them and over
-the columns of `COLUMNS`. An event whose payload is not a JSON object has null in every field.
+A rule's header names the tag and the payload's fields; its body is a predicate over these fields
+and `COLUMNS`. An event whose payload is not a JSON object has null in every field.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS = (
     "tags",
     *event_type.NAMES,
 )
-"""The columns that a predicate may use beside the payload's fields; `tags` are the stored tags."""
+"""The columns that a predicate may use besides the payload's fields; `tags` are the stored tags."""
 _EVENT, _FIELDS, _UNREADABLE = "_event", "_fields", "_unreadable"
 FAILED_RULE = "failed_rule"
 
@@ -70,7 +70,7 @@ class TagRule:
         file: the file that defines the rule.
         tag: the tag that the rule adds.
         event: Spark DDL of the payload's fields.
-        formats: of its TIMESTAMP fields, see `time_formats.with_formats`.
+        formats: formats of its TIMESTAMP fields, see `time_formats.with_formats`.
         predicate: Spark SQL of type boolean.
         fingerprint: changes with the file's meaning.
     """
@@ -87,7 +87,6 @@ def load(directory: Path) -> list[TagRule]:
     """Read every rule of a directory, sorted by tag.
 
     Raises:
-        InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or two give the same tag.
     """
     require_directory(directory, "TIDEMARK_TAGGING_DIR", "the tag rules")
@@ -106,7 +105,7 @@ def load(directory: Path) -> list[TagRule]:
 
 
 def version(rules: Sequence[TagRule]) -> str:
-    """Return the version that the ledger keeps with each piece: a hash of all rules, or ""."""
+    """Return the version that the ledger records for each piece: a hash of all rules, or ""."""
     if not rules:
         return ""
     text = "\n".join(f"{rule.tag}={rule.fingerprint}" for rule in rules)
@@ -117,7 +116,7 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
     """Parse and analyze each rule, without reading any event.
 
     Raises:
-        DefinitionError: Spark refuses a rule; the message names the file and the reason.
+        DefinitionError: Spark rejects a rule; the message names the file and the reason.
     """
     if not rules:
         return
@@ -126,12 +125,12 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
         try:
             with allowed.flat():
                 applied = _applied(empty, rule)
-            kind = applied.select("hit.value").schema["value"].dataType
+            data_type = applied.select("hit.value").schema["value"].dataType
             unsteady = unrepeatable(applied)
         except PySparkException as error:
             raise _refused(rule, re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error))) from None
-        if not isinstance(kind, T.BooleanType):
-            raise _refused(rule, f"the predicate is {kind.simpleString()}, not boolean")
+        if not isinstance(data_type, T.BooleanType):
+            raise _refused(rule, f"the predicate is {data_type.simpleString()}, not boolean")
         if unsteady:
             raise _refused(
                 rule, f"{', '.join(unsteady)} may give another tag next time, and shift numbers"
@@ -142,8 +141,8 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
 def with_rule_tags(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """Return the messages with the tags of the rules added to `tags`, distinct and sorted.
 
-    A further column FAILED_RULE is the tag of the first rule whose predicate cannot be evaluated
-    for the event, as for an overflow, or null. The event gets that tag, too: it may be meant.
+    The column FAILED_RULE is added: the tag of the first rule whose predicate fails for the event,
+    such as by an overflow, or null. The event gets that tag, too: it may be intended.
     """
     if not rules:
         return messages
@@ -151,18 +150,18 @@ def with_rule_tags(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
         {"rule_tags": F.array().cast("array<string>"), FAILED_RULE: F.lit(None).cast("string")}
     )
     for rule in rules:
-        tag, earlier = F.lit(rule.tag), F.col(f"{_EVENT}.rule_tags")
+        tag, earlier_tags = F.lit(rule.tag), F.col(f"{_EVENT}.rule_tags")
         has_failed = F.col("hit").isNull()
         # The optimizer removes a struct that is only packed and unpacked.
         marked = _applied(marked, rule).select(
             *[F.col(f"{_EVENT}.{name}") for name in messages.columns],
-            F.when(has_failed | F.col("hit.value"), F.concat(earlier, F.array(tag)))
-            .otherwise(earlier)
+            F.when(has_failed | F.col("hit.value"), F.concat(earlier_tags, F.array(tag)))
+            .otherwise(earlier_tags)
             .alias("rule_tags"),
             F.coalesce(f"{_EVENT}.{FAILED_RULE}", F.when(has_failed, tag)).alias(FAILED_RULE),
         )
-    none = F.array().cast("array<string>")
-    union = F.array_sort(F.array_union(F.coalesce(F.col("tags"), none), F.col("rule_tags")))
+    no_tags = F.array().cast("array<string>")
+    union = F.array_sort(F.array_union(F.coalesce(F.col("tags"), no_tags), F.col("rule_tags")))
     return marked.withColumn("tags", union).drop("rule_tags")
 
 
@@ -172,16 +171,16 @@ def tags_of(rules: Iterable[TagRule]) -> frozenset[str]:
 
 
 def require_applied(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:
-    """Refuse a new or changed rule whose tag has rows already.
+    """Reject a new or changed rule whose tag has rows already.
 
     Earlier events may now gain or lose the tag, and every number after them would shift.
 
     Raises:
         WrongData: there is such a rule; the message names its tag and the rebuild it needs.
     """
-    for rule, how in changed(control, settings, rules):
+    for rule, difference in changed(control, settings, rules):
         raise WrongData(
-            f"the rule of tag {rule.tag} {how}: its numbers would shift",
+            f"the rule of tag {rule.tag} {difference}: its numbers would shift",
             where=str(rule.file),
             do=f"run `spark_apps/reconcile.py rebuild --tag {rule.tag} --apply`",
         )
@@ -190,7 +189,7 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[TagRul
 def changed(
     control: Control, settings: Settings, rules: Sequence[TagRule]
 ) -> list[tuple[TagRule, str]]:
-    """Return the rules that are not those of the rows of their tags, and how they differ."""
+    """Return the rules that differ from those by which rows of their tags exist, and how."""
     if not rules:
         return []
     recorded = {
@@ -201,17 +200,17 @@ def changed(
             (settings.journal_keyspace,),
         )
     }
-    others = [rule for rule in rules if recorded.get(rule.tag) != rule.fingerprint]
-    written = written_tags(control, settings, {rule.tag for rule in others})
+    differing = [rule for rule in rules if recorded.get(rule.tag) != rule.fingerprint]
+    tags_with_rows = written_tags(control, settings, {rule.tag for rule in differing})
     return [
         (rule, "has changed" if rule.tag in recorded else "is new, and the tag has rows already")
-        for rule in others
-        if rule.tag in written
+        for rule in differing
+        if rule.tag in tags_with_rows
     ]
 
 
 def record(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:
-    """Store which rule each tag is written with, before the first row is written."""
+    """Store the rule of each tag, before the first row is written by it."""
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, 'tag_rule')}"
         " (journal_keyspace, tag, fingerprint, applied_at) VALUES (?, ?, ?, ?)",
@@ -239,7 +238,7 @@ def _read(file: Path) -> TagRule:
 
 
 def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
-    """Evaluate a rule. Columns: `_event` (all columns in a struct), `hit` (`attempted`)."""
+    """Evaluate a rule. Columns: `_event` (all columns as a struct), `hit` (see `attempted`)."""
     text = F.decode("event", "UTF-8")
     parsed = messages.select(F.from_json(text, rule.event).alias(_FIELDS)).schema[_FIELDS].dataType
     names = parsed.names if isinstance(parsed, T.StructType) else []
@@ -254,12 +253,12 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
         fields = json_values.with_values(messages, _FIELDS, text, read, _UNREADABLE)
         times = time_formats.converted(F.col(_FIELDS), parsed, _UNREADABLE)
         fields = fields.withColumn(_FIELDS, times)
-        is_read = F.col(f"{_FIELDS}.{_UNREADABLE}").isNull()
-        fields = fields.withColumn(_FIELDS, F.when(is_read, F.col(_FIELDS)))
+        is_readable = F.col(f"{_FIELDS}.{_UNREADABLE}").isNull()
+        fields = fields.withColumn(_FIELDS, F.when(is_readable, F.col(_FIELDS)))
     clash = sorted(set(map(str.lower, names)) & {*COLUMNS})
     if clash:
         raise _refused(rule, f"a field cannot be named {', '.join(clash)}")
-    named = fields.select(
+    inputs = fields.select(
         F.struct(*messages.columns).alias(_EVENT),
         "persistence_id",
         "sequence_nr",
@@ -271,13 +270,13 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     spark = messages.sparkSession
     predicate = allowed.expression(spark, f"({rule.predicate}\n)")
     with ansi(spark):
-        return named.select(_EVENT, attempted(spark, predicate).alias("hit"))
+        return inputs.select(_EVENT, attempted(spark, predicate).alias("hit"))
 
 
 def written_tags(control: Control, settings: Settings, tags: Collection[str]) -> set[str]:
     """Return the tags that have rows in the tag views or in tag_write_progress.
 
-    Progress is asked for one row of each tag: a journal has a row for each id and tag.
+    Of progress, which has a row for each id and tag, only one row of a tag is read.
     """
     if not tags:
         return set()

@@ -30,22 +30,8 @@ def run_window(
 ) -> Outcome:
     """Write the tag views, the progress and the scanning of the window's events.
 
-    Args:
-        run: the context of the run.
-        window: whole time buckets that are over.
-        force: also do buckets that are done, and those within reach of live readers.
-        dry_run: plan only.
-        strategy: how to find the events; by default it is chosen.
-
-    Raises:
-        InvalidInput: the window does not fit the bucket size, or reaches into the
-            eventual-consistency delay; or messages lie in other partitions than the target
-            partition size says.
-        DefinitionError: a tag rule cannot be used.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-        WrongData: a tag rule changed over rows that exist.
-        LockHeld: another run works on one of the days.
+    The window consists of complete, past time buckets. `force` also processes buckets that are
+    done, and those that live readers may still read. `dry_run` only plans.
     """
     settings = run.settings
     preflight.check(run, window)
@@ -54,19 +40,19 @@ def run_window(
     rules.require_applied(run.control, settings, tag_rules)
     ledger = Pieces.of(run.control, settings, APPLICATION, version=rules.version(tag_rules))
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
-    wanted = scheduled.pieces
-    if not wanted:
+    due = scheduled.pieces
+    if not due:
         return Outcome(RunState.NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
-    later = [] if force else plan.in_reach(wanted, settings.bucket_size, clock.now())
-    pieces = [piece for piece in wanted if piece not in later]
-    lines = [*scheduled.lines(), *_left_for_later(later, settings.bucket_size)]
-    details = scheduled.details(later)
+    postponed = [] if force else plan.in_reach(due, settings.bucket_size, clock.now())
+    pieces = [piece for piece in due if piece not in postponed]
+    lines = [*scheduled.lines(), *_left_for_later(postponed, settings.bucket_size)]
+    details = scheduled.details(postponed)
     if dry_run:
         plan_lines = [*describe(pieces), *lines]
         return Outcome(
             RunState.PLANNED, PieceCounts(len(pieces)), lines=plan_lines, details=details
         )
-    ledger.note([*later, *scheduled.postponed])
+    ledger.note([*postponed, *scheduled.postponed])
     if not pieces:
         return Outcome(RunState.NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to do")
@@ -96,10 +82,10 @@ def _write(
         result = TagWriteJob(run, claimed, ledger.done(), tag_rules, strategy).do()
         error = _finish(claimed, ledger, result, settings)
     done = {piece.time_bucket for piece in pieces} - result.held_buckets
-    held = len(result.held_buckets)
+    held_count = len(result.held_buckets)
     return Outcome(
         RunState.FAILED if error else RunState.DONE,
-        PieceCounts(len(done) + held, len(done), held),
+        PieceCounts(len(done) + held_count, len(done), held_count),
         result.totals(),
         result.lines(),
         error,
@@ -109,7 +95,7 @@ def _write(
 
 
 def _tables(settings: Settings) -> dict[str, list[str]]:
-    """Return the tables that are read and written, for lineage."""
+    """Return the tables read and written, for lineage."""
     written = (settings.events_by_tag_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
     keyspace = settings.journal_keyspace
     return {
@@ -139,18 +125,18 @@ def _finish(
 def _reopen(claimed: Claim, ledger: Pieces, held: Collection[int]) -> dict[int, Mapping[str, int]]:
     """Claim the held pieces that earlier runs had done, and return the counts of those runs.
 
-    Otherwise the next run would find nothing to do and succeed although nothing was repaired.
+    Otherwise the next run would have nothing to do and succeed although nothing was repaired.
     """
-    of_this_run = {piece.time_bucket for piece in claimed.pieces}
-    others = ledger.entries_of(set(held) - of_this_run)
-    claimed.cover(entry.time_bucket for entry in others)
-    claimed.extend([Piece(row.time_bucket, Reason.RESTATED, row.attempt) for row in others])
-    return {entry.time_bucket: entry.counts for entry in others}
+    own_buckets = {piece.time_bucket for piece in claimed.pieces}
+    done_before = ledger.entries_of(set(held) - own_buckets)
+    claimed.cover(entry.time_bucket for entry in done_before)
+    claimed.extend([Piece(row.time_bucket, Reason.RESTATED, row.attempt) for row in done_before])
+    return {entry.time_bucket: entry.counts for entry in done_before}
 
 
-def _left_for_later(later: Sequence[Piece], size: BucketSize) -> list[str]:
-    if not later:
+def _left_for_later(postponed: Sequence[Piece], size: BucketSize) -> list[str]:
+    if not postponed:
         return []
-    reached = iso(plan.out_of_reach_at(later[-1].time_bucket, size))
-    why = f"live readers may still look back at them; a run from {reached} on writes all of them"
-    return left_for_later(later, why)
+    start = iso(plan.out_of_reach_at(postponed[-1].time_bucket, size))
+    why = f"live readers may still look back at them; a run from {start} on writes all of them"
+    return left_for_later(postponed, why)

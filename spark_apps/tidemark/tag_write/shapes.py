@@ -1,7 +1,7 @@
 """The shapes of the frames of tag-write, step by step.
 
-A series is a persistence id and a tag. Frames that begin with messages have the columns of
-`journal.shapes.MESSAGES` under the same names.
+A series is a persistence id and a tag. Frames of messages have the columns of
+`pekko.shapes.MESSAGES` under the same names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ: Shape = {**MESSAGES, **EVENT_PAYLOAD}
 INDEX: Shape = {**MESSAGES, "cause": "string", "unwritable_tags": "array<string>"}
 """Events to be tagged.
 
-`tags`: stored and from rules, sorted; null when there is none, or when the event cannot be written.
+`tags`: stored and from rules, sorted; null if there is none, or if the event cannot be written.
 `cause`: why a tagged event cannot be written, or null. `unwritable_tags`: its tags then, else null.
 """
 TAGGED: Shape = {**READ, **INDEX}
@@ -43,29 +43,29 @@ ENTRIES: Shape = {
     "unwritable_tags": "array<string>",
     "tag_position": "int",
 }
-"""INDEX with a row for each event and tag, and one without a tag for an event that has none.
+"""INDEX with a row for each event and tag, and a row for each event without a tag.
 
 `tag_position`: 0 for an event's first tag, null when untagged.
 """
 ENTRIES_OF_ROWS: Shape = {**POINTS_ENTRIES, "timestamp": "string"}
-"""ENTRIES that only rows tell of."""
+"""ENTRIES known by their rows only."""
 NUMBERED_POINTS: Shape = {**RULE_NUMBERED, "timestamp": "string", "time_bucket": "bigint"}
-"""The points of the rule, with the columns of ENTRIES; `time_bucket` is null where only a row tells
-of an event."""
+"""The points of the rule, with columns of ENTRIES; `time_bucket` is null of an event that is known
+by its row only."""
 DOUBTS: Shape = {**SERIES, "is_contradicted": "boolean"}
 """Series whose rows must be read."""
 CONTRADICTIONS: Shape = {**SERIES, "contradiction": "string"}
 """`contradiction`: text for reports."""
 SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint"}
 POSITIONS: Shape = {**RULE_REACHED, "named_nr": "bigint"}
-"""What progress records: `number` events up to `sequence_nr`, which is never before the events that
-a run reads. `named_nr`: the sequence nr of the event in progress itself.
+"""The recorded progress: `number` events up to `sequence_nr`, which is never before the events that
+a run reads. `named_nr`: the recorded sequence nr itself.
 """
-KNOWN: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
-"""How far each persistence id is complete, and how far it has been read: events up to there are
-written if their time bucket was done by then, or when it is."""
+COMPLETE: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
+"""How far each persistence id is complete, and how far it has been read: events up to `read_to` are
+written if their time bucket was done by then, or as soon as it is."""
 SEEN: Shape = {**ID, "seen_to": "bigint"}
-"""The last sequence nr that a tail, tag_scanning or tag_write_progress names."""
+"""The last sequence nr recorded in a tail, tag_scanning or tag_write_progress."""
 UNSEEN: Shape = {**ID, "unseen": "bigint"}
 """The number, above 0, of messages that were deleted before they were tagged."""
 NUMBERED_ROWS: Shape = {
@@ -85,12 +85,12 @@ NUMBERED: Shape = {
 }
 """ENTRIES with numbers; `tag_pid_sequence_nr` is null when untagged.
 
-`progress_sequence_nr`: where progress stands, null without it. `written_to`: the last event that
-this run need not look after, by progress or because an earlier run has read it.
+`progress_sequence_nr`: that of the recorded progress, null without progress. `written_to`: the last
+event that needs no row from this run, by progress or because an earlier run has read it.
 """
 BUCKETS: Shape = {"time_bucket": "bigint", "is_planned": "boolean", "is_emptied": "boolean"}
-"""The time buckets of this run (`is_planned`), and those done before, of which purge has emptied
-some; unique."""
+"""The time buckets of this run (`is_planned`), and those done before, some of which purge has
+emptied; unique."""
 MARKED: Shape = {
     **NUMBERED,
     "is_covered": "boolean",
@@ -101,8 +101,8 @@ MARKED: Shape = {
 """NUMBERED with marks.
 
 `is_covered`: the time bucket is one of BUCKETS. `is_planned`: it belongs to this run. `is_late`: a
-tagged event of a time bucket that was done before the event was first seen. `is_open`: one that is
-neither covered nor behind its progress.
+tagged event of a time bucket that was done before the event was first seen. `is_open`: a tagged
+event that is neither covered nor reached by progress.
 """
 TO_PLACE: Shape = {
     **MESSAGE_KEYS,
@@ -110,7 +110,7 @@ TO_PLACE: Shape = {
     "time_bucket": "bigint",
     "tag_pid_sequence_nr": "bigint",
 }
-"""What a row of the tag views is made from, besides the payload."""
+"""The values of a row of the tag views, without the payload."""
 VIEW_ROWS: Shape = {
     "tag_name": "string",
     "timebucket": "bigint",
@@ -126,7 +126,7 @@ PROGRESS_ROWS: Shape = {
     "tag_pid_sequence_nr": "bigint",
     "offset": "string",
 }
-"""Rows of tag_write_progress: of the last event of each series."""
+"""Rows of tag_write_progress, for the last event of each series."""
 WHOLE_SERIES: Shape = {
     **SERIES,
     "sequence_nr": "bigint",
@@ -136,14 +136,14 @@ WHOLE_SERIES: Shape = {
 }
 """The length of each series whose first event is present, and of the untagged events of an id.
 
-`tag`: null for the untagged. `sequence_nr`: the highest. `tag_pid_sequence_nr`: meaningless without
-a tag. The time buckets are those of any of its events.
+`tag`: null for untagged events. `sequence_nr`: the highest. `tag_pid_sequence_nr`: meaningless
+without a tag. The time buckets are the first and last of the events.
 """
 COVERED: Shape = EVENT
 """The highest covered event of each persistence id, tagged or not, before its first open one."""
 TAILS: Shape = {**EVENT, "read_to": "bigint", "series": "int"}
 """Where the next run begins: `sequence_nr` is that of the last complete event, or 0. `series`: the
-number of tags of which the id has progress."""
+number of tags for which the id has progress."""
 STORED_TAILS: Shape = {**TAILS, "write_time": "bigint"}
 BUCKET_COUNTS: Shape = {
     "time_bucket": "bigint",

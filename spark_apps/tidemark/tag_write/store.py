@@ -1,8 +1,8 @@
 """The writes of tag views, one function for each kind, in the order in which they must happen.
 
-Data, then progress, then scanning, then our own tails: a crash between any two leaves progress
-that lags, and the next run writes the same keys again (docs/real-systems.md, "What an actor
-writes", "progress may lag, never lead").
+Rows, then progress, then scanning, then Tidemark's tails: a crash between two of them leaves
+progress that lags, and the next run writes the same keys again (docs/real-systems.md, "What an
+actor writes", "progress may lag, never lead").
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from tidemark.tag_write import completeness, events
 
 LATE_ROWS = "late_tag_rows"
 """The partitions that got rows after their time bucket was done. A projection may have consumed it
-already, and purge must not delete the rows before its next run, see
-`projection.offset_store.late`."""
+already, and purge must not delete the rows before the projection's next run, see
+`project.offset_store.late`."""
 
 
 def record_late(partitions: DataFrame, settings: Settings) -> None:
     """Write the partitions of `transform.late_partitions`, before their rows."""
-    ours = partitions.withColumns(
+    rows = partitions.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
             "bucket_size": F.lit(settings.bucket_size.value),
         }
     )
-    connector.write(ours, settings.keyspace, LATE_ROWS)
+    connector.write(rows, settings.keyspace, LATE_ROWS)
 
 
-def forget_late(control: Control, settings: Settings, gone: Iterable[tuple[str, int]]) -> None:
-    """Delete the records of partitions (tag, time bucket) that are no longer there."""
+def forget_late(control: Control, settings: Settings, deleted: Iterable[tuple[str, int]]) -> None:
+    """Delete the records of partitions (tag, time bucket) that no longer exist."""
     control.execute_many(
         f"DELETE FROM {table(settings.keyspace, LATE_ROWS)}"
         " WHERE journal_keyspace = ? AND bucket_size = ? AND time_bucket = ? AND tag = ?",
         [
             (settings.journal_keyspace, settings.bucket_size.value, bucket, tag)
-            for tag, bucket in gone
+            for tag, bucket in deleted
         ],
     )
 
@@ -67,11 +67,8 @@ def write_tag_views(
 ) -> None:
     """Write the rows of `transform.tag_view_rows`, the first write.
 
-    Args:
-        rows: the rows.
-        settings: where the tag views are.
-        partitions: the approximate number of Cassandra partitions, at most.
-        write_time: microseconds; needed after deletes, see `Control.write_time`.
+    `partitions`: the approximate largest number of Cassandra partitions. `write_time`:
+    microseconds; needed after deletes, see `Control.write_time`.
     """
     rows = connector.repartition_by_key(rows, ("tag_name", "timebucket"), partitions)
     ttl = settings.events_by_tag_time_to_live
@@ -81,14 +78,14 @@ def write_tag_views(
 def write_progress(rows: DataFrame, settings: Settings, *, write_time: int) -> None:
     """Write the rows of `transform.progress_rows`, the second write.
 
-    With the `write_time` (microseconds) at which the progress was read, or that of a later delete:
-    an actor that has come back since then has written its own progress, which must win.
+    The `write_time` (microseconds) is when the progress was read, or that of a later delete: an
+    actor that has recovered since then has written its own progress, which must win.
     """
     _write(rows, settings, tables.TAG_WRITE_PROGRESS, write_time)
 
 
 def write_scanning(rows: DataFrame, settings: Settings, *, write_time: int) -> None:
-    """Write the rows of `transform.scanning_rows`, the third write; as `write_progress` does."""
+    """Write the rows of `transform.scanning_rows`, the third write, as in `write_progress`."""
     _write(rows, settings, tables.TAG_SCANNING, write_time)
 
 
@@ -96,14 +93,14 @@ def write_tails(
     rows: DataFrame, settings: Settings, rules_version: str, *, write_time: int
 ) -> None:
     """Write the rows of `transform.tail_rows`, the last write."""
-    ours = rows.withColumns(
+    stamped = rows.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
             "rules_version": F.lit(rules_version),
             "write_time": F.lit(write_time),
         }
     )
-    connector.write(ours, settings.keyspace, completeness.TABLE, write_time="write_time")
+    connector.write(stamped, settings.keyspace, completeness.TABLE, write_time="write_time")
 
 
 def _write(

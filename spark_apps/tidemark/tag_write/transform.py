@@ -1,9 +1,8 @@
 """The rows of the tag views and of their progress, as pure transformations.
 
-tag_write_progress and tag_scanning may lag, never lead: an actor skips every event up to them when
-it recovers. So they only move over events whose time bucket is covered (done before, or in this
-run), and stop before the first tagged event that is neither covered nor already behind the
-progress.
+tag_write_progress and tag_scanning may lag, never lead: a recovering actor skips every event up to
+them. So they advance only over events whose time bucket is covered (done before, or in this run),
+and stop before the first tagged event that is neither covered nor already reached by progress.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from tidemark.tag_write.numbering import EVENT_ORDER
 def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
     """Mark the events whose time bucket is covered or planned, and those that are late or open.
 
-    A late event became visible after its time bucket was done; in a time bucket that purge has
-    emptied it stays without a row, like the others there.
+    A late event became visible after its time bucket was done. In a time bucket that purge has
+    emptied it gets no row, as the other events there have none.
     """
     marked = numbered_events.join(F.broadcast(buckets), on="time_bucket", how="left")
     is_covered, is_tagged = F.col("is_planned").isNotNull(), F.col("tag").isNotNull()
@@ -53,25 +52,19 @@ def to_write(marked: DataFrame) -> DataFrame:
 
 @shaped(marked=shapes.MARKED, returns=shapes.LATE_PARTITIONS)
 def late_partitions(marked: DataFrame) -> DataFrame:
-    """Return the tag-view partitions outside of this run's time buckets that get late rows."""
+    """Return the tag-view partitions outside this run's time buckets that get late rows."""
     return marked.where("is_late").select("time_bucket", "tag").distinct()
 
 
 @shaped(rows=MESSAGE_KEYS, events=WHOLE_MESSAGES, returns=MESSAGE_KEYS)
 def with_payload(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Join the rows to write with the payload of their events.
-
-    All columns of the rows are kept.
-    """
+    """Return the rows, with all their columns, and the payload of their events."""
     return rows.join(events.select(*MESSAGE, *PAYLOAD_COLUMNS), on=MESSAGE)
 
 
 @shaped(rows=shapes.TO_PLACE, returns=shapes.VIEW_ROWS)
 def tag_view_rows(rows: DataFrame) -> DataFrame:
-    """Return the rows of tag_views, column by column as Pekko's TagWriter writes them.
-
-    The payload columns pass through.
-    """
+    """Return the rows of tag_views as Pekko's TagWriter writes them, with the payload columns."""
     return rows.select(
         F.col("tag").alias("tag_name"),
         F.col("time_bucket").alias("timebucket"),
@@ -85,9 +78,9 @@ def tag_view_rows(rows: DataFrame) -> DataFrame:
 
 @shaped(marked=shapes.MARKED, returns=shapes.PROGRESS_ROWS)
 def progress_rows(marked: DataFrame) -> DataFrame:
-    """Return the rows of tag_write_progress that move forward.
+    """Return the rows of tag_write_progress that advance.
 
-    Each is of the last event before the first open one of that id and tag.
+    Each is of the last event before the first open event of that id and tag.
     """
     tagged = marked.where(F.col("tag").isNotNull())
     return last_of_series(_before_first_open(tagged, SERIES).where(~_is_reached()))
@@ -97,14 +90,13 @@ def progress_rows(marked: DataFrame) -> DataFrame:
 def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
     """Return the lengths of series whose first event is present, and numbers of untagged events.
 
-    The events are not numbered: counts and highest sequence nrs need no sort.
-
-    The events are partitioned by persistence id. Each of the columns `counted` is added (bigint:
-    the number of the series' events that have a value there).
+    Counts and highest sequence nrs need no sort, so the events are not numbered. They are
+    partitioned by persistence id. For each of the columns `counted` there is a column of that name:
+    the number of the series' events with a value in it.
     """
-    kept = ["persistence_id", "sequence_nr", "time_bucket", *counted]
+    columns = ["persistence_id", "sequence_nr", "time_bucket", *counted]
     return (
-        events.select(*kept, F.explode_outer("tags").alias("tag"))
+        events.select(*columns, F.explode_outer("tags").alias("tag"))
         .groupBy(*SERIES)
         .agg(
             F.max("sequence_nr").alias("sequence_nr"),
@@ -130,7 +122,7 @@ def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
 
 @shaped(rows=shapes.NUMBERED_ROWS, returns=shapes.PROGRESS_ROWS)
 def last_of_series(rows: DataFrame) -> DataFrame:
-    """Return the rows of tag_write_progress for events that are all written."""
+    """Return the rows of tag_write_progress for events whose rows are all written."""
     last = F.max(F.struct(*EVENT_ORDER, "tag_pid_sequence_nr", "timestamp")).alias("last")
     return (
         rows.groupBy(*SERIES)
@@ -156,7 +148,7 @@ def covered_rows(marked: DataFrame) -> DataFrame:
 
 @shaped(covered=shapes.COVERED, scanning=SCANNING, returns=EVENT)
 def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
-    """Return the rows of tag_scanning that move forward."""
+    """Return the rows of tag_scanning that advance."""
     is_ahead = F.col("scanned_to").isNull() | (F.col("sequence_nr") > F.col("scanned_to"))
     return (
         covered.join(scanning, on="persistence_id", how="left")
@@ -168,30 +160,25 @@ def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
 @shaped(
     marked=shapes.MARKED,
     covered=shapes.COVERED,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     progress=rule_shapes.REACHED,
     returns=shapes.TAILS,
 )
 def tail_rows(
-    marked: DataFrame, covered: DataFrame, known: DataFrame, progress: DataFrame
+    marked: DataFrame, covered: DataFrame, complete: DataFrame, progress: DataFrame
 ) -> DataFrame:
     """Return where the next run can begin to read each persistence id.
 
-    Ids of which nothing is complete have a row, too: a later run looks at them even if
-    all_persistence_ids does not list them.
-
-    Args:
-        marked: all events that were read of the ids.
-        covered: how far they are complete.
-        known: how far they were before this run.
-        progress: of the same ids, before this run.
+    Ids without a complete event have a row, too: later runs read them even if all_persistence_ids
+    does not list them. `covered` is how far the ids are complete; `complete` and `progress` are
+    from before this run.
     """
     written = progress_rows(marked).select(*SERIES).unionByName(progress.select(*SERIES))
     tags = written.distinct().groupBy("persistence_id").agg(F.count("*").alias("series"))
     return (
         marked.groupBy("persistence_id")
         .agg(F.max("sequence_nr").alias("highest"))
-        .join(known, on="persistence_id", how="left")
+        .join(complete, on="persistence_id", how="left")
         .join(covered, on="persistence_id", how="left")
         .join(tags, on="persistence_id", how="left")
         .select(
@@ -207,7 +194,7 @@ def tail_rows(
     entries=shapes.ENTRIES,
     contradicted=shapes.CONTRADICTIONS,
     reached=rule_shapes.REACHED,
-    known=shapes.KNOWN,
+    complete=shapes.COMPLETE,
     buckets=shapes.BUCKETS,
     returns=shapes.HELD,
 )
@@ -215,15 +202,15 @@ def held_buckets(
     entries: DataFrame,
     contradicted: DataFrame,
     reached: DataFrame,
-    known: DataFrame,
+    complete: DataFrame,
     buckets: DataFrame,
 ) -> DataFrame:
     """Return the time buckets to hold until the contradiction is repaired.
 
     A bucket of this run is held if it has any event of a contradicted id. A bucket that was done
-    before is held if it has such events beyond the progress that no run has seen: their rows are
-    missing. Events that the progress wrongly reaches look like written ones, so the bucket of the
-    id's newest event is always held; otherwise the next run would have nothing to do and succeed.
+    before is held if it has such events after progress that no run has read: their rows are
+    missing. Events that progress wrongly reaches look written, so the bucket of the id's newest
+    event is always held; otherwise the next run would have nothing to do and succeed.
     """
     ids = contradicted.select("persistence_id").distinct()
     progress = reached.select(*SERIES, F.col("sequence_nr").alias("reached"))
@@ -232,12 +219,12 @@ def held_buckets(
         .join(ids, on="persistence_id", how="left_semi")
         .join(F.broadcast(buckets), on="time_bucket")
         .join(progress, on=SERIES, how="left")
-        .join(known.select("persistence_id", "read_to"), on="persistence_id", how="left")
+        .join(complete.select("persistence_id", "read_to"), on="persistence_id", how="left")
     )
     newest = F.max("sequence_nr").over(Window.partitionBy("persistence_id"))
     written_to = F.coalesce(F.greatest("reached", "read_to"), F.lit(0))
-    is_beyond = F.col("sequence_nr") > written_to
-    is_held = F.col("is_planned") | (F.col("tag").isNotNull() & is_beyond)
+    is_unwritten = F.col("sequence_nr") > written_to
+    is_held = F.col("is_planned") | (F.col("tag").isNotNull() & is_unwritten)
     return (
         covered.withColumn("newest", newest)
         .where(is_held | (F.col("sequence_nr") == F.col("newest")))
@@ -248,7 +235,7 @@ def held_buckets(
 
 @shaped(marked=shapes.MARKED, returns=shapes.BUCKET_COUNTS)
 def counts_by_bucket(marked: DataFrame) -> DataFrame:
-    """Count the events to read and the rows to write in each covered bucket that has any."""
+    """Count the events and the rows to write in each covered bucket that has any."""
     has_row = F.col("tag").isNotNull() & (F.col("is_planned") | F.col("is_late"))
     is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
     return (
@@ -269,9 +256,9 @@ def _is_reached() -> Column:
 
 
 def _before_first_open(marked: DataFrame, key: Sequence[str]) -> DataFrame:
-    whole = Window.partitionBy(*key).rowsBetween(
+    all_rows = Window.partitionBy(*key).rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
     )
-    first_open = F.min(F.when(F.col("is_open"), F.col("sequence_nr"))).over(whole)
+    first_open = F.min(F.when(F.col("is_open"), F.col("sequence_nr"))).over(all_rows)
     is_before = F.col("first_open").isNull() | (F.col("sequence_nr") < F.col("first_open"))
     return marked.withColumn("first_open", first_open).where(F.col("is_covered") & is_before)

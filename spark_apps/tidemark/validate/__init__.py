@@ -1,1 +1,1 @@
-"""validate: gaps, duplicates and lost tails in what the journal and its tag views number."""
+"""validate: finds gaps, duplicates and lost tails in the numbers of a journal and its tag views."""

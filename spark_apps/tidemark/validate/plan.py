@@ -1,4 +1,4 @@
-"""The plan of validate: which time buckets are checked, and which wait for tag-write."""
+"""The plan of validate: the time buckets to check, and those that wait for tag-write."""
 
 from __future__ import annotations
 
@@ -20,24 +20,21 @@ APPLICATION = applications.VALIDATE
 
 
 class ValidationScope(StrEnum):
-    """The part of the journal that a run looks at."""
+    """The part of the journal that a run checks."""
 
     NEW = "new"
-    """What is new, if that proves the planned buckets whole; else everything."""
+    """New events, if that proves the planned buckets consistent; otherwise everything."""
     ALL = "all"
-    """Everything, also for the time buckets that have passed."""
+    """Everything, also time buckets that have passed."""
 
 
 def passed(pieces_ledger: Pieces, planned: Sequence[Piece], pending: Set[int]) -> TimeBuckets:
-    """Return the time buckets (epoch ms) that have passed.
-
-    Planned time buckets, and those in which tag-write owes rows, are left out.
-    """
+    """Return the time buckets (epoch ms) that have passed, without planned and pending ones."""
     return pieces_ledger.standing().done - [piece.time_bucket for piece in planned] - pending
 
 
-def begun_again(pieces_ledger: Pieces, time_buckets: Collection[int]) -> list[Piece]:
-    """Return time buckets (epoch ms) that have passed as pieces to begin again."""
+def restated_pieces(pieces_ledger: Pieces, time_buckets: Collection[int]) -> list[Piece]:
+    """Return passed time buckets (epoch ms) as pieces to check again."""
     return [
         Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
         for entry in pieces_ledger.entries_of(time_buckets)
@@ -55,50 +52,50 @@ class PendingTagWrites:
     """The time buckets (epoch ms) whose rows tag-write has yet to write.
 
     Attributes:
-        buckets: those that tag-write has taken up or missed, and is not done with.
-        since: the first one that tag-write has not reached; all from there on are pending. None if
-            it never ran.
+        buckets: time buckets that tag-write has begun or missed, and not finished.
+        since: the first time bucket that tag-write has not reached; from there on all are pending.
+            None if it never ran.
     """
 
     buckets: Set[int] = frozenset()
     since: int | None = None
 
     def without(self, time_buckets: Collection[int]) -> PendingTagWrites:
-        """Return what is pending outside the time buckets."""
+        """Return the pending time buckets without these."""
         return replace(self, buckets=self.buckets - frozenset(time_buckets))
 
 
 def pending_tag_writes(run: RunContext) -> PendingTagWrites:
-    """Return where tagged events may lack rows until the next runs of tag-write.
+    """Return the time buckets in which tagged events may lack rows until tag-write's next runs.
 
-    Where tag-write never ran, since Pekko writes the tags, nothing is pending.
+    If tag-write never ran, since Pekko writes the tags, nothing is pending.
     """
     settings = run.settings
-    standing = Pieces.of(run.control, settings, applications.TAG_WRITE).standing()
-    known = standing.known
-    if known.last is None:
+    ledger_state = Pieces.of(run.control, settings, applications.TAG_WRITE).standing()
+    known_buckets = ledger_state.known
+    if known_buckets.last is None:
         return PendingTagWrites()
     bucket_ms = settings.bucket_size.milliseconds
-    still_open = {entry.time_bucket for entry in standing.open_rows}
-    missed = unknown(known, known.last, bucket_ms)
-    return PendingTagWrites(missed | still_open, known.last + bucket_ms)
+    unfinished = {entry.time_bucket for entry in ledger_state.open_rows}
+    missed = unknown(known_buckets, known_buckets.last, bucket_ms)
+    return PendingTagWrites(missed | unfinished, known_buckets.last + bucket_ms)
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
     """Return the write time (microseconds) of this run's findings: now, but after older findings.
 
-    The times of the ledger bound those of the older findings: a run ends a piece after it has
-    written its findings. So a clock behind that of the previous run cannot hide new findings.
+    Older findings were written before their pieces were finished in the ledger. So a clock that is
+    behind that of the previous run cannot hide new findings.
     """
     if not pieces:
         return clock.now_micros()
-    # An old piece beside new ones must not have all those in between read.
+    # Only ranges near the pieces, so that not everything between an old and a new piece is read.
     day = BucketSize.DAY.milliseconds
     buckets = {piece.time_bucket: piece.time_bucket + day for piece in pieces}
-    ended = [
+    finished = [
         to_millis(entry.finished_at.replace(tzinfo=UTC)) + 1
-        for first, before in TimeBuckets(buckets.items(), 1).ranges
-        for entry in pieces_ledger.entries(first, before)
+        for first, end in TimeBuckets(buckets.items(), 1).ranges
+        for entry in pieces_ledger.entries(first, end)
         if entry.finished_at is not None
     ]
-    return max([clock.now_micros(), *(millis * 1000 for millis in ended)])
+    return max([clock.now_micros(), *(millis * 1000 for millis in finished)])

@@ -1,4 +1,4 @@
-"""The run of validate, from plan to report."""
+"""The run of validate over a window, from plan to report."""
 
 from __future__ import annotations
 
@@ -57,34 +57,21 @@ def run_window(
 ) -> Outcome:
     """Check the sequence continuity of the window's time buckets, and further layers.
 
-    The outcome of a failed check is FAILED with a `ValidationFailed`; the pieces with findings
-    end as failed, and the next run takes them up again.
+    If a check fails, the outcome is FAILED with a `ValidationFailed`; pieces with findings end as
+    failed, and the next run checks them again.
 
-    Args:
-        run: the context of the run.
-        window: whole time buckets that are over.
-        force: also check buckets that passed before, and those that tag-write is not done with.
-        dry_run: plan only.
-        scope: the part of the journal to look at.
-        skip_passed: whether to leave out time buckets of the window that have passed, as runs do
-            that a schedule or an asset has started; if a person gives the window, it is examined.
-        layers: the layers that there are beside messages and the tag views; those that are asked
-            for are looked at even if no time bucket is.
-        readers: of the sources that users' checks may name.
-
-    Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future.
-        DefinitionError: a tag rule or a user's check cannot be used.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-        LockHeld: another run validates one of the days.
+    The window consists of complete, past time buckets. `force` also checks buckets that passed
+    before, and those that tag-write has not finished. `skip_passed` leaves out passed time buckets
+    of the window, as runs do that a schedule or an asset has started; a window given by a person is
+    checked completely. Requested layers are checked even if no time bucket is. `readers` read the
+    sources that users' checks may name.
     """
     settings = run.settings
     preflight.check(run, window)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     looks_back = scope is ValidationScope.ALL
-    if not scheduled.pieces and skip_passed and not looks_back and not layers.asked:
+    if not scheduled.pieces and skip_passed and not looks_back and not layers.requested:
         return Outcome(
             RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
         )
@@ -92,27 +79,27 @@ def run_window(
     if force:
         pending = pending.without(set(window.buckets(settings.bucket_size)))
     pieces = [piece for piece in scheduled.pieces if piece.time_bucket not in pending.buckets]
-    later = [piece for piece in scheduled.pieces if piece.time_bucket in pending.buckets]
-    lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
-    details = scheduled.details(later)
+    waiting = [piece for piece in scheduled.pieces if piece.time_bucket in pending.buckets]
+    lines = [*scheduled.lines(), *left_for_later(waiting, "tag-write has not done them yet")]
+    details = scheduled.details(waiting)
     passed = plan.passed(ledger, pieces, pending.buckets)
-    again = passed
+    rechecked = passed
     if not looks_back:
         in_window = () if skip_passed else window.buckets(settings.bucket_size)
-        again = passed & set(in_window)
-    is_idle = not pieces and not again and not layers.asked
-    if again:
-        lines.append(f"{time_buckets(len(again))} that have passed are looked at once more")
-    # What loads Great Expectations is left out where nothing is looked at.
+        rechecked = passed & set(in_window)
+    is_idle = not pieces and not rechecked and not layers.requested
+    if rechecked:
+        lines.append(f"{time_buckets(len(rechecked))} that have passed are looked at once more")
+    # Loading users' checks imports Great Expectations, so it is skipped if nothing is checked.
     user_checks = [] if is_idle else definition.load(settings.checks_dir, layers.checks)
     chosen = layers.chosen(run)
     if dry_run:
-        further = [f"looks at {layer.layer}" for layer in chosen]
-        plan_lines = [*describe(pieces), *lines, *further]
+        layer_lines = [f"looks at {layer.layer}" for layer in chosen]
+        plan_lines = [*describe(pieces), *lines, *layer_lines]
         return Outcome(
             RunState.PLANNED, PieceCounts(len(pieces)), lines=plan_lines, details=details
         )
-    ledger.note([*later, *scheduled.postponed])
+    ledger.note([*waiting, *scheduled.postponed])
     if is_idle:
         return Outcome(RunState.NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
@@ -123,20 +110,20 @@ def run_window(
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
     ) as claimed:
         planned = {piece.time_bucket for piece in pieces}
-        looked_at = planned | set(again)
-        buckets = Examined(scope, claimed.pieces, passed, again)
+        checked = planned | set(rechecked)
+        buckets = Examined(scope, claimed.pieces, passed, rechecked)
         findings = _check(run, claimed, buckets, pending, user_checks, readers, chosen)
         run.say("judging the findings")
         counts = {**findings.by_check, **findings.warned}
-        blocked = gate.blocked(counts, findings.known, looked_at)
+        blocked = gate.blocked(counts, findings.all_checks, checked)
         docs = publish(
             counts,
-            findings.known,
-            looked_at,
+            findings.all_checks,
+            checked,
             settings,
-            run_findings.facts(run, findings, looked_at),
+            run_findings.facts(run, findings, checked),
         )
-        error = run_findings.failure(run, findings, len(looked_at), docs.page) if blocked else None
+        error = run_findings.failure(run, findings, len(checked), docs.page) if blocked else None
         _finish(claimed, findings, error)
     outcome = _outcome(findings, docs.page, error, planned)
     outcome.lines.extend(lines)
@@ -164,29 +151,31 @@ def _check(
     layers: Sequence[FurtherLayer],
 ) -> RunFindings:
     with kept_frames() as keep:
-        former: set[str] = set()
+        former_checks: set[str] = set()
         if buckets.pieces or buckets.again:
-            of_keys = [check for check in user_checks if check.source == KEYS]
-            named = [check for check in user_checks if check.source != KEYS]
-            inspection = inspect(run, buckets, pending, of_keys, keep)
-            inspection = with_named(run, inspection, named, buckets, readers, keep)
-            former = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
+            key_checks = [check for check in user_checks if check.source == KEYS]
+            source_checks = [check for check in user_checks if check.source != KEYS]
+            inspection = inspect(run, buckets, pending, key_checks, keep)
+            inspection = with_named(run, inspection, source_checks, buckets, readers, keep)
+            former_checks = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
         else:
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
         numbers = run_findings.counted_of(inspection)
         reopened = buckets.passed & numbers.bad_buckets()
         claimed.cover(reopened)
-        claimed.extend(plan.begun_again(plan.ledger(run), reopened))
-        everything = inspection.everything
+        claimed.extend(plan.restated_pieces(plan.ledger(run), reopened))
+        all_findings = inspection.all_findings
         present = {*numbers.by_check, *numbers.settled, *numbers.warned}
         write_time = plan.write_time(plan.ledger(run), claimed.pieces)
-        _replace(run, claimed, everything, inspection.checks, present, write_time)
+        _replace(run, claimed, all_findings, inspection.checks, present, write_time)
         claimed.check()
-        is_any = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
-        of_layers = (check.name for layer in layers for check in layer.checks)
-        replaced = [*inspection.whole, *of_layers, *former]
-        replace_findings(run, everything, inspection.checks, replaced, write_time, is_any=is_any)
+        has_findings = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
+        layer_checks = (check.name for layer in layers for check in layer.checks)
+        replaced_checks = [*inspection.complete_checks, *layer_checks, *former_checks]
+        replace_findings(
+            run, all_findings, inspection.checks, replaced_checks, write_time, is_any=has_findings
+        )
         if inspection.tails is not None:
             claimed.check()
             tails.write(inspection.tails, run.settings)
@@ -201,28 +190,22 @@ def _replace(
     present: Collection[tuple[int, str]],
     write_time: int,
 ) -> None:
-    """Replace the findings of the claimed pieces by the new ones.
+    """Replace the findings of the claimed pieces by the new findings, of shape WEIGHED.
 
-    Args:
-        run: the context of the run.
-        claimed: the pieces.
-        findings: of shape WEIGHED.
-        checks: all checks.
-        present: the time buckets and checks that have any.
-        write_time: of the new ones, microseconds.
+    `present`: the time buckets and checks with new findings. `write_time`: microseconds.
     """
     if not claimed.pieces:
         return
     settings = run.settings
     buckets = {piece.time_bucket for piece in claimed.pieces}
-    before = store.stored_in(run.spark, settings, buckets).select(*store.BY_CHECK).distinct()
-    older = [row.asDict() for row in before.collect()]
+    stored_keys = store.stored_in(run.spark, settings, buckets).select(*store.BY_CHECK).distinct()
+    older = [row.asDict() for row in stored_keys.collect()]
     claimed.check()
-    # Settled findings of time buckets that have passed are not of these pieces.
-    here = buckets & {bucket for bucket, _ in present}
-    if here:
-        found = finding.within(findings, here)
-        store.write_findings(found, checks, settings, run.run_id, write_time)
+    # Settled findings of passed time buckets do not belong to these pieces.
+    with_findings = buckets & {bucket for bucket, _ in present}
+    if with_findings:
+        new_findings = finding.within(findings, with_findings)
+        store.write_findings(new_findings, checks, settings, run.run_id, write_time)
     claimed.check()
     store.delete_older(run.control, settings, older, write_time)
 

@@ -1,4 +1,4 @@
-"""The findings of a run: counted, with examples, and with what puts them right."""
+"""The findings of a run: counts, examples and remedies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tidemark.validate.data_docs.facts import CheckFacts, SettledFacts, Validati
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
 from tidemark.validate.findings.checks import REPAIRABLE
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, place_of
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, bucket_text
 from tidemark.validate.reading.inspection import READ_COUNTS, Inspection
 
 EXAMPLES = 20
 IDS_NAMED = 10
-"""Up to so many persistence ids are repaired by name, more by their findings."""
+"""The largest number of persistence ids that a repair names; more are repaired by findings."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,12 @@ class RunFindings:
 
     Attributes:
         inspection: the inspection that gave the findings.
-        by_check: number of findings that block by time bucket and check.
-        warned: the same of those that warn.
-        settled: the same of those that operators have settled.
+        by_check: number of open findings that block by time bucket and check.
+        warned: the same for findings that warn.
+        settled: the same for settled findings.
         checks: the checks with findings that block or warn.
-        ids: the first IDS_NAMED + 1 persistence ids with findings that `reconcile repair` puts
-            right, ascending.
-        settled_facts: the findings that are settled; None if none is.
+        ids: the first IDS_NAMED + 1 persistence ids with repairable findings, ascending.
+        settled_facts: the settled findings; None if there are none.
     """
 
     inspection: Inspection
@@ -53,8 +52,8 @@ class RunFindings:
     settled_facts: SettledFacts | None = None
 
     @property
-    def known(self) -> Sequence[Check]:
-        """All checks, those of users last."""
+    def all_checks(self) -> Sequence[Check]:
+        """All checks, users' checks last."""
         return self.inspection.checks
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
@@ -66,7 +65,7 @@ class RunFindings:
         return self._numbers(lambda _: True)
 
     def per_check(self) -> dict[str, int]:
-        """Return the number of findings of each check that has any."""
+        """Return the number of blocking findings of each check that has any."""
         return self._by_name(self.by_check, lambda _: True)
 
     def _numbers(self, is_counted: Callable[[int], bool]) -> dict[str, int]:
@@ -93,21 +92,21 @@ class RunFindings:
         total: Counter[str] = Counter()
         for (bucket, name), count in counts.items():
             total[name] += count if is_counted(bucket) else 0
-        return {check.name: total[check.name] for check in self.known if total[check.name]}
+        return {check.name: total[check.name] for check in self.all_checks if total[check.name]}
 
     def lines(self) -> list[str]:
-        """Return the first findings by key as lines for people, then the warnings' first."""
-        known = {check.name: check for check in self.known}
+        """Return the first findings by key as lines for people, then the first warnings."""
+        checks_by_name = {check.name: check for check in self.all_checks}
         rows = [
-            {**row, "check_name": name, "warns": known[name].severity is Severity.WARNS}
+            {**row, "check_name": name, "warns": checks_by_name[name].severity is Severity.WARNS}
             for name, check in self.checks.items()
             for row in check.examples
         ]
-        first = ("warns", *finding.KEY, "detail")
-        rows.sort(key=lambda row: tuple(row[name] for name in first))
+        sort_key = ("warns", *finding.KEY, "detail")
+        rows.sort(key=lambda row: tuple(row[name] for name in sort_key))
         return [
             f"{'warning: ' if row['warns'] else ''}"
-            f"{finding.line(row, known[row['check_name']].subject)}"
+            f"{finding.line(row, checks_by_name[row['check_name']].subject)}"
             for row in rows[:EXAMPLES]
         ]
 
@@ -115,14 +114,14 @@ class RunFindings:
         """Return the time buckets with findings, epoch ms."""
         return {bucket for bucket, _ in self.by_check} - {NO_TIME_BUCKET}
 
-    def failed(self, looked_at: Collection[int]) -> set[int]:
+    def failed(self, checked: Collection[int]) -> set[int]:
         """Return the time buckets that do not pass: all of them if a further layer blocks."""
         blocks_all = any(bucket == NO_TIME_BUCKET for bucket, _ in self.by_check)
-        return set(looked_at) if blocks_all else self.bad_buckets()
+        return set(checked) if blocks_all else self.bad_buckets()
 
 
 def counted_of(inspection: Inspection) -> RunFindings:
-    """Return the findings of an inspection, counted; see `read` for the rest."""
+    """Return the counts of an inspection's findings; `read` adds the other attributes."""
     is_open = F.col("reason").isNull()
     return RunFindings(
         inspection,
@@ -138,8 +137,8 @@ def read(numbers: RunFindings) -> RunFindings:
     subjects = {check.name: check.subject for check in inspection.checks}
     checks = _checks(inspection.warnings, subjects) if numbers.warned else {}
     is_open = F.col("reason").isNull()
-    closed = inspection.findings.where(~is_open)
-    settled_facts = _settled_facts(closed, subjects) if numbers.settled else None
+    settled = inspection.findings.where(~is_open)
+    settled_facts = _settled_facts(settled, subjects) if numbers.settled else None
     if not numbers.by_check:
         return replace(numbers, checks=checks, settled_facts=settled_facts)
     findings = inspection.findings.where(is_open).drop("reason", "owner")
@@ -147,13 +146,13 @@ def read(numbers: RunFindings) -> RunFindings:
     return replace(numbers, checks=checks, ids=_first_ids(findings), settled_facts=settled_facts)
 
 
-def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> ValidationFacts:
-    """Return what the page of the run shows, over the time buckets (epoch ms) it looked at."""
+def facts(run: RunContext, findings: RunFindings, checked: Collection[int]) -> ValidationFacts:
+    """Return the facts for the page of the run, which checked these time buckets (epoch ms)."""
     events, tag_rows = (sum(findings.inspection.read_counts[name].values()) for name in READ_COUNTS)
     return ValidationFacts(
         run.run_id,
-        place_of(min(looked_at, default=NO_TIME_BUCKET)),
-        place_of(max(looked_at, default=NO_TIME_BUCKET)),
+        bucket_text(min(checked, default=NO_TIME_BUCKET)),
+        bucket_text(max(checked, default=NO_TIME_BUCKET)),
         run.settings.bucket_size.value,
         findings.inspection.line(),
         events,
@@ -167,20 +166,20 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
 
 
 def failure(
-    run: RunContext, findings: RunFindings, planned: int, page: Path | None
+    run: RunContext, findings: RunFindings, checked: int, page: Path | None
 ) -> ValidationFailed:
-    """Return the error of a run with findings in some of its `planned` time buckets.
+    """Return the error of a run with findings that has checked so many time buckets.
 
-    `page` is that of the run in Data Docs, if it has one.
+    `page`: the page of the run in Data Docs, if there is one.
     """
     per_check = findings.per_check()
-    kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
+    counts_text = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     remedies = _remedies(findings)
     ways = "; ".join(str(_way(findings, remedy)) for remedy in remedies)
-    bad = findings.bad_buckets()
-    places = f" in {len(bad)} of {counted(planned, 'bucket')}" if bad else ""
+    bad_buckets = findings.bad_buckets()
+    bucket_clause = f" in {len(bad_buckets)} of {counted(checked, 'bucket')}" if bad_buckets else ""
     return ValidationFailed(
-        f"{counted(sum(per_check.values()), 'finding')}{places} ({kinds}); first:"
+        f"{counted(sum(per_check.values()), 'finding')}{bucket_clause} ({counts_text}); first:"
         f" {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {f'{page} and ' if page else ''}the table {run.settings.keyspace}.{store.FINDING};"
@@ -190,24 +189,26 @@ def failure(
 
 
 def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
-    """Return what puts the findings right, what helps most first."""
-    kinds = findings.per_check().keys()
-    which = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
-    repair = Remedy(applications.RECONCILE, "repair", which)
-    settled = [check.name for check in findings.known if check.name in kinds and check.for_people]
+    """Return the remedies for the findings, the most effective first."""
+    names = findings.per_check().keys()
+    scope = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
+    repair = Remedy(applications.RECONCILE, "repair", scope)
+    to_settle = [
+        check.name for check in findings.all_checks if check.name in names and check.for_people
+    ]
     return (
-        *((repair,) if kinds & REPAIRABLE else ()),
-        *(_settlement(name, findings.checks[name]) for name in settled),
+        *((repair,) if names & REPAIRABLE else ()),
+        *(_settlement(name, findings.checks[name]) for name in to_settle),
     )
 
 
 def _settlement(check: str, facts: CheckFacts) -> Remedy:
-    """Return the settlement of the one finding of a check, or of all of them."""
+    """Return the settlement of the only finding of a check, or of all its findings."""
     options: dict[str, object] = {"check": check}
     if facts.findings == 1:
-        [only] = facts.examples
-        of = ("persistence-id", "persistence_id") if only["persistence_id"] else ("tag", "tag")
-        options |= {of[0]: only[of[1]], "number": only["number"]}
+        [example] = facts.examples
+        key = ("persistence-id", "persistence_id") if example["persistence_id"] else ("tag", "tag")
+        options |= {key[0]: example[key[1]], "number": example["number"]}
     return Remedy(applications.RECONCILE, "settle", options)
 
 
@@ -215,16 +216,16 @@ def _way(findings: RunFindings, remedy: Remedy) -> Way:
     if remedy.command != "settle":
         return Way("put right what the journal tells", f"{remedy} --apply")
     name = str(remedy.options["check"])
-    [check] = [known for known in findings.known if known.name == name]
+    [check] = [check for check in findings.all_checks if check.name == name]
     return Way(check.for_people, f"{remedy} --reason ...", name)
 
 
 @shaped(findings=shapes.FINDINGS)
 def _checks(findings: DataFrame, subjects: Mapping[str, str]) -> dict[str, CheckFacts]:
     """Return each check with findings, with its first EXAMPLES by key, and its subject."""
-    place = F.row_number().over(SparkWindow.partitionBy("check_name").orderBy(*finding.KEY))
+    rank = F.row_number().over(SparkWindow.partitionBy("check_name").orderBy(*finding.KEY))
     examples: dict[str, list[dict[str, object]]] = {}
-    for row in findings.withColumn("place", place).where(F.col("place") <= EXAMPLES).collect():
+    for row in findings.withColumn("place", rank).where(F.col("place") <= EXAMPLES).collect():
         fields = row.asDict()
         fields.pop("place")
         examples.setdefault(fields.pop("check_name"), []).append(fields)
@@ -247,7 +248,7 @@ def _checks(findings: DataFrame, subjects: Mapping[str, str]) -> dict[str, Check
 
 @shaped(settled=shapes.WEIGHED)
 def _settled_facts(settled: DataFrame, subjects: Mapping[str, str]) -> SettledFacts:
-    """Return the settled findings, with the first EXAMPLES by key, each with its subject."""
+    """Return the number of settled findings, and the first EXAMPLES by key with their subjects."""
     first = [row.asDict() for row in settled.orderBy(*finding.KEY).limit(EXAMPLES).collect()]
     examples = [{**row, "subject": subjects[row["check_name"]]} for row in first]
     return SettledFacts(settled.count(), examples)

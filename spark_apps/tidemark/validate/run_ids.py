@@ -1,4 +1,4 @@
-"""The run of validate over some persistence ids, which marks no time bucket as passed."""
+"""The run of validate over some persistence ids; it marks no time bucket as passed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,8 @@ from tidemark.validate.scope import Scope, require_known
 def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
     """Check all events and rows of some persistence ids, in the time buckets that can be judged.
 
-    Their findings replace the earlier ones of the same persistence ids; the ledger stays as it is,
-    and no lock is taken. The outcome of a failed check is FAILED with a `ValidationFailed`.
-
-    Raises:
-        InvalidInput: a persistence id is unknown.
-        DefinitionError: a tag rule cannot be used.
-        SchemaMismatch: the journal's tables are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
+    The findings replace earlier findings of these persistence ids. The ledger is not changed, and
+    no lock is taken. If a check fails, the outcome is FAILED with a `ValidationFailed`.
     """
     preflight.check_journal(run)
     require_known(run, scope)
@@ -32,21 +26,21 @@ def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
         return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
     judged = JudgeableBuckets.of(run.settings, plan.pending_tag_writes(run))
     inspection = inspect(run, scope, judged)
-    made = [check.name for check in CHECKS]
+    check_names = [check.name for check in CHECKS]
     store.replace(
         run,
-        inspection.everything,
+        inspection.all_findings,
         CHECKS,
-        lambda stored: of_ids(run, stored.where(F.col("check_name").isin(*made)), scope),
-        # A lost tail without a time is found in another time bucket by each run.
+        lambda stored: of_ids(run, stored.where(F.col("check_name").isin(*check_names)), scope),
+        # Each run reports a lost tail without a time in another time bucket.
         is_judged=lambda row: (
             row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL.name
         ),
     )
     findings = run_findings.read(run_findings.counted_of(inspection))
-    looked_at = {bucket for counts in inspection.read_counts.values() for bucket in counts}
-    places = len(looked_at | findings.bad_buckets())
-    error = run_findings.failure(run, findings, places, None) if findings.by_check else None
+    checked = {bucket for counts in inspection.read_counts.values() for bucket in counts}
+    bucket_count = len(checked | findings.bad_buckets())
+    error = run_findings.failure(run, findings, bucket_count, None) if findings.by_check else None
     return Outcome(
         RunState.DONE if error is None else RunState.FAILED,
         counts=findings.totals(),

@@ -16,19 +16,19 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.window import Window, iso
 
 _NAMED = 10
-_TOGETHER = 1000
-"""Partitions that are asked before their answers are looked at."""
+_BATCH = 1000
+"""The number of partitions that are read concurrently."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Persistence ids, tags and time buckets; what is left out means all of them.
+    """Persistence ids, tags and time buckets; None means all.
 
     Attributes:
-        persistence_ids: only these, or None.
-        tags: only these, or None.
-        window: only the time buckets in it, or None.
-        slices: only persistence ids of this range, or None; not together with persistence_ids.
+        persistence_ids: only these persistence ids.
+        tags: only these tags.
+        window: only the time buckets of this window.
+        slices: only persistence ids of these slices; not together with persistence_ids.
     """
 
     persistence_ids: frozenset[str] | None = None
@@ -50,8 +50,8 @@ class Scope:
         Raises:
             InvalidInput: nothing was named, and `everything` was not requested.
         """
-        named = bool(persistence_ids or tags or window)
-        if not named and not everything:
+        is_restricted = bool(persistence_ids or tags or window)
+        if not is_restricted and not everything:
             raise InvalidInput(
                 "nothing to work on",
                 where="--persistence-id, --tag, --window-start, --all",
@@ -76,17 +76,17 @@ class Scope:
                 where="--persistence-id, --slices",
                 do="give one of them",
             )
-        named = frozenset(persistence_ids) if persistence_ids else None
-        return cls(named, slices=None if slices is None else slice_ranges.parse(slices))
+        ids = frozenset(persistence_ids) if persistence_ids else None
+        return cls(ids, slices=None if slices is None else slice_ranges.parse(slices))
 
     def details(self) -> dict[str, object]:
-        """Return the persistence ids or slices as fields for programs, with the first ids."""
+        """Return the slices or the first persistence ids as fields for programs."""
         if self.slices is not None:
             return {"slices": slice_ranges.text(self.slices)}
         return {"persistence_ids": sorted(self.persistence_ids or ())[:_NAMED]}
 
     def options(self) -> dict[str, object]:
-        """Return the command line options that name it, by name without dashes in front."""
+        """Return the command line options of the scope, by name without leading dashes."""
         options: dict[str, object] = {}
         if self.persistence_ids is not None:
             options["persistence-id"] = sorted(self.persistence_ids)
@@ -101,7 +101,7 @@ class Scope:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing narrows it."""
+        """Whether the scope is not restricted."""
         return self == Scope()
 
     def __str__(self) -> str:
@@ -126,23 +126,22 @@ def _some(names: frozenset[str]) -> str:
 
 
 def require_known(run: RunContext, scope: Scope) -> None:
-    """Refuse persistence ids and tags that occur nowhere, before anything is touched.
+    """Reject persistence ids and tags that do not exist, before anything is changed.
 
     A persistence id is known by its messages, metadata, progress, scanning, snapshots or tag-view
-    rows; a tag by its tag views, progress, rule or messages. The usual answer costs a few reads by
-    key; only what seems unknown is searched for: an id in the keys of the tag views, a tag in all
-    messages.
+    rows; a tag by its tag views, progress, rule or messages. Usually a few reads by key are enough;
+    an id that seems unknown is searched for in the keys of the tag views, a tag in all messages.
 
     Raises:
-        InvalidInput: naming those that are unknown.
+        InvalidInput: some are unknown; the message names them.
     """
     if scope.persistence_ids:
-        _refuse(run, "persistence id", _unknown_ids(run, scope.persistence_ids))
+        _reject(run, "persistence id", _unknown_ids(run, scope.persistence_ids))
     if scope.tags:
-        _refuse(run, "tag", _unknown_tags(run, scope.tags))
+        _reject(run, "tag", _unknown_tags(run, scope.tags))
 
 
-def _refuse(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
+def _reject(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
     if names := frozenset(unknown):
         raise InvalidInput(
             f"no such {kind} in messages: {_some(names)}",
@@ -152,7 +151,7 @@ def _refuse(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
 
 
 def _unknown_ids(run: RunContext, ids: Iterable[str]) -> list[str]:
-    # Imported here: whoever deletes by key needs no Spark.
+    # Imported here: deletes by key need no Spark.
     from tidemark.journals.pekko import snapshots
 
     unknown = unknown_ids(run.control, run.settings, ids)
@@ -167,18 +166,18 @@ def _has_tag_view_rows(run: RunContext, persistence_id: str) -> bool:
         f"SELECT persistence_id FROM {views} WHERE tag_name = ? AND timebucket = ?"
         " AND persistence_id = ? LIMIT 1 ALLOW FILTERING"
     )
-    places = (
+    keys = (
         (*partition, persistence_id)
         for partition in tag_views.partitions(run.control, run.settings)
     )
-    while part := list(islice(places, _TOGETHER)):
-        if any(run.control.execute_many(probe, part)):
+    while batch := list(islice(keys, _BATCH)):
+        if any(run.control.execute_many(probe, batch)):
             return True
     return False
 
 
 def _unknown_tags(run: RunContext, tags: Iterable[str]) -> list[str]:
-    # Imported here, like what follows.
+    # Imported here for the same reason.
     from tidemark.tag_write import rules
 
     unknown = set(tags) - rules.written_tags(run.control, run.settings, set(tags))
@@ -186,7 +185,7 @@ def _unknown_tags(run: RunContext, tags: Iterable[str]) -> list[str]:
 
 
 def _is_given(run: RunContext, tag: str) -> bool:
-    # Imported here: an operation that finds its tag in the tag views starts no Spark.
+    # Imported here: an operation whose tag has tag views starts no Spark.
     from pyspark.sql import functions as F
 
     from tidemark.journals.pekko import frames

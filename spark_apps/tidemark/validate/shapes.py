@@ -1,4 +1,4 @@
-"""The shapes of the frames of validate."""
+"""The shapes of validate's frames."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FINDINGS: Shape = {
     "expected": "bigint",
     "detail": "string",
 }
-"""`tag` is "" where none is concerned, `expected` may be null, `detail` is a clause for reports.
+"""`tag` is "" if no tag is concerned, `expected` may be null, `detail` is a clause for reports.
 
-The columns of EVIDENCE may be there as well.
+Columns of EVIDENCE may exist as well.
 """
 EVIDENCE: Shape = {
     "sequence_nr": "bigint",
@@ -28,9 +28,9 @@ EVIDENCE: Shape = {
     "expected_time_bucket": "bigint",
     "expected_tag_pid_sequence_nr": "bigint",
 }
-"""The exact key of what a finding is about, as it is stored and as it should be; null if unknown.
+"""The exact key of the event or row of a finding, as stored and as expected; null if unknown.
 
-`held_in` is the time bucket of the partition that holds a row, if it is not that of the finding.
+`held_in` is the time bucket of the row's partition, if it is not that of the finding.
 """
 SETTLEMENTS: Shape = {
     "check_name": "string",
@@ -41,13 +41,13 @@ SETTLEMENTS: Shape = {
     "reason": "string",
     "owner": "string",
 }
-"""Findings that operators have settled; `expected` is null as it is in the finding."""
+"""Findings that operators have settled; `expected` is null if it is null in the finding."""
 WEIGHED: Shape = {**FINDINGS, "reason": "string", "owner": "string"}
-"""Findings with why and by whom they were settled; both are null in those that are open."""
+"""Findings with the reason and owner of their settlement; both are null in open findings."""
 PLACED: Shape = {"time_bucket": "bigint"}
 """Rows of any kind; `time_bucket` in epoch ms."""
 CHECKED: Shape = {**PLACED, "persistence_id": "string"}
-"""Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
+"""Rows to which the rule of a finding is applied, with `tag` if a tag is concerned."""
 NUMBERED_EVENTS: Shape = {**MESSAGE_KEYS, "ticks": "bigint", "time_bucket": "bigint"}
 JOURNAL_EVENTS: Shape = {
     **MESSAGES,
@@ -56,7 +56,7 @@ JOURNAL_EVENTS: Shape = {
     "cause": "string",
     "pending_tags": "array<string>",
 }
-"""Messages as `journal_keys.with_rule_tags` gives them."""
+"""Messages as `journal_keys.with_rule_tags` returns them."""
 PARTITIONED: Shape = {**PARTITIONED_EVENTS, "time_bucket": "bigint"}
 WITH_OR_WITHOUT_PAYLOAD: Shape = {
     **MESSAGE_KEYS,
@@ -74,7 +74,7 @@ ABSENT: Shape = {
 }
 """The (event, tag) pairs of messages without a row in the tag views.
 
-`is_removed`: the row may be removed on purpose. `is_owed`: the row is yet to come.
+`is_removed`: the row may have been removed on purpose. `is_owed`: the row is yet to be written.
 """
 TAILS: Shape = {
     **MESSAGE_KEYS,
@@ -83,4 +83,4 @@ TAILS: Shape = {
 }
 """The last row of each series that a run has read."""
 FIRST_ROWS: Shape = {**ID, "tag": "string", "first_number": "bigint", "first_nr": "bigint"}
-"""Where the new rows of each series begin; `first_nr` is their lowest sequence nr."""
+"""The lowest number and the lowest sequence nr of the new rows of each series."""

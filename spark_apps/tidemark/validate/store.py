@@ -1,8 +1,8 @@
-"""The tables of findings: what validate and `reconcile check` found, and what operators settled.
+"""The tables of findings, of validate and `reconcile check`, and of settlements by operators.
 
-A run writes its findings, then deletes older ones of what it has looked at: the new rows carry a
-write time, and the deletes are as of just before it. So a reader sees the old findings, then both,
-then the new ones, but never a state without findings.
+A run writes its findings, then deletes older findings of the part that it has checked: the deletes
+have a write time just before that of the new rows. So a reader sees the old findings, then both,
+then the new findings, but never a state without findings.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _NONE_IN_KEY = {
     "timestamp": "00000000-0000-1000-8000-000000000000",
     "held_in": 0,
 }
-"""Stands for null in the key of FINDING."""
-_DELETED_TOGETHER = 1000
+"""The values for null in the key of FINDING."""
+_BATCH = 1000
 
 
 def stored_in(spark: SparkSession, settings: Settings, buckets: Iterable[int]) -> DataFrame:
@@ -70,8 +70,8 @@ def stored(spark: SparkSession, settings: Settings) -> DataFrame:
     rows = connector.read(
         spark, settings.keyspace, FINDING, "journal_keyspace", *BY_KEY, write_time_of="run_id"
     )
-    of_journal = rows.where(F.col("journal_keyspace") == settings.journal_keyspace)
-    return of_journal.drop("journal_keyspace")
+    own_rows = rows.where(F.col("journal_keyspace") == settings.journal_keyspace)
+    return own_rows.drop("journal_keyspace")
 
 
 @shaped(findings=shapes.FINDINGS)
@@ -82,22 +82,15 @@ def write_findings(
     run_id: str,
     write_time: int,
 ) -> None:
-    """Write findings at `write_time` (microseconds), the first write.
+    """Write findings (`finding.weighed`) at `write_time` (microseconds), the first write.
 
-    Those of earlier runs tell since when a finding has been there.
-
-    Args:
-        findings: `finding.weighed`, with the columns of EVIDENCE that are known.
-        checks: all checks.
-        settings: the settings.
-        run_id: of the run.
-        write_time: microseconds since the epoch.
+    `first_seen` of a finding is taken from the stored finding if there is one.
     """
     now = F.lit(clock.now())
-    whole = finding.with_evidence(findings).withColumns(
-        {name: F.coalesce(name, F.lit(none)) for name, none in _NONE_IN_KEY.items()}
+    complete = finding.with_evidence(findings).withColumns(
+        {name: F.coalesce(name, F.lit(null_value)) for name, null_value in _NONE_IN_KEY.items()}
     )
-    rows = _with_first_seen(whole, settings).withColumns(
+    rows = _with_first_seen(complete, settings).withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
             "layer": _of_check(checks, lambda check: check.layer),
@@ -119,14 +112,9 @@ def delete_older(
     write_time: int,
     columns: Collection[str] = BY_CHECK,
 ) -> None:
-    """Delete findings that were written before `write_time`, afterwards.
+    """Delete the findings with these keys that were written before `write_time` (microseconds).
 
-    Args:
-        control: the session.
-        settings: the settings.
-        keys: their keys, of BY_CHECK or BY_KEY.
-        write_time: microseconds since the epoch.
-        columns: the names of the keys' columns.
+    `columns` of the keys: BY_CHECK or BY_KEY.
     """
     where = " AND ".join(f"{name} = ?" for name in columns)
     statement = (
@@ -140,8 +128,8 @@ def delete_older(
         )
         for key in keys
     )
-    while part := list(islice(values, _DELETED_TOGETHER)):
-        control.execute_many(statement, part)
+    while batch := list(islice(values, _BATCH)):
+        control.execute_many(statement, batch)
 
 
 @shaped(findings=shapes.WEIGHED)
@@ -154,33 +142,25 @@ def replace(
     key: Sequence[str] = BY_KEY,
     is_judged: Callable[[Row], bool] = lambda _: True,
 ) -> None:
-    """Write findings of all time buckets, then delete the older ones that they replace.
+    """Write all findings of an examination, then delete the older findings that they replace.
 
-    Args:
-        run: the context of the run.
-        findings: `finding.weighed`, all of what was looked at.
-        checks: all checks.
-        replaced: function that returns those of the stored findings that this examination would
-            have found again.
-        key: what is deleted by, BY_CHECK or BY_KEY.
-        is_judged: the same of a key, where a column cannot say it.
+    `replaced` returns the stored findings that this examination would have found again; `is_judged`
+    does the same for a key, for conditions that Spark cannot express. `key` of the deletes:
+    BY_CHECK or BY_KEY.
     """
-    before = stored(run.spark, run.settings).localCheckpoint()
-    [newest] = before.agg(F.max("write_time").alias("write_time")).collect()
-    # After all that is there, whatever the clocks of other machines say.
+    stored_findings = stored(run.spark, run.settings).localCheckpoint()
+    [newest] = stored_findings.agg(F.max("write_time").alias("write_time")).collect()
+    # After all stored findings, whatever the clocks of other machines say.
     write_time = max(clock.now_micros(), (newest["write_time"] or 0) + 1)
     if not findings.isEmpty():
         write_findings(findings, checks, run.settings, run.run_id, write_time)
-    rows = replaced(before).select(*key).distinct().toLocalIterator()
+    rows = replaced(stored_findings).select(*key).distinct().toLocalIterator()
     older = (row.asDict() for row in rows)
     delete_older(run.control, run.settings, filter(is_judged, older), write_time, columns=key)
 
 
 def newest_write(control: Control, settings: Settings, bucket: int) -> int:
-    """Return the write time (microseconds) of the newest finding in a time bucket; 0 without any.
-
-    `detail` is in every finding.
-    """
+    """Return the write time (microseconds) of the newest finding in a time bucket, or 0."""
     rows = control.stream(
         f"SELECT writetime(detail) AS written FROM {table(settings.keyspace, FINDING)}"
         " WHERE journal_keyspace = ? AND time_bucket = ?",
@@ -227,7 +207,7 @@ def _unsettled_in(
 
 
 def names_in_no_time_bucket(control: Control, settings: Settings, layer: Layer) -> set[str]:
-    """Return the checks of a layer that have findings in no time bucket, settled or not."""
+    """Return the checks of a layer with findings without a time bucket, settled or not."""
     rows = control.stream(
         f"SELECT check_name, layer FROM {table(settings.keyspace, FINDING)}"
         " WHERE journal_keyspace = ? AND time_bucket = ?",
@@ -237,7 +217,7 @@ def names_in_no_time_bucket(control: Control, settings: Settings, layer: Layer) 
 
 
 def repairable_ids(control: Control, settings: Settings) -> Iterator[str]:
-    """Yield the persistence ids with findings that nobody has settled and a repair puts right."""
+    """Yield the persistence ids with repairable findings that nobody has settled."""
     seen: set[str] = set()
     for row in _unsettled(control, settings):
         if row["check_name"] in REPAIRABLE and row["persistence_id"] not in seen:
@@ -266,7 +246,7 @@ def settle(
 
 @shaped(returns=shapes.SETTLEMENTS)
 def settlements(spark: SparkSession, control: Control, settings: Settings) -> DataFrame:
-    """Read the settled findings; they are few, since people settle them."""
+    """Read the settled findings; there are few, since people settle them."""
     names = ("check_name", "persistence_id", "tag", "number")
     return local_rows(
         spark,
@@ -283,7 +263,7 @@ def settlements(spark: SparkSession, control: Control, settings: Settings) -> Da
 
 
 def settled(control: Control, settings: Settings) -> list[Row]:
-    """Return the settled findings, as `open_findings` has them, with reason and owner."""
+    """Return the settled findings, as `open_findings` yields them, with reason and owner."""
     return control.execute(
         "SELECT check_name, persistence_id, tag, number, expected, reason, owner"
         f" FROM {table(settings.keyspace, SETTLED)} WHERE journal_keyspace = ?",
@@ -293,8 +273,8 @@ def settled(control: Control, settings: Settings) -> list[Row]:
 
 def _with_first_seen(findings: DataFrame, settings: Settings) -> DataFrame:
     buckets = [row["time_bucket"] for row in findings.select("time_bucket").distinct().collect()]
-    known = stored_in(findings.sparkSession, settings, buckets)
-    return findings.join(known, on=[*BY_KEY], how="left")
+    stored_keys = stored_in(findings.sparkSession, settings, buckets)
+    return findings.join(stored_keys, on=[*BY_KEY], how="left")
 
 
 def _of_check(checks: Sequence[Check], value: Callable[[Check], str]) -> Column:

@@ -1,1 +1,1 @@
-"""Topics against tables: findings in the table `finding`, and their repair from Kafka."""
+"""The comparison of topics with tables: its findings in the table `finding`, and their repair."""

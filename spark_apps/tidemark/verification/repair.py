@@ -1,8 +1,8 @@
-"""repair: the rows that topics and tables differ in, written anew from Kafka.
+"""repair: writes the rows in which tables differ from their topics again, from Kafka.
 
-Events come first, then heads, then what should not be there goes, so that a repair that dies
-anywhere is done by the next one. All is written behind everything that was ever written of these
-topic partitions, and the heads tell later runs of replicate to write behind it in turn.
+Events are written first, then heads; extra events are deleted last. So the next repair completes
+one that died. Its write times are after all earlier writes of these topic partitions, and the heads
+make later runs of replicate write after the repair.
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check
 from tidemark.validate.layers.kafka_topic import checks
-from tidemark.validate.layers.kafka_topic.asked import TopicScope, within
 from tidemark.validate.layers.kafka_topic.events import Verdict
-from tidemark.validate.layers.kafka_topic.find import TopicComparison, first_look, second_look
+from tidemark.validate.layers.kafka_topic.find import (
+    TopicComparison,
+    first_comparison,
+    second_comparison,
+)
 from tidemark.validate.layers.kafka_topic.heads import differing_fields
 from tidemark.validate.layers.kafka_topic.shapes import EVENT_KEY, VERDICTS
+from tidemark.validate.layers.kafka_topic.topic_scope import TopicScope, judged_partitions
 from tidemark.validate.reading.inspection import Keep, kept_frames
 from tidemark.verification.verify import REPAIRED, left_line, with_refused
 
@@ -47,25 +51,25 @@ _NAMED = 20
 
 
 @dataclass(frozen=True)
-class Mending:
-    """What a repair does.
+class RepairWrites:
+    """The writes of a repair.
 
     Attributes:
-        compared: the comparison, of the journals in question.
-        found: the findings that are put right, as `topic`, `id`, `check_name`, `seq_nr`.
-        heads: heads to be written, of shape CHANGED_HEADS but for their write time.
-        lost: the journals without a head whose first records Kafka does not hold any more.
+        comparison: the comparison of the journals with findings.
+        findings: the findings to repair, as `topic`, `id`, `check_name`, `seq_nr`.
+        heads: heads to write, of shape CHANGED_HEADS except for their write time.
+        lost: the journals without a head whose first records Kafka no longer holds.
     """
 
-    compared: TopicComparison
-    found: DataFrame
+    comparison: TopicComparison
+    findings: DataFrame
     heads: DataFrame
     lost: DataFrame
 
     def events(self, check: Check, verdict: Verdict) -> DataFrame:
-        """Return the events of a check that are put right, of shape VERDICTS."""
-        wanted = self.found.where(F.col("check_name") == check.name)
-        of_verdict = self.compared.verdicts.where(F.col("verdict") == verdict.value)
+        """Return the events to repair of a check, of shape VERDICTS."""
+        wanted = self.findings.where(F.col("check_name") == check.name)
+        of_verdict = self.comparison.verdicts.where(F.col("verdict") == verdict.value)
         return of_verdict.join(
             wanted.select(*_JOURNAL, "seq_nr").distinct(), [*_JOURNAL, "seq_nr"], "left_semi"
         )
@@ -76,58 +80,52 @@ def run_repair(
 ) -> Outcome:
     """Show what a repair would write, or write it.
 
-    The topics are compared without a lock; under the locks only the journals with findings are
-    compared once more, by key. A topic partition that `replicate` refuses is left as it is, and
-    fails the run.
-
-    Raises:
-        InvalidInput: a topic is unknown, or nothing is found of a key.
-        KafkaUnavailable: Kafka does not answer.
-        LockHeld: another run works on a topic partition.
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-        TopicMoved: Kafka has dropped records while they were read.
+    The topics are compared without locks; under the locks only the journals with findings are
+    compared again, by key. Topic partitions that `replicate` refuses are left out, and fail the
+    run.
     """
     settings = run.settings
     create_own_tables(run.control, settings)
-    asked = TopicScope(topics, keys=keys)
-    scope = within(run, asked)
-    partitions = list(scope.bounds)
-    spans = {one: found.span for one, found in scope.bounds.items()}
+    topic_scope = TopicScope(topics, keys=keys)
+    judged = judged_partitions(run, topic_scope)
+    partitions = list(judged.bounds)
+    spans = {partition: offsets.span for partition, offsets in judged.bounds.items()}
     resource = tables.lock_of(settings)
     with kept_frames() as keep, kafka_in_one_line(settings, spans):
 
         def compare() -> Callable[[], Plan]:
             if not partitions:
                 return lambda: Plan({}, ["nothing of it is replicated and still in Kafka"], None)
-            first = first_look(run, keep, asked, scope)
-            return lambda: _plan(run, keep, asked, partitions, first)
+            first = first_comparison(run, keep, topic_scope, judged)
+            return lambda: _plan(run, keep, topic_scope, partitions, first)
 
         outcome = guarded_change(
             run,
             "repair",
             settings.kafka_journal_keyspace,
             lambda: compare()(),
-            lock=lambda: Locks.of(run, [f"{resource}/{one}" for one in partitions]),
+            lock=lambda: Locks.of(run, [f"{resource}/{partition}" for partition in partitions]),
             apply=do,
             prepare=compare,
         )
-    return with_refused(outcome, scope.refused)
+    return with_refused(outcome, judged.refused)
 
 
 def _plan(
     run: RunContext,
     keep: Keep,
-    asked: TopicScope,
+    topic_scope: TopicScope,
     partitions: Sequence[TopicPartition],
-    first: TopicComparison,
+    comparison: TopicComparison,
 ) -> Plan:
     require_ended(run, partitions)
-    if not _repaired(first.findings).isEmpty():
-        first = second_look(run, keep, asked, within(run, asked), first)
-    repaired = _repaired(first.findings)
-    found = gateway.leaf(
+    if not _repairable(comparison.findings).isEmpty():
+        judged = judged_partitions(run, topic_scope)
+        comparison = second_comparison(run, keep, topic_scope, judged, comparison)
+    repairable = _repairable(comparison.findings)
+    findings = gateway.leaf(
         keep(
-            repaired.select(
+            repairable.select(
                 F.col("tag").alias("topic"),
                 F.col("persistence_id").alias("id"),
                 "check_name",
@@ -136,60 +134,60 @@ def _plan(
         )
     )
     by_check = {
-        row["check_name"]: row["count"] for row in found.groupBy("check_name").count().collect()
+        row["check_name"]: row["count"] for row in findings.groupBy("check_name").count().collect()
     }
-    if asked.keys:
-        known = {row["id"] for row in found.select("id").distinct().collect()}
-        if absent := set(asked.keys) - known:
+    if topic_scope.keys:
+        ids = {row["id"] for row in findings.select("id").distinct().collect()}
+        if absent := set(topic_scope.keys) - ids:
             raise InvalidInput(
                 f"there is nothing to repair of {', '.join(sorted(absent))}",
                 where="--key",
                 do="run verify to see what there is",
             )
-    mending = _mending(first, found, keep)
-    lost = mending.lost.count()
+    writes = _writes(comparison, findings, keep)
+    lost = writes.lost.count()
     counts = {
         "events_written": by_check.get(checks.MISSING_EVENT.name, 0)
         + by_check.get(checks.DIFFERENT_EVENT.name, 0),
         "events_deleted": by_check.get(checks.EXTRA_EVENT.name, 0),
-        "events_not_judged": first.left,
-        "heads_written": mending.heads.count(),
+        "events_not_judged": comparison.left,
+        "heads_written": writes.heads.count(),
         "heads_lost": lost,
     }
-    lines = finding.first_lines(repaired, _NAMED, "topic")
+    lines = finding.first_lines(repairable, _NAMED, "topic")
     if lost:
-        [one] = mending.lost.orderBy(*_JOURNAL).limit(1).collect()
+        [example] = writes.lost.orderBy(*_JOURNAL).limit(1).collect()
         lines.append(
-            f"{lost} heads cannot be told, such as that of {one['id']}: Kafka does not hold"
+            f"{lost} heads cannot be told, such as that of {example['id']}: Kafka does not hold"
             " the first records of their journals any more"
         )
     if not by_check:
-        return Plan(counts, ["there is nothing to repair", *left_line(first.left)], None)
-    lines += left_line(first.left)
-    return Plan(counts, lines, lambda check: _apply(run, partitions, mending, counts, check))
+        return Plan(counts, ["there is nothing to repair", *left_line(comparison.left)], None)
+    lines += left_line(comparison.left)
+    return Plan(counts, lines, lambda check: _apply(run, partitions, writes, counts, check))
 
 
-def _repaired(findings: DataFrame) -> DataFrame:
+def _repairable(findings: DataFrame) -> DataFrame:
     return findings.where(F.col("check_name").isin(*REPAIRED))
 
 
-def _mending(compared: TopicComparison, found: DataFrame, keep: Keep) -> Mending:
+def _writes(comparison: TopicComparison, findings: DataFrame, keep: Keep) -> RepairWrites:
     is_head = F.col("check_name") == checks.DIFFERENT_HEAD.name
-    in_question = found.groupBy(*_JOURNAL).agg(F.max(is_head).alias("is_different"))
-    journals = compared.journals.join(in_question, list(_JOURNAL)).join(
-        compared.heads, list(_JOURNAL), "left"
+    with_findings = findings.groupBy(*_JOURNAL).agg(F.max(is_head).alias("is_different"))
+    journals = comparison.journals.join(with_findings, list(_JOURNAL)).join(
+        comparison.heads, list(_JOURNAL), "left"
     )
-    is_told = F.col("head").isNotNull() | F.col("is_whole") | F.col("begins")
-    said = journals.where(F.col("said").isNotNull())
-    heads = said.where(is_told).select(
-        *_JOURNAL, F.col("head").alias("before"), _mended_head().alias("head")
+    is_head_known = F.col("head").isNotNull() | F.col("is_whole") | F.col("begins")
+    unpurged = journals.where(F.col("said").isNotNull())
+    heads = unpurged.where(is_head_known).select(
+        *_JOURNAL, F.col("head").alias("before"), _repaired_head().alias("head")
     )
-    lost = said.where(~is_told).select(*_JOURNAL)
-    return Mending(compared, found, gateway.leaf(keep(heads)), gateway.leaf(keep(lost)))
+    lost = unpurged.where(~is_head_known).select(*_JOURNAL)
+    return RepairWrites(comparison, findings, gateway.leaf(keep(heads)), gateway.leaf(keep(lost)))
 
 
-def _mended_head() -> Column:
-    """Return the stored head, with what its records say otherwise if that is found."""
+def _repaired_head() -> Column:
+    """Return the stored head, with the values of its records in the fields that differ."""
     head, said = F.col("head"), F.col("said")
     differs = F.when(F.col("is_different"), differing_fields())
     for name in ("offset", "seq_nr", "delete_to", "expire_after", "expire_on"):
@@ -202,27 +200,27 @@ def _mended_head() -> Column:
 def _apply(
     run: RunContext,
     partitions: Sequence[TopicPartition],
-    mending: Mending,
+    writes: RepairWrites,
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
     settings = run.settings
-    write_time = _write_time(run, partitions, mending.compared.heads)
-    at = F.lit(write_time)
+    write_time = _write_time(run, partitions, writes.comparison.heads)
+    stamp = F.lit(write_time)
     missing, different, extra = (
-        mending.events(check, verdict)
+        writes.events(check, verdict)
         for check, verdict in (
             (checks.MISSING_EVENT, Verdict.MISSING),
             (checks.DIFFERENT_EVENT, Verdict.DIFFERENT),
             (checks.EXTRA_EVENT, Verdict.EXTRA),
         )
     )
-    events = mending.compared.rows.withColumn(WRITE_TIME, at).select(*WRITTEN_ROWS)
+    events = writes.comparison.rows.withColumn(WRITE_TIME, stamp).select(*WRITTEN_ROWS)
     ensure_locked()
     rows.write_events(_of(events, missing).repartition(*JOURNAL_KEY), settings)
     ensure_locked()
     rows.overwrite_events(_of(events, different), settings)
-    heads = mending.heads.withColumn(WRITE_TIME, at).select(*CHANGED_HEADS)
+    heads = writes.heads.withColumn(WRITE_TIME, stamp).select(*CHANGED_HEADS)
     ensure_locked()
     rows.remove_expiry(heads, settings)
     rows.remove_delete_to(heads, settings)
@@ -239,11 +237,11 @@ def _of(events: DataFrame, wanted: DataFrame) -> DataFrame:
 
 
 def _write_time(run: RunContext, partitions: Sequence[TopicPartition], heads: DataFrame) -> int:
-    """Return a write time (microseconds) behind all writes of the topic partitions."""
+    """Return a write time (microseconds) after all writes of the topic partitions."""
     entries = newest(run.control, run.settings, partitions).values()
-    of_ranges = [entry.range.last_write_time + 1 for entry in entries]
-    [of_heads] = heads.agg(F.max("write_time").alias("last")).collect()
-    return max(clock.now_micros(), *of_ranges, (of_heads["last"] or 0) + 1, 0)
+    after_ranges = [entry.range.last_write_time + 1 for entry in entries]
+    [newest_head] = heads.agg(F.max("write_time").alias("last")).collect()
+    return max(clock.now_micros(), *after_ranges, (newest_head["last"] or 0) + 1, 0)
 
 
 @shaped(extra=VERDICTS)
@@ -253,7 +251,7 @@ def _delete(
     """Delete rows of journal, which executors do, at the time of their clocks.
 
     Raises:
-        TidemarkError: these clocks are not past all that was written of the topic partitions.
+        TidemarkError: these clocks are not after all writes of the topic partitions.
     """
     settings = run.settings
     ahead = write_time - connector.latest_clock(run.spark)

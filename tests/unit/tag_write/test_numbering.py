@@ -129,7 +129,7 @@ def numbers_of(
         return keys.rows.join(named, on=named.columns, how="left_semi")
 
     planned = {event.time_bucket for history in journal.values() for event in history.events}
-    begun = evidence.Begun(keys.progress, known, (), planned, BucketSize.HOUR)
+    begun = evidence.NumberingInputs(keys.progress, known, (), planned, BucketSize.HOUR)
     found = evidence.numbered(index, begun, ask)
     events = numbering.numbered(found.points, found.contradicted, found.reached, known)
     numbers: dict[str, list[tuple[Any, ...]]] = {pid: [] for pid in journal}

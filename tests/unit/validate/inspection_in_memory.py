@@ -56,7 +56,7 @@ def inspected(
         named = partitions.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
         return keys.rows.join(named, on=named.columns, how="left_semi")
 
-    def known_of(series: DataFrame, settings: Settings) -> DataFrame:
+    def read_series(series: DataFrame, settings: Settings) -> DataFrame:
         return last_rows.join(series, on=["persistence_id", "tag"], how="left_semi")
 
     def doubt(suspected: DataFrame, overlaps: DataFrame) -> str:
@@ -78,7 +78,7 @@ def inspected(
             (frames, "messages_of", by_key),
             (frames, "messages_of_ids", by_key),
             (tag_view_rows, "tag_view_keys_of", rows_of),
-            (tails, "known_of", known_of),
+            (tails, "read_series", read_series),
             (store, "settled", lambda *_: []),
             (bounds, "removed", lambda *_: Removed(removed)),
             (bounds, "emptied_buckets", lambda *_: removed),

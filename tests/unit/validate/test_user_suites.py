@@ -55,7 +55,7 @@ def with_suite(directory: Path, suite: str, select: str = OF_MESSAGES) -> list[U
 
 
 def expectation(name: str, **kwargs: Any) -> Expectation:
-    return Expectation(catalogue.known()[name], kwargs)
+    return Expectation(catalogue.expectation_types()[name], kwargs)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_without_suites_nothing_waits_for_great_expectations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.sql").write_text(f"/*---\nname: mine\ncheck: tags < 1\n---*/\n{OF_MESSAGES}")
-    monkeypatch.setattr(catalogue, "known", None)
+    monkeypatch.setattr(catalogue, "expectation_types", None)
 
     assert definition.load(tmp_path)
 
@@ -367,7 +367,7 @@ def test_every_expectation_that_is_known_can_be_judged() -> None:
     table = pd.DataFrame({"time_bucket": [0, 0, HOUR], "n": [1, 2, 3], "m": [1, 1, 1]})
     table["s"] = ["a", "b", None]
     of_texts = ("regex", "strftime", "parseable", "lengths")
-    types = catalogue.known()
+    types = catalogue.expectation_types()
     for kind in types.values():
         kwargs = {name: ARGUMENTS[name] for name in kind.kwargs if name in ARGUMENTS}
         if any(word in kind.name for word in of_texts):
@@ -407,10 +407,10 @@ def test_the_verdict_on_a_time_bucket_does_not_depend_on_others(
         for each in unmet(table[table["time_bucket"] == bucket], asked, [bucket])
     }
     assert together == apart
-    assert {each.row for each in together if each.place == 0} == {
+    assert {each.row for each in together if each.index == 0} == {
         row for row, (_, n) in enumerate(rows) if n is not None and n > most
     }
-    assert {each.time_bucket for each in together if each.place == 4} == {
+    assert {each.time_bucket for each in together if each.index == 4} == {
         bucket for bucket in (0, 1, 2) if sum(where == bucket for where, _ in rows) > most
     }
 
@@ -470,4 +470,4 @@ def test_great_expectations_opens_the_context_and_changes_nothing(tmp_path: Path
 
 def test_the_guide_says_how_many_expectations_there_are() -> None:
     guide = (REPOSITORY / "docs" / "operating.md").read_text()
-    assert f"of a pandas frame, {len(catalogue.known())} of them" in guide
+    assert f"of a pandas frame, {len(catalogue.expectation_types())} of them" in guide

@@ -11,7 +11,11 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.validate.findings.partition_size import sizes
 from tidemark.validate.journal_wide import bucket_fit
 from tidemark.validate.journal_wide.bucket_fit import too_fine
-from tidemark.validate.journal_wide.message_partitions import held, large_partitions, reached
+from tidemark.validate.journal_wide.message_partitions import (
+    event_counts,
+    event_counts_by_number,
+    large_partitions,
+)
 from tidemark.validate.journal_wide.snapshot_tails import snapshots_beyond
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 
@@ -39,7 +43,7 @@ def events(spark: SparkSession, size: int, numbers: dict[str, list[int]]) -> Dat
 
 
 def test_partition_of_messages_with_more_bytes_than_are_advised(spark: SparkSession) -> None:
-    partitions = held(events(spark, 4, {"a": [1, 2, 3, 4, 5, 6, 7], "b": [5, 6]}))
+    partitions = event_counts(events(spark, 4, {"a": [1, 2, 3, 4, 5, 6, 7], "b": [5, 6]}))
     assert told(large_partitions(partitions, 25 * MIB)) == set()
     found = large_partitions(partitions, 26 * MIB)
     assert told(found) == {("a", "", 0, None)}
@@ -59,8 +63,8 @@ def test_new_events_tell_how_full_their_partitions_are(
     new = events(spark, 4, {"a": [n for n in left if n > 5], "b": [1]})
     deleted = local_rows(spark, [("a", deleted_to)], DELETED)
     last = {("a", 1), ("b", 0)}
-    expected = {tuple(row) for row in held(whole).collect() if tuple(row)[:2] in last}
-    assert {tuple(row) for row in reached(new, deleted, 4).collect()} == expected
+    expected = {tuple(row) for row in event_counts(whole).collect() if tuple(row)[:2] in last}
+    assert {tuple(row) for row in event_counts_by_number(new, deleted, 4).collect()} == expected
 
 
 def partitions(spark: SparkSession, *places: tuple[str, int, int]) -> DataFrame:

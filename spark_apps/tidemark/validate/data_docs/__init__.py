@@ -1,1 +1,1 @@
-"""The verdict of Great Expectations on what validate found and on users' suites; Data Docs."""
+"""Great Expectations' verdict on the findings of validate and on users' suites; Data Docs."""

@@ -1,4 +1,4 @@
-"""Data Docs: the result of each run as a file, and the pages that are made of these files."""
+"""Data Docs: the result of each run as a file, and the pages built from these files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemark.validate.data_docs import site
 from tidemark.validate.data_docs.facts import ValidationFacts
 from tidemark.validate.data_docs.history import PAGES, RESULTS, JudgedRun, red_since, runs
 from tidemark.validate.findings.check import Check
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, place_of
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, bucket_text
 
 KEPT_RUNS = 200
 
@@ -34,35 +34,32 @@ def publish(
     settings: Settings,
     facts: ValidationFacts,
 ) -> DataDocs:
-    """Keep the result of a run, and write its page and the start page under `data_docs_dir`.
+    """Store the result of a run, and write its page and the start page under `data_docs_dir`.
 
-    The results and pages of the last KEPT_RUNS runs are kept.
-
-    Args:
-        counts: the number of findings by time bucket (epoch ms) and check.
-        checks: all checks of the run, in the order in which they are shown.
-        buckets: the time buckets that the run has checked; NO_TIME_BUCKET does not count.
-        settings: the journal, and where Data Docs are.
-        facts: what the page shows besides.
+    The results and pages of the last KEPT_RUNS runs are kept. `counts`: the number of findings by
+    time bucket (epoch ms) and check. `checks`: all checks of the run, in display order. `buckets`:
+    the time buckets that the run has checked; NO_TIME_BUCKET is not counted.
     """
     directory = settings.data_docs_dir.absolute()
     now = clock.now()
-    earlier = runs(directory)
-    of_journal = [run for run in earlier if run.journal_keyspace == settings.journal_keyspace]
-    bad = {(name, place_of(bucket)) for bucket, name in counts}
+    earlier_runs = runs(directory)
+    journal_runs = [
+        run for run in earlier_runs if run.journal_keyspace == settings.journal_keyspace
+    ]
+    buckets_with_findings = {(name, bucket_text(bucket)) for bucket, name in counts}
     result = {
         "time": now.isoformat(),
         "journal_keyspace": settings.journal_keyspace,
         "time_buckets": len({*buckets} - {NO_TIME_BUCKET}),
         "facts": facts.as_json(),
-        "since": red_since(bad, now, of_journal),
+        "since": red_since(buckets_with_findings, now, journal_runs),
         "checks": [
             {
                 "name": check.name,
                 "rule": check.rule,
                 "severity": check.severity,
                 "findings": {
-                    place_of(bucket): number
+                    bucket_text(bucket): number
                     for (bucket, name), number in sorted(counts.items())
                     if name == check.name
                 },
@@ -74,13 +71,13 @@ def publish(
     text = json.dumps(result)
     page = PAGES / name.with_name(f"{name.name}.html")
     run = JudgedRun(page, json.loads(text))
-    kept, old = earlier[: KEPT_RUNS - 1], earlier[KEPT_RUNS - 1 :]
-    for dropped in old:
-        dropped.delete(directory)
-    # The start page lists a run by its result: the page that it links to is there by then.
+    kept_runs, old_runs = earlier_runs[: KEPT_RUNS - 1], earlier_runs[KEPT_RUNS - 1 :]
+    for old_run in old_runs:
+        old_run.delete(directory)
+    # The start page lists runs by their results: write the page that it links to first.
     _write(directory / page, site.run_page(run))
     _write(directory / RESULTS / name.with_name(f"{name.name}.json"), text)
-    _write(directory / "index.html", site.start_page([run, *kept]))
+    _write(directory / "index.html", site.start_page([run, *kept_runs]))
     return DataDocs(directory, directory / page)
 
 

@@ -1,4 +1,4 @@
-"""The expectations of Great Expectations that users may ask of a SELECT's result."""
+"""The expectations of Great Expectations that users may have of a SELECT's result."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation as Model
 
 ROW_COUNTS = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
-"""What can be asked of a time bucket without rows."""
+"""The types that apply to a time bucket without rows."""
 _BOUNDS = frozenset({"min_value", "max_value"})
 _COLUMNS = ("column", "column_A", "column_B", "column_list")
 _NO_KWARGS = frozenset({"batch_id", "row_condition", "condition_parser", "library_metadata"})
-"""Fields that some types have beside those of all; what a row must meet is the SELECT's to say."""
+"""Fields of some types that users may not set; the SELECT states the conditions on rows."""
 _MAPPINGS = frozenset({"quantile_ranges"})
 _UNFIT = frozenset(
     {
@@ -36,7 +36,7 @@ _UNFIT = frozenset(
     }
 )
 _NEEDED = frozenset({"regex"})
-"""Arguments without which a type takes everything for right."""
+"""Arguments without which a type accepts every value."""
 _COMPARE_ROWS = frozenset(
     {
         "expect_column_value_z_scores_to_be_less_than",
@@ -57,9 +57,9 @@ class ExpectationType:
     Attributes:
         name: in snake_case, as Great Expectations stores it.
         model: its class.
-        kwargs: the names of what it may be given, those that it must be given first.
-        required: the names of what it must be given.
-        names_rows: whether it names the rows that do not meet it.
+        kwargs: the names of its arguments, the required ones first.
+        required: the names of its required arguments.
+        names_rows: whether its result lists the rows that do not meet it.
     """
 
     name: str
@@ -69,9 +69,9 @@ class ExpectationType:
     names_rows: bool
 
     def refusal(self, kwargs: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return which of the kwargs is wrong ("" if their combination is) and why; None if none.
+        """Return which argument is wrong ("" for their combination) and why; None if all are right.
 
-        The names of the kwargs are known, and those that are required are there.
+        Before, check that the names of the arguments are known and no required argument is missing.
         """
         from great_expectations.compatibility.pydantic import ValidationError
 
@@ -93,19 +93,14 @@ class ExpectationType:
 
 @dataclass(frozen=True)
 class Expectation:
-    """An expectation of a table.
-
-    Attributes:
-        kind: its type.
-        kwargs: what it is given.
-    """
+    """An expectation of a table: its type and its arguments."""
 
     kind: ExpectationType
     kwargs: Mapping[str, Any]
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns of the table that it is about, each with the argument that names it."""
+        """The columns that the expectation refers to, each with the argument that names it."""
         return {
             str(column): argument
             for argument in _COLUMNS
@@ -115,7 +110,7 @@ class Expectation:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether its verdict on a row is the same whatever other rows there are."""
+        """Whether the verdict on a row does not depend on other rows."""
         return (
             self.kind.names_rows
             and self.kind.name not in _COMPARE_ROWS
@@ -126,13 +121,13 @@ class Expectation:
         """Return the text for people."""
         return f"{self.kind.name}({', '.join(f'{k}={v}' for k, v in self.kwargs.items())})"
 
-    def made(self, place: int) -> Model:
-        """Return it as Great Expectations takes it; its result has the place in `meta`."""
-        return self.kind.model(**self.kwargs, meta={"place": place})
+    def as_model(self, index: int) -> Model:
+        """Return the object of Great Expectations; its result has the index in `meta`."""
+        return self.kind.model(**self.kwargs, meta={"place": index})
 
 
 def _no_pattern(value: Any) -> str:
-    """Return why a value is no regular expression; empty if it is one."""
+    """Return why a value is not a regular expression; empty if it is one."""
     if not isinstance(value, str):
         return "not a text"
     try:
@@ -147,27 +142,27 @@ def _listed(value: Any) -> list[Any]:
 
 
 @cache
-def known() -> Mapping[str, ExpectationType]:
+def expectation_types() -> Mapping[str, ExpectationType]:
     """Return the types by name, sorted."""
     quiet_gx.silence()
     from great_expectations.expectations import core, expectation
 
-    of_rows = (
+    row_types = (
         expectation.ColumnMapExpectation,
         expectation.ColumnPairMapExpectation,
         expectation.MulticolumnMapExpectation,
     )
-    of_columns = (*of_rows, expectation.ColumnAggregateExpectation)
-    of_all = _NO_KWARGS | set(expectation.Expectation.__fields__)
+    column_types = (*row_types, expectation.ColumnAggregateExpectation)
+    excluded = _NO_KWARGS | set(expectation.Expectation.__fields__)
     types = {}
     for model in vars(core).values():
         if not isinstance(model, type) or not issubclass(model, expectation.Expectation):
             continue
         name = model.expectation_type
-        if name in _UNFIT or not (name in ROW_COUNTS or (name and issubclass(model, of_columns))):
+        if name in _UNFIT or not (name in ROW_COUNTS or (name and issubclass(model, column_types))):
             continue
-        fields = {key: field for key, field in model.__fields__.items() if key not in of_all}
+        fields = {key: field for key, field in model.__fields__.items() if key not in excluded}
         required = tuple(key for key, field in fields.items() if field.required or key in _NEEDED)
         kwargs = (*required, *(key for key in fields if key not in required))
-        types[name] = ExpectationType(name, model, kwargs, required, issubclass(model, of_rows))
+        types[name] = ExpectationType(name, model, kwargs, required, issubclass(model, row_types))
     return dict(sorted(types.items()))

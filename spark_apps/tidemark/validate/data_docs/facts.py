@@ -1,4 +1,4 @@
-"""What a run of validate tells its page of Data Docs, besides the numbers of findings."""
+"""The facts that the page of a run in Data Docs shows, besides the numbers of findings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class CheckFacts:
     """The findings of one check.
 
     Attributes:
-        findings: their number.
-        persistence_ids: how many persistence ids they are of; 0 if they concern none.
-        examples: the first of them by key; each has time_bucket (epoch ms), persistence_id, tag,
+        findings: the number of findings.
+        persistence_ids: the number of persistence ids with findings; 0 if they concern none.
+        examples: the first findings by key; each has time_bucket (epoch ms), persistence_id, tag,
             number, expected and detail.
-        subject: what `tag` names in them, such as a topic.
+        subject: the kind of thing that `tag` names, such as a topic.
     """
 
     findings: int
@@ -30,9 +30,9 @@ class SettledFacts:
     """The findings that operators have settled, which block nothing.
 
     Attributes:
-        findings: their number.
-        examples: the first of them by key; as in `CheckFacts`, with check_name and its subject, and
-            with the reason and the owner of the run that settled it.
+        findings: the number of findings.
+        examples: the first findings by key, as in `CheckFacts`, also with check_name, subject, and
+            the reason and owner of the settlement.
     """
 
     findings: int
@@ -41,12 +41,12 @@ class SettledFacts:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to put findings right.
+    """A way to deal with findings.
 
     Attributes:
-        purpose: what is to be done, as a clause.
-        command: the command line that does it, or that states that the findings stay.
-        check: the check whose findings the command settles; empty if it puts some right.
+        purpose: the thing to do, as a clause.
+        command: the command line that does it, or that settles the findings.
+        check: the check whose findings the command settles; empty if it repairs findings.
     """
 
     purpose: str
@@ -54,27 +54,27 @@ class Way:
     check: str = ""
 
     def __str__(self) -> str:
-        """Return it for a line of text."""
+        """Return the text for a line of a report."""
         return f"{self.purpose}{', or give it up' if self.check else ''}: `{self.command}`"
 
 
 @dataclass(frozen=True)
 class ValidationFacts:
-    """What a run looked at and found.
+    """The scope of a run and its findings.
 
     Attributes:
         run_id: of the run.
-        first: the first time bucket that was looked at, ISO 8601.
-        last: the last one.
+        first: the first time bucket that was checked, ISO 8601.
+        last: the last time bucket that was checked.
         bucket_size: of the tag views.
-        looked_at: what was read, in words.
-        events: how many events of the time buckets were checked.
-        tag_rows: how many rows of the tag views.
+        looked_at: the part of the journal that was read, in words.
+        events: the number of events checked.
+        tag_rows: the number of rows of tag views checked.
         checks: the checks with findings, by name.
-        ways: what puts it right, what helps most first.
+        ways: ways to deal with the findings, the most effective first.
         findings_table: `keyspace.table` that holds every finding.
-        settled: the findings that are settled; None if none is.
-        layers: the layers that were looked at beside messages and the tag views.
+        settled: the settled findings; None if there are none.
+        layers: the layers checked besides messages and the tag views.
     """
 
     run_id: str
@@ -91,5 +91,5 @@ class ValidationFacts:
     layers: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as the result of the run keeps it."""
+        """Return the facts as the result file of the run stores them."""
         return asdict(self)

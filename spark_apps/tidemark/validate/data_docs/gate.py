@@ -1,6 +1,7 @@
-"""The verdict of Great Expectations on a run: in no time bucket has a check that blocks findings.
+"""Great Expectations' verdict on a run: no time bucket may have findings of a check that blocks.
 
-It is given one row for each time bucket and one column for each check, never the events.
+Great Expectations gets one row for each time bucket and one column for each check, never the
+events.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ def blocked(
 ) -> set[tuple[int, str]]:
     """Return the time buckets that may not pass, each with the check that blocks it.
 
-    Args:
-        counts: the number of findings by time bucket (epoch ms) and check.
-        checks: those of the run; the ones that warn block nothing.
-        buckets: the time buckets that the run has checked; those of `counts` are judged as well.
+    `counts`: the number of findings by time bucket (epoch ms) and check. `buckets`: the time
+    buckets that the run has checked; those of `counts` are judged as well.
     """
     blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
     judged = sorted({*buckets, *(bucket for bucket, _ in counts)})
     table = pd.DataFrame(
         {name: [counts.get((bucket, name), 0) for bucket in judged] for name in blocking}
     ).assign(time_bucket=judged)
-    kind = catalogue.known()["expect_column_values_to_be_in_set"]
+    kind = catalogue.expectation_types()["expect_column_values_to_be_in_set"]
     suite = [Expectation(kind, {"column": name, "value_set": [0]}) for name in blocking]
-    return {(each.time_bucket, blocking[each.place]) for each in unmet(table, suite, judged)}
+    return {
+        (failure.time_bucket, blocking[failure.index]) for failure in unmet(table, suite, judged)
+    }

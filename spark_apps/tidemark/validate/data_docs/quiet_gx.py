@@ -1,4 +1,4 @@
-"""Great Expectations as Tidemark uses it: imported late, and silent."""
+"""Great Expectations without its log output, imported only when needed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def silence() -> None:
-    """Keep Great Expectations quiet; to be called before it is imported.
+    """Turn off messages of Great Expectations; call this before it is imported.
 
-    Its import takes seconds, so only what needs it imports it, inside of functions.
+    Its import takes seconds, so import it only inside the functions that need it.
     """
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     # GX warns about its own internals.
@@ -21,7 +21,7 @@ def silence() -> None:
 
 
 def frames() -> BatchDefinition[Any]:
-    """Return the definition of a batch that is one pandas frame, in a context of its own."""
+    """Return the definition of a batch of one pandas frame, in a new context."""
     silence()
     import great_expectations as gx
     from great_expectations.data_context.types.base import (

@@ -1,4 +1,4 @@
-"""The pages of Data Docs: templates of include/data_docs, which need no network and no script."""
+"""The pages of Data Docs, from templates in include/data_docs that need no network or script."""
 
 from __future__ import annotations
 
@@ -11,49 +11,51 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tidemark.settings import REPOSITORY
 from tidemark.validate.data_docs.history import JudgedRun
-from tidemark.validate.no_time_bucket import NOWHERE, place_of
+from tidemark.validate.no_time_bucket import WITHOUT_TIME_BUCKET, bucket_text
 
 TEMPLATES = REPOSITORY / "include" / "data_docs"
 PLOTTED = 60
-"""Runs in the plots of the start page."""
+"""The number of runs in the plots of the start page."""
 BUCKETS_NAMED = 12
-"""Time buckets that a failed check names by itself; the table has them all."""
+"""The number of time buckets listed for a failed check; the table has them all."""
 _HEIGHT = 64
 
 
 def run_page(run: JudgedRun) -> str:
-    """Return the page of a run: the verdict, what to do, each failed check with keys, the rest."""
-    broken = [(check, list(check["findings"].items())) for check in run.checks if check["findings"]]
+    """Return the page of a run: verdict, steps to take, failed checks with keys, other checks."""
+    failed_checks = [
+        (check, list(check["findings"].items())) for check in run.checks if check["findings"]
+    ]
     return _filled(
         "run.html",
         run=run,
         facts=run.facts,
         root="../" * (len(run.page.parts) - 1),
         since=run.since,
-        broken=broken,
+        broken=failed_checks,
         passed=[check for check in run.checks if not check["findings"]],
         buckets_named=BUCKETS_NAMED,
-        nowhere=NOWHERE,
+        nowhere=WITHOUT_TIME_BUCKET,
     )
 
 
 def start_page(runs: Sequence[JudgedRun]) -> str:
     """Return the start page: the newest run of each journal, the trend, and all runs.
 
-    The runs are given the newest first.
+    `runs`: the newest first.
     """
     by_journal: dict[str, list[JudgedRun]] = {}
     for run in runs:
         by_journal.setdefault(run.journal_keyspace, []).append(run)
     journals = [
-        {"keyspace": keyspace, "newest": of_journal[0], "plots": plots(of_journal)}
-        for keyspace, of_journal in sorted(by_journal.items())
+        {"keyspace": keyspace, "newest": journal_runs[0], "plots": plots(journal_runs)}
+        for keyspace, journal_runs in sorted(by_journal.items())
     ]
     return _filled("index.html", journals=journals, runs=runs, root="")
 
 
 def _filled(template: str, **values: object) -> str:
-    """Return a template as HTML; whatever comes from the journal is escaped."""
+    """Return a template as HTML; values are escaped."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -62,14 +64,14 @@ def _filled(template: str, **values: object) -> str:
         undefined=StrictUndefined,
     )
     environment.filters["minute"] = _minute
-    environment.filters["moment"] = lambda millis: _minute(place_of(millis))
+    environment.filters["moment"] = lambda millis: _minute(bucket_text(millis))
     return environment.get_template(template).render(values)
 
 
 def plots(runs: Sequence[JudgedRun]) -> list[dict[str, Any]]:
     """Return the plots of a journal's newest runs (newest first), oldest bar on the left.
 
-    Heights grow with the logarithm: one finding is to be seen beside a thousand.
+    Heights are logarithmic, so that one finding is visible next to a thousand.
     """
     shown = list(reversed(runs[:PLOTTED]))
     return [
@@ -92,5 +94,5 @@ def _plot(name: str, runs: Sequence[JudgedRun], values: Sequence[int]) -> dict[s
 
 
 def _minute(moment: str) -> str:
-    """Return an ISO 8601 time for people, to the minute; of midnight the day."""
+    """Return an ISO 8601 time for people, to the minute; only the day if it is midnight."""
     return re.sub(r"T(\d\d:\d\d).*", r" \1", moment).removesuffix(" 00:00")

@@ -1,1 +1,1 @@
-"""What validate reports: the checks, and the findings of each in frames of keys."""
+"""The checks of validate, and the findings of each check as frames of keys."""

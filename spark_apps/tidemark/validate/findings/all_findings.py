@@ -1,4 +1,4 @@
-"""The checks of numbers together: from the keys of a journal to findings, and to suspicions."""
+"""All checks of numbers: from the keys of a journal to findings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class JournalKeys:
     """The keys of a journal's tables, without payload.
 
     Attributes:
-        index: `journal.frames.message_index`.
-        placed: of it, with partition_nr and has_payload, the events of the time buckets at least.
-        rows: `journal.tag_view_rows.tag_view_keys`.
-        progress: `journal.frames.placed_progress`.
-        scanning: `journal.frames.scanning`.
-        deleted: `journal.frames.deleted`.
+        index: `frames.message_index`.
+        placed: index with partition_nr and has_payload; at least the events of the time buckets.
+        rows: `tag_view_rows.tag_view_keys`.
+        progress: `frames.placed_progress`.
+        scanning: `frames.scanning`.
+        deleted: `frames.deleted`.
         listed: `journal_keys.listed`.
-        unwritable: the events of which `unwritable_event` tells, of shape MESSAGE_KEYS.
+        unwritable: the events with findings of `unwritable_event`, of shape MESSAGE_KEYS.
     """
 
     index: DataFrame
@@ -58,23 +58,23 @@ def number_findings(
     """Return every finding of numbers and payloads, in any time bucket.
 
     Args:
-        keys: the whole history, since an event's predecessor may lie in any time bucket.
+        keys: the complete history, since an event's predecessor may be in any time bucket.
         absent: `tag_sequence.absent_events`.
         removed: the time buckets whose rows may be removed.
-        last_bucket: the newest time bucket that is looked at, epoch ms.
+        last_bucket: the newest checked time bucket, epoch ms.
         target_partition_size: of messages, in events.
     """
-    of_rows = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
-    return of_rows.unionByName(event_findings(keys, removed, last_bucket, target_partition_size))
+    findings = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
+    return findings.unionByName(event_findings(keys, removed, last_bucket, target_partition_size))
 
 
 @shaped(returns=shapes.FINDINGS)
 def event_findings(
     keys: JournalKeys, removed: Removed, last_bucket: int, target_partition_size: int
 ) -> DataFrame:
-    """Return the findings of `number_findings` but those between two rows.
+    """Return the findings of `number_findings` except those between two rows.
 
-    `keys` may be what `incremental` has read.
+    `keys` may be the part of the journal that `incremental` has read.
     """
     parts = [
         tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
@@ -96,10 +96,10 @@ def warnings(
     row_bytes: float,
     buckets: Sequence[int],
 ) -> DataFrame:
-    """Return the findings in the time buckets of the checks that warn, one for each KEY.
+    """Return the findings of the checks that warn in the time buckets, one for each KEY.
 
-    `index` has the events of the buckets and those before them, as far as any is out of order,
-    `partitions` all rows of the buckets, of `row_bytes` on average; None if only some persistence
+    `index`: at least the events of the buckets that are out of order, and their predecessors.
+    `partitions`: all rows of the buckets, of `row_bytes` on average; None if only some persistence
     ids are judged.
     """
     parts = [sequence.out_of_order(index)]

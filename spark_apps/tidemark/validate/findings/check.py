@@ -1,4 +1,4 @@
-"""A check: what it reads, what it takes for a finding, and what puts a finding right."""
+"""A check: its inputs, its rule, and the remedy for its findings."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ RESTORE = "restore what is lost from a backup or its tag views"
 
 
 class Layer(StrEnum):
-    """What a finding is about."""
+    """The part of the data that a finding is about."""
 
     MESSAGES = "messages"
     TAG_VIEWS = "tag_views"
     KAFKA_JOURNAL = "kafka_journal"
     KAFKA_TOPIC = "kafka_topic"
-    """The tables of kafka-journal beside the topics that they are replicated from."""
+    """The tables of kafka-journal compared with the topics from which they are replicated."""
     STORAGE = "storage"
-    """How long the tables keep their rows, and how they compact them."""
+    """The retention and compaction of the tables."""
     PROJECTIONS = "projections"
     USER = "user"
-    """What the SELECT of a user's check reads."""
+    """The data that the SELECT of a user's check reads."""
 
 
 class Severity(StrEnum):
-    """What a finding of a check does to what is downstream."""
+    """The effect of a finding on downstream applications."""
 
     BLOCKS = "blocks"
     WARNS = "warns"
 
 
 class Inputs(Enum):
-    """What the rule of a check reads, which decides where it is made."""
+    """The data that the rule of a check reads, which decides where the check is run."""
 
     DIFFERENCES = auto()
     """The events of a persistence id, its rows, its progress and its scanning."""
     NUMBERS = auto()
-    """The same, as they are once all differences are put right: no repair changes what is found."""
+    """The same data as it is once all differences are repaired: no repair changes the findings."""
     TIME_BUCKET = auto()
     """The events of a time bucket, with those just before them, or its rows."""
     MESSAGE_PARTITIONS = auto()
-    """Partitions of messages: an incremental examination judges those that new events reach."""
+    """Partitions of messages: an incremental check judges those with new events."""
     JOURNAL = auto()
-    """All events, rows or snapshots: an incremental examination leaves the check out."""
+    """All events, rows or snapshots: an incremental check leaves this check out."""
     LAYER = auto()
-    """What the layer itself reads, if it is neither messages nor tag views."""
+    """The data of another layer than messages and tag views."""
 
 
 class Repair(Enum):
-    """What `reconcile repair` does about a finding."""
+    """The repair of a finding by `reconcile repair`."""
 
     ROW_WRITTEN = auto()
     ROW_DELETED = auto()
     ROW_RENUMBERED = auto()
-    """The row is written under its number, then deleted under the other."""
+    """The row is written with the right number, then deleted with the wrong number."""
     ROW_MOVED = auto()
-    """The row is written into its time bucket, then deleted in the other."""
+    """The row is written to the right time bucket, then deleted from the wrong time bucket."""
     PROGRESS = auto()
-    """The row of tag_write_progress is written, or deleted if its series has none."""
+    """The row of tag_write_progress is written, or deleted if its series has no rows."""
     SCANNING = auto()
-    """The row of tag_scanning is written, unless its event's row is, which puts it right."""
+    """The row of tag_scanning is written, unless its event's row is written, which is enough."""
     OTHER_ROWS = auto()
-    """The missing row is written if the time bucket of its event was not compared. Where the event
-    is missing as well, people restore it."""
+    """The missing row is written if the time bucket of its event was not compared. If the event is
+    missing too, people restore it."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,14 @@ class Check:
     """A check by its name, with its rule in one line for people.
 
     Attributes:
-        name: in findings, reports and Data Docs.
-        rule: what holds where it finds nothing.
+        name: the name in findings, reports and Data Docs.
+        rule: the statement that is true if there are no findings.
         layer: the tables that a finding is about.
-        inputs: what the rule reads.
-        remedy: what puts a finding right: a repair, or a clause for people. What is missing from
-            messages is in no other table, so only a backup or an operator's decision helps. Empty
-            for advice.
-        severity: what a finding does.
-        subject: what the field `tag` of a finding names, if it is no tag.
+        inputs: the data that the rule reads.
+        remedy: a repair, or a clause for people. Events missing from messages are in no other
+            table, so only a backup or an operator's decision helps. Empty for advice.
+        severity: the effect of a finding.
+        subject: the kind of thing that the field `tag` of a finding names.
     """
 
     name: str
@@ -92,17 +91,17 @@ class Check:
 
     @property
     def is_repairable(self) -> bool:
-        """Whether `reconcile repair` puts a finding right."""
+        """Whether `reconcile repair` repairs findings."""
         return isinstance(self.remedy, Repair)
 
     @property
     def for_people(self) -> str:
-        """What people do about a finding that `reconcile repair` leaves, if it may leave any."""
+        """The remedy for findings that `reconcile repair` leaves; empty if it leaves none."""
         if self.remedy is Repair.OTHER_ROWS:
             return RESTORE
         return self.remedy if isinstance(self.remedy, str) else ""
 
 
 def checks_of(module: Mapping[str, object]) -> tuple[Check, ...]:
-    """Return the checks that a module defines, in the order in which it does."""
+    """Return the checks that a module defines, in order of definition."""
     return tuple(value for value in module.values() if isinstance(value, Check))

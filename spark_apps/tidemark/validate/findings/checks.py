@@ -1,4 +1,4 @@
-"""The checks of sequence continuity: what each of them takes for a finding, and why.
+"""The checks of messages and tag views.
 
 The rules follow from docs/real-systems.md; "reader" is Pekko's EventsByTagStage.
 """
@@ -40,7 +40,7 @@ SEQUENCE_NR_DUPLICATE = Check(
     Inputs.NUMBERS,
     RESTORE,
 )
-"""One sequence nr has two events, in two timestamps or partitions: two writers."""
+"""Two events have the same sequence nr, with two timestamps or partitions: two writers."""
 
 SEQUENCE_NR_LOST_TAIL = Check(
     "sequence_nr_lost_tail",
@@ -59,8 +59,8 @@ DELETED_TO_AHEAD = Check(
     "set metadata.deleted_to to the last sequence nr that was deleted, and the next run of"
     " tag-write adds what is missing; or delete the events, if a delete was cut short",
 )
-"""metadata.deleted_to is beyond the last event: an actor replays none of its events, and neither
-those that it writes up to there. Deletes never go beyond the last event."""
+"""metadata.deleted_to is beyond the last event: an actor replays none of its events, nor those that
+it will write up to that number. Regular deletes never reach beyond the last event."""
 
 WRONG_PARTITION_NR = Check(
     "wrong_partition_nr",
@@ -70,7 +70,7 @@ WRONG_PARTITION_NR = Check(
     Inputs.NUMBERS,
     "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events",
 )
-"""An event lies in a partition of messages where no reader looks for its sequence nr."""
+"""An event is in a partition of messages in which no reader searches for its sequence nr."""
 
 NULL_PAYLOAD = Check(
     "null_payload",
@@ -80,7 +80,7 @@ NULL_PAYLOAD = Check(
     RESTORE,
 )
 """An event has no payload (its column `event` is null): whoever replays it fails. Pekko always
-writes one. A tagged event without its row is an unwritable event instead."""
+writes a payload. A tagged event without its row is an unwritable event instead."""
 
 TAG_PID_SEQUENCE_NR_GAP = Check(
     "tag_pid_sequence_nr_gap",
@@ -100,7 +100,7 @@ TAG_PID_SEQUENCE_NR_MISSING_HEAD = Check(
     Inputs.NUMBERS,
     Repair.OTHER_ROWS,
 )
-"""The lowest number of a (persistence id, tag) is above 1: readers search for the rest."""
+"""The lowest number of a (persistence id, tag) is above 1: readers search for the lower numbers."""
 
 TAG_PID_SEQUENCE_NR_DUPLICATE = Check(
     "tag_pid_sequence_nr_duplicate",
@@ -109,7 +109,7 @@ TAG_PID_SEQUENCE_NR_DUPLICATE = Check(
     Inputs.NUMBERS,
     Repair.OTHER_ROWS,
 )
-"""One number on two rows, which a reader drops, or one event under two numbers."""
+"""Two rows have the same number, and a reader drops one; or an event has two numbers."""
 
 TAG_PID_SEQUENCE_NR_LOST_TAIL = Check(
     "tag_pid_sequence_nr_lost_tail",
@@ -127,7 +127,7 @@ TAG_PID_SEQUENCE_NR_OUT_OF_ORDER = Check(
     Inputs.NUMBERS,
     Repair.OTHER_ROWS,
 )
-"""A row has a higher number than that of a later event: a reader meets a gap there."""
+"""A row has a higher number than the row of a later event: a reader sees a gap there."""
 
 WRONG_TIME_BUCKET = Check(
     "wrong_time_bucket",
@@ -136,7 +136,7 @@ WRONG_TIME_BUCKET = Check(
     Inputs.DIFFERENCES,
     Repair.ROW_MOVED,
 )
-"""A row lies in another time bucket than its event: no reader looks for it there."""
+"""A row is in another time bucket than its event: no reader searches for it there."""
 
 EXTRA_ROW = Check(
     "extra_row",
@@ -145,7 +145,7 @@ EXTRA_ROW = Check(
     Inputs.DIFFERENCES,
     Repair.ROW_DELETED,
 )
-"""A row behind the last event that any table knows of its persistence id: it never was."""
+"""A row after the last event that any table records of its persistence id: it has no event."""
 
 UNTAGGED_EVENT = Check(
     "untagged_event",
@@ -154,7 +154,7 @@ UNTAGGED_EVENT = Check(
     Inputs.DIFFERENCES,
     Repair.ROW_WRITTEN,
 )
-"""An event that carries a tag has no row under it: no reader of that tag ever sees it."""
+"""An event that carries a tag has no row under the tag: no reader of the tag ever sees it."""
 
 DOUBLED_ROW = Check(
     "doubled_row",
@@ -163,7 +163,7 @@ DOUBLED_ROW = Check(
     Inputs.DIFFERENCES,
     Repair.ROW_DELETED,
 )
-"""One more row of an event that has its row, under another number or in another time bucket."""
+"""An event has a further row, with another number or in another time bucket."""
 
 WRONG_NUMBER = Check(
     "wrong_number",
@@ -172,7 +172,7 @@ WRONG_NUMBER = Check(
     Inputs.DIFFERENCES,
     Repair.ROW_RENUMBERED,
 )
-"""A row has another tag pid sequence nr than its event's, which the events before it tell."""
+"""A row has another tag pid sequence nr than the previous events give its event."""
 
 PROGRESS_MISSING = Check(
     "progress_missing",
@@ -181,7 +181,7 @@ PROGRESS_MISSING = Check(
     Inputs.DIFFERENCES,
     Repair.PROGRESS,
 )
-"""Rows without a row of tag_write_progress: the actor would number on from 1."""
+"""Rows without a row of tag_write_progress: the actor would begin again with number 1."""
 
 PROGRESS_BEHIND = Check(
     "progress_behind",
@@ -191,7 +191,7 @@ PROGRESS_BEHIND = Check(
     Repair.PROGRESS,
     severity=Severity.WARNS,
 )
-"""tag_write_progress stands before the last row: a recovery tags again what has its rows."""
+"""tag_write_progress is before the last row: a recovery tags events again that have their rows."""
 
 PROGRESS_AHEAD = Check(
     "progress_ahead",
@@ -200,7 +200,7 @@ PROGRESS_AHEAD = Check(
     Inputs.DIFFERENCES,
     Repair.PROGRESS,
 )
-"""tag_write_progress stands behind the last event: the next one would leave a gap."""
+"""tag_write_progress is after the last event: the next event would leave a gap."""
 
 PROGRESS_WRONG = Check(
     "progress_wrong",
@@ -218,7 +218,7 @@ SCANNING_AHEAD = Check(
     Inputs.DIFFERENCES,
     Repair.SCANNING,
 )
-"""tag_scanning stands behind events that are missing: a recovery would never tag them."""
+"""tag_scanning is after events without their rows: a recovery would never tag them."""
 
 UNWRITABLE_EVENT = Check(
     "unwritable_event",
@@ -227,7 +227,7 @@ UNWRITABLE_EVENT = Check(
     Inputs.DIFFERENCES,
     "repair each event that cannot be written",
 )
-"""A tagged event without a row that no reader could read, so that tag-write will not write it."""
+"""An unreadable tagged event without a row: tag-write will not write its row."""
 
 EVENT_OUT_OF_ORDER = Check(
     "event_out_of_order",
@@ -237,7 +237,7 @@ EVENT_OUT_OF_ORDER = Check(
     Inputs.TIME_BUCKET,
     severity=Severity.WARNS,
 )
-"""An event is older than the one before it: two clocks disagreed (Akka's issue #706)."""
+"""An event is older than its predecessor: two clocks disagreed (Akka's issue #706)."""
 
 TAG_PARTITION_TOO_LARGE = Check(
     "tag_partition_too_large",
@@ -246,7 +246,7 @@ TAG_PARTITION_TOO_LARGE = Check(
     Inputs.TIME_BUCKET,
     severity=Severity.WARNS,
 )
-"""A partition of the tag views has more rows or bytes than is advised for its bucket size."""
+"""A partition of the tag views has more rows or bytes than advised for its bucket size."""
 
 PARTITION_TOO_LARGE = Check(
     "partition_too_large",
@@ -265,7 +265,7 @@ BUCKET_SIZE_TOO_FINE = Check(
     Inputs.JOURNAL,
     severity=Severity.WARNS,
 )
-"""A tag has far fewer rows than its bucket size is for, in so many time buckets that it matters."""
+"""A tag has too few rows for its bucket size, in so many time buckets that it slows readers."""
 
 SNAPSHOT_BEYOND_EVENTS = Check(
     "snapshot_beyond_events",
@@ -274,18 +274,18 @@ SNAPSHOT_BEYOND_EVENTS = Check(
     Inputs.JOURNAL,
     severity=Severity.WARNS,
 )
-"""A snapshot is of an event that messages does not hold and metadata has not deleted."""
+"""A snapshot is of an event that is not in messages and not deleted by metadata."""
 
 CHECKS = checks_of(globals())
-"""All checks of messages and tag views, in the order in which they are shown."""
+"""All checks of messages and tag views, in display order."""
 REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
 WARNING = frozenset(check.name for check in CHECKS if check.severity is Severity.WARNS)
-WHOLE = tuple(
+JOURNAL_WIDE = tuple(
     check.name for check in CHECKS if check.inputs in (Inputs.MESSAGE_PARTITIONS, Inputs.JOURNAL)
 )
-"""Those whose findings are in no time bucket; only an examination of everything has all of them."""
+"""The checks whose findings have no time bucket; only a full check runs all of them."""
 
 
 def repaired_by(*repairs: Repair) -> tuple[str, ...]:
-    """Return the names of the checks that these repairs put right, in the order of the repairs."""
+    """Return the names of the checks with these repairs, in the order of the repairs."""
     return tuple(check.name for repair in repairs for check in CHECKS if check.remedy is repair)

@@ -14,7 +14,7 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings.check import Check
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, place_of
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, bucket_text
 
 SCHEMA = (
     "time_bucket bigint, check_name string, persistence_id string, tag string, number bigint,"
@@ -32,7 +32,7 @@ class FindingRule:
     """The condition that makes a row a finding, and the values of the finding.
 
     Attributes:
-        check: that it is of.
+        check: the check of the finding.
         is_broken: whether the row is a finding; null means no.
         number: the number that the row has.
         expected: the number that the row should have; may be null.
@@ -50,7 +50,7 @@ class FindingRule:
 def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
     """Return a finding for each rule that a row breaks, in one pass over the rows.
 
-    Columns of EVIDENCE that the rows have go with it.
+    A finding has the values of the row in columns of EVIDENCE.
     """
     broken = [
         F.when(
@@ -80,7 +80,7 @@ def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
 
 @shaped(findings=shapes.FINDINGS, returns={**shapes.FINDINGS, **shapes.EVIDENCE})
 def with_evidence(findings: DataFrame) -> DataFrame:
-    """Add the columns of EVIDENCE that are not there, as null."""
+    """Add the missing columns of EVIDENCE as null."""
     missing = {name: kind for name, kind in shapes.EVIDENCE.items() if name not in findings.columns}
     return findings.withColumns({name: F.lit(None).cast(kind) for name, kind in missing.items()})
 
@@ -93,7 +93,7 @@ def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
 
 @shaped(findings=shapes.FINDINGS, returns=shapes.FINDINGS)
 def one_of_each(findings: DataFrame) -> DataFrame:
-    """Return one finding for each KEY: two rules of one check can find the same number."""
+    """Return one finding for each KEY: two rules of a check can find the same number."""
     return (
         findings.groupBy(*KEY)
         .agg(
@@ -115,17 +115,18 @@ def within(rows: DataFrame, buckets: Iterable[int]) -> DataFrame:
 
 @shaped(findings=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.WEIGHED)
 def weighed(findings: DataFrame, settlements: DataFrame) -> DataFrame:
-    """Add why and by whom each finding was settled, null in the others.
+    """Add the reason and owner of each settled finding; null in open findings.
 
-    A finding is settled as it stands: if more is missing than somebody has settled, it is open.
+    A settlement applies only to the settled numbers: if more numbers are missing now, the finding
+    is open.
     """
-    same = [
+    conditions = [
         F.col(f"f.{name}").eqNullSafe(F.col(f"s.{name}"))
         for name in ("check_name", "persistence_id", "tag", "number", "expected")
     ]
     return (
         findings.alias("f")
-        .join(F.broadcast(settlements).alias("s"), on=same, how="left")
+        .join(F.broadcast(settlements).alias("s"), on=conditions, how="left")
         .select("f.*", "s.reason", "s.owner")
     )
 
@@ -134,13 +135,13 @@ def line(row: Mapping[str, Any], subject: str = "tag") -> str:
     """Return a finding as a line for people; `subject` is its check's."""
     words = [row["persistence_id"], f"{subject} {row['tag']}" if row["tag"] else ""]
     bucket = row["time_bucket"]
-    place = "" if bucket == NO_TIME_BUCKET else f" in bucket {place_of(bucket)}"
-    return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{place}"
+    bucket_clause = "" if bucket == NO_TIME_BUCKET else f" in bucket {bucket_text(bucket)}"
+    return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{bucket_clause}"
 
 
 @shaped(findings=shapes.FINDINGS)
 def first_lines(findings: DataFrame, most: int, subject: str = "tag") -> list[str]:
-    """Return at most so many findings, the first by KEY, as lines for people."""
+    """Return the first `most` findings by KEY as lines for people."""
     rows = findings.orderBy(*KEY).limit(most + 1).collect()
     lines = [line(row.asDict(), subject) for row in rows[:most]]
     return [*lines, "and more"] if len(rows) > most else lines
@@ -159,7 +160,7 @@ def counts(findings: DataFrame) -> dict[tuple[int, str], int]:
 def rows_by_bucket(rows: DataFrame, buckets: Iterable[int]) -> dict[int, int]:
     """Count the rows in each of the time buckets, without zeros.
 
-    With a column `rows`, each row counts for as many.
+    If there is a column `rows`, it is the number of rows that a row stands for.
     """
     number = F.sum("rows") if "rows" in rows.columns else F.count("*")
     counted = within(rows.groupBy("time_bucket").agg(number.alias("number")), buckets).collect()

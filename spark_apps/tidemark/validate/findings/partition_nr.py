@@ -1,4 +1,4 @@
-"""Events in a partition of messages in which no reader looks for them."""
+"""The check of events in a partition of messages in which no reader searches for them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from tidemark.validate.findings.finding import FindingRule, findings_of
 def misplaced_events(
     events: DataFrame, deleted: DataFrame, target_partition_size: int
 ) -> DataFrame:
-    """Return one finding for each event that lies in neither of its two partitions.
+    """Return a finding for each event that is in neither of its two partitions.
 
-    Its number is the sequence nr. What is deleted and still there is nobody's to read.
-
-    The rule is that of `partitioning.keys.message_partitions`.
+    The number of a finding is the sequence nr. Deleted events that still exist are ignored, since
+    nobody reads them. `partitioning.keys.message_partitions` has the rule.
     """
-    wanted = columns.message_partitions(F.col("sequence_nr"), target_partition_size)
-    misplaced = events.where(~F.array_contains(wanted, F.col("partition_nr"))).join(
+    expected = columns.message_partitions(F.col("sequence_nr"), target_partition_size)
+    misplaced = events.where(~F.array_contains(expected, F.col("partition_nr"))).join(
         deleted, on="persistence_id", how="left"
     )
-    detail = F.format_string("in partition %d, not %d or %d", "partition_nr", wanted[0], wanted[1])
+    detail = F.format_string(
+        "in partition %d, not %d or %d", "partition_nr", expected[0], expected[1]
+    )
     rule = FindingRule(
         checks.WRONG_PARTITION_NR,
         F.col("sequence_nr") > F.coalesce("deleted_to", F.lit(0)),

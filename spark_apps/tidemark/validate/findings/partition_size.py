@@ -1,4 +1,4 @@
-"""Partitions of the tag views that are too large for their bucket size."""
+"""The check of partitions of the tag views that are too large for their bucket size."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tidemark.validate.findings import checks
 from tidemark.validate.findings.finding import FindingRule, findings_of
 
 ROWS_ADVISED = 100_000
-"""Rows of a partition up to which a bucket size fits its tag.
+"""The largest number of rows of a partition for which the bucket size fits.
 
 Pekko's manual: thousands of events per day and tag for Day, 100,000s for Hour, millions for Minute.
 """
 MINUTE_ROWS_ADVISED = 10_000_000
-"""The same for Minute, where nothing finer is left ("in the order of 10s of millions")."""
+"""The same for Minute, the finest bucket size ("in the order of 10s of millions")."""
 
 BYTES_ADVISED = 100 << 20
-"""Bytes of a partition that Cassandra's manual advises at most."""
+"""The largest size of a partition that Cassandra's manual advises."""
 
 
 def advised(size: BucketSize, row_bytes: float) -> int:
-    """Return the rows of a partition up to which a bucket size fits, of so many bytes each."""
+    """Return the largest number of rows of `row_bytes` in a partition that the bucket size fits."""
     rows = MINUTE_ROWS_ADVISED if size is BucketSize.MINUTE else ROWS_ADVISED
     return min(rows, int(BYTES_ADVISED / max(row_bytes, 1)))
 
@@ -38,16 +38,11 @@ def sizes(rows: DataFrame) -> DataFrame:
 
 @shaped(partitions=shapes.VIEW_SIZES, returns=shapes.FINDINGS)
 def large_partitions(partitions: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
-    """Return one finding for each partition with more rows than `advised`.
+    """Return a finding for each partition with more rows than `advised`.
 
-    It concerns no persistence id. Its number is the rows there are, expected the most there should
-    be.
-
-    Args:
-        partitions: with all of their rows.
-        size: the bucket size.
-        row_bytes: the mean bytes of payload in a row, sampled (`cassandra.row_sizes`); the bytes
-            of a partition are an estimate by it.
+    A finding has no persistence id; its number is the number of rows, expected the largest advised.
+    `row_bytes`: the mean size of a row's payload, sampled (`cassandra.row_sizes`), by which the
+    size of a partition is estimated.
     """
     number, most = F.col("rows"), advised(size, row_bytes)
     finest_first = sorted(
@@ -56,7 +51,7 @@ def large_partitions(partitions: DataFrame, size: BucketSize, row_bytes: float) 
     )
     fits = F.lit(f"no bucket size is finer than {size}")
     for other in finest_first:
-        # On average; the finest one is the answer if even that is not enough.
+        # On average; the finest size is the answer even if it is not enough.
         is_enough = number * other.milliseconds <= advised(other, row_bytes) * size.milliseconds
         advice = F.lit(f"bucket size {other} would fit")
         fits = advice if other is finest_first[0] else F.when(is_enough, advice).otherwise(fits)
@@ -69,6 +64,6 @@ def large_partitions(partitions: DataFrame, size: BucketSize, row_bytes: float) 
         ),
         fits,
     )
-    placed = partitions.withColumn("persistence_id", F.lit(""))
+    without_id = partitions.withColumn("persistence_id", F.lit(""))
     rule = FindingRule(checks.TAG_PARTITION_TOO_LARGE, number > most, number, F.lit(most), detail)
-    return findings_of(placed, [rule])
+    return findings_of(without_id, [rule])

@@ -1,4 +1,4 @@
-"""Events without a payload."""
+"""The check of events without a payload."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _EVENT = [*MESSAGE_KEYS]
     returns=shapes.FINDINGS,
 )
 def null_payloads(events: DataFrame, deleted: DataFrame, unwritable: DataFrame) -> DataFrame:
-    """Return one finding for each event without a payload; its number is the sequence nr.
+    """Return a finding for each event without a payload; its number is the sequence nr.
 
-    What is deleted and still there is nobody's to read, and unwritable events have findings of
-    their own.
+    Deleted events that still exist are ignored, since nobody reads them; unwritable events have
+    findings of another check.
     """
     empty = events.where(~F.col("has_payload")).join(deleted, on="persistence_id", how="left")
     rule = FindingRule(
@@ -34,5 +34,5 @@ def null_payloads(events: DataFrame, deleted: DataFrame, unwritable: DataFrame) 
         F.lit(None),
         F.format_string("the event with sequence nr %d has no payload", "sequence_nr"),
     )
-    others = empty.join(unwritable.select(*_EVENT), on=_EVENT, how="left_anti")
-    return findings_of(others, [rule])
+    writable = empty.join(unwritable.select(*_EVENT), on=_EVENT, how="left_anti")
+    return findings_of(writable, [rule])

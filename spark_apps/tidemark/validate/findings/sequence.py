@@ -1,4 +1,4 @@
-"""The checks of sequence nr, per persistence id, as pure transformations."""
+"""The checks of sequence nrs, per persistence id, as pure transformations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tidemark.validate.findings.finding import FindingRule, findings_of
 def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     """Find gaps, missing heads and duplicates, each in the time bucket of the event that shows it.
 
-    `index` holds all messages. In a finding, number is the sequence nr found, expected the lowest
-    one missing (in a duplicate: the same).
+    `index` has all messages. In a finding, number is the event's sequence nr, expected the lowest
+    missing sequence nr (in a duplicate: the same).
     """
     in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
     followed = (
@@ -28,7 +28,7 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
         .withColumn("expected", _reached(F.col("previous"), F.col("deleted_to")) + 1)
     )
     number, expected, previous = F.col("sequence_nr"), F.col("expected"), F.col("previous")
-    is_first, is_behind = previous.isNull(), number > expected
+    is_first, is_ahead = previous.isNull(), number > expected
     missing = F.format_string(
         "expected %d, found %d: %d missing", expected, number, number - expected
     )
@@ -36,9 +36,9 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     return findings_of(
         followed,
         [
-            FindingRule(checks.SEQUENCE_NR_GAP, is_behind & ~is_first, number, expected, missing),
+            FindingRule(checks.SEQUENCE_NR_GAP, is_ahead & ~is_first, number, expected, missing),
             FindingRule(
-                checks.SEQUENCE_NR_MISSING_HEAD, is_behind & is_first, number, expected, missing
+                checks.SEQUENCE_NR_MISSING_HEAD, is_ahead & is_first, number, expected, missing
             ),
             FindingRule(checks.SEQUENCE_NR_DUPLICATE, number == previous, number, number, repeated),
         ],
@@ -49,14 +49,14 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
 def deleted_beyond(index: DataFrame, deleted: DataFrame) -> DataFrame:
     """Find persistence ids whose deleted_to is beyond their last event.
 
-    `index` holds all messages. Each finding lies in the time bucket of the last event. Its number
-    is the sequence nr of that event, expected is deleted_to.
+    `index` has all messages. A finding is in the time bucket of the last event; its number is the
+    sequence nr of that event, expected is deleted_to.
     """
     last = index.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("last"),
         F.max_by("time_bucket", "sequence_nr").alias("time_bucket"),
     )
-    known = last.join(deleted, on="persistence_id")
+    with_deleted_to = last.join(deleted, on="persistence_id")
     last_nr, deleted_to = F.col("last"), F.col("deleted_to")
     detail = F.format_string(
         "deleted_to is %d, beyond the last event %d: its events and new ones up to %d are hidden",
@@ -65,15 +65,15 @@ def deleted_beyond(index: DataFrame, deleted: DataFrame) -> DataFrame:
         deleted_to,
     )
     rule = FindingRule(checks.DELETED_TO_AHEAD, last_nr < deleted_to, last_nr, deleted_to, detail)
-    return findings_of(known, [rule])
+    return findings_of(with_deleted_to, [rule])
 
 
 @shaped(index=shapes.NUMBERED_EVENTS, returns=shapes.FINDINGS)
 def out_of_order(index: DataFrame) -> DataFrame:
-    """Find events whose time is before that of the event before them, by sequence nr.
+    """Find events that are older than their predecessor by sequence nr.
 
-    `index` holds the events of the time buckets and those before them. In a finding, number is the
-    sequence nr of the older event, and nothing is expected.
+    `index` has the events of the time buckets and their predecessors. In a finding, number is the
+    sequence nr of the older event, expected is null.
     """
     in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
     followed = index.select(
@@ -112,25 +112,25 @@ def lost_tails(
     listed: DataFrame,
     last_bucket: int,
 ) -> DataFrame:
-    """Find the persistence ids with a known event beyond the last that messages holds.
+    """Find the persistence ids with a recorded event after the last event in messages.
 
-    A finding by tag_write_progress lies in the time bucket of its offset, where the lost event was.
-    tag_scanning has no time: its finding lies in `last_bucket`, the newest of the run, unless the
+    A finding by tag_write_progress is in the time bucket of its offset, that of the lost event.
+    tag_scanning has no time: its finding is in `last_bucket`, the newest of the run, unless the
     persistence id has events after that bucket; so it is reported until it is repaired. A
-    persistence id without any event, metadata or entry in all_persistence_ids was cleaned up for
-    good ("never use again") and has lost nothing.
+    persistence id without any event, metadata or entry in all_persistence_ids was deleted
+    completely ("never use again") and has lost nothing.
 
-    In a finding, number is the highest sequence nr of messages, expected the known one.
+    In a finding, number is the highest sequence nr of messages, expected the recorded sequence nr.
     """
-    held = index.groupBy("persistence_id").agg(
+    present = index.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("highest"), F.max("time_bucket").alias("newest_bucket")
     )
     tagged = progress.groupBy("persistence_id").agg(
         F.max(F.struct("progress_sequence_nr", "progress_bucket")).alias("tagged")
     )
-    known = (
+    by_id = (
         tagged.join(scanning, on="persistence_id", how="full")
-        .join(held, on="persistence_id", how="left")
+        .join(present, on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .join(listed.withColumn("is_listed", F.lit(True)), on="persistence_id", how="left")
         .withColumn("reached", _reached(F.col("highest"), F.col("deleted_to")))
@@ -141,7 +141,7 @@ def lost_tails(
         F.col("newest_bucket").isNull() | (F.col("newest_bucket") <= last_bucket)
     )
     lost = (
-        known.where(is_in_use)
+        by_id.where(is_in_use)
         .withColumn("is_tag_ahead", is_tag_ahead)
         .where(F.col("is_tag_ahead") | is_scan_ahead)
         .withColumns(

@@ -1,14 +1,14 @@
-"""The checks of tag pid sequence nr, per persistence id and tag, as pure transformations.
+"""The checks of tag pid sequence nrs, per persistence id and tag, as pure transformations.
 
-Rows that purge or a TTL removed are no findings, nor are rows that tag-write still owes: an event
-whose writer's clock was ahead gets its row later than its successors. Numbers missing before a row
-are explained
+Rows that purge or a TTL removed are no findings, nor are rows that tag-write has yet to write: an
+event whose writer's clock was ahead gets its row later than its successors. Numbers missing before
+a row are explained
 
-- one for one by the events in messages that carry the tag, have no row, lie in a removed or owed
-  time bucket, and stand between the previous row and this row in sequence nr order; or
-- by events that messages no longer holds: the previous row (or the start) lies below the
-  persistence id's deleted_to, and some removed bucket lies at or after the previous row's bucket
-  and before the bucket of this row.
+- by at least as many events in messages that carry the tag, have no row, are in a removed or
+pending time
+  bucket, and are between the previous row and this row in sequence nr order; or
+- by deleted events: the previous row (or the start) is below the persistence id's deleted_to, and
+  some removed time bucket is at or after the previous row's and before the time bucket of this row.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def tag_sequence_findings(
 ) -> DataFrame:
     """Find gaps, missing heads, duplicates and numbers that are not in the order of the events.
 
-    Each is in the time bucket of the row that shows it. In a finding, number is the tag pid
-    sequence nr found, expected the lowest one missing; in a duplicate the same, or the event's
-    other number; of what is out of order null.
+    Each is in the time bucket of the row that shows it. In a finding, number is the row's tag pid
+    sequence nr, expected the lowest missing one; for a duplicate the same, or the event's other
+    number; for a number out of order null.
     """
     number, expected, previous = (
         F.col("tag_pid_sequence_nr"),
@@ -61,7 +61,7 @@ def tag_sequence_findings(
     )
     followed = _followed(rows, absent).join(deleted, on="persistence_id", how="left")
     is_first = previous.isNull()
-    is_behind = (number > expected) & ~_is_explained(removed)
+    is_ahead = (number > expected) & ~_is_explained(removed)
     event, number_before = F.col("sequence_nr"), F.col("number_before")
     is_renumbered = (F.col("event_before") == event) & (number_before != number)
     missing = F.format_string(
@@ -86,8 +86,8 @@ def tag_sequence_findings(
     return findings_of(
         followed,
         [
-            FindingRule(gap, is_behind & ~is_first, number, expected, missing),
-            FindingRule(head, is_behind & is_first, number, expected, missing),
+            FindingRule(gap, is_ahead & ~is_first, number, expected, missing),
+            FindingRule(head, is_ahead & is_first, number, expected, missing),
             FindingRule(duplicate, number == previous, number, number, repeated),
             FindingRule(duplicate, is_renumbered, number, number_before, renumbered),
             FindingRule(out_of_order, is_out_of_order, number, F.lit(None), swapped),
@@ -101,17 +101,15 @@ def lost_tag_tails(
 ) -> DataFrame:
     """Find the (persistence id, tag) pairs whose progress counts more rows than tag_views has.
 
-    Each finding lies in the time bucket of the progress's offset, where the last row should be;
-    when that bucket is removed, or the last event deleted, the row is rightly absent.
-
-    In a finding, number is the highest of the rows (0 without a row), expected the one of the
-    progress.
+    A finding is in the time bucket of the progress's offset, where the last row should be; if that
+    bucket is removed, or the last event deleted, the row may be absent. Its number is the highest
+    of the rows (0 without a row), expected that of the progress.
     """
-    held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
-    known = with_is_removed(progress, "progress_bucket", removed)
+    last_rows = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
+    flagged = with_is_removed(progress, "progress_bucket", removed)
     number = F.coalesce(F.col("highest"), F.lit(0))
     lost = (
-        known.join(held, on=_TAGGED, how="left")
+        flagged.join(last_rows, on=_TAGGED, how="left")
         .join(deleted, on="persistence_id", how="left")
         .withColumn("time_bucket", F.col("progress_bucket"))
     )
@@ -156,7 +154,7 @@ def _followed(rows: DataFrame, absent: DataFrame) -> DataFrame:
 
 def _is_explained(removed: Removed) -> Column:
     missing = F.col("tag_pid_sequence_nr") - F.col("expected")
-    # The rows of deleted events may have followed them (reconcile propagate-deletes).
+    # The rows of deleted events may be deleted too (reconcile propagate-deletes).
     is_front_deleted = F.col("previous").isNull() & F.coalesce(
         F.col("deleted_to") > 0, F.lit(False)
     )
@@ -173,14 +171,14 @@ def _is_explained(removed: Removed) -> Column:
 
 
 def with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFrame:
-    """Add is_removed: whether tag-view rows of the time bucket in that column may be removed."""
+    """Add is_removed: whether rows of the time bucket in column `bucket` may be removed."""
     limit = removed.expired_before
     is_expired = F.lit(False) if limit is None else F.col(bucket) < limit
     return _with_flag(frame, "is_removed", bucket, removed.buckets, is_expired)
 
 
 def with_is_owed(frame: DataFrame, bucket: str, pending: PendingTagWrites) -> DataFrame:
-    """Add is_owed: whether tag-write has yet to write the time bucket in that column."""
+    """Add is_owed: whether tag-write has yet to write the time bucket in column `bucket`."""
     is_to_come = F.lit(False) if pending.since is None else F.col(bucket) >= pending.since
     return _with_flag(frame, "is_owed", bucket, pending.buckets, is_to_come)
 

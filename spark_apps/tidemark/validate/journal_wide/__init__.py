@@ -1,1 +1,1 @@
-"""What a journal shows as a whole, in no time bucket: all of these warn."""
+"""The checks of a complete journal, whose findings have no time bucket; all of them warn."""

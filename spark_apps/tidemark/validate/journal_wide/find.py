@@ -1,4 +1,4 @@
-"""The findings of the checks that judge a journal as a whole."""
+"""The findings of the checks that judge a complete journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings.finding import one_of_each
 from tidemark.validate.journal_wide.bucket_fit import too_fine
-from tidemark.validate.journal_wide.message_partitions import held, large_partitions
+from tidemark.validate.journal_wide.message_partitions import event_counts, large_partitions
 from tidemark.validate.journal_wide.snapshot_tails import snapshots_beyond
 
 
@@ -31,17 +31,13 @@ def find(
     bucket_size: BucketSize,
     row_bytes: float,
 ) -> DataFrame:
-    """Return the findings of the checks of WHOLE, in no time bucket.
+    """Return the findings of the checks of JOURNAL_WIDE, without a time bucket.
 
-    Args:
-        index: all messages of the persistence ids that are judged.
-        deleted: read after them.
-        snapshots: read before them; None without a snapshot store.
-        partitions: all of the tag views; None if only some persistence ids are judged.
-        bucket_size: of the tag views.
-        row_bytes: `journal_keys.row_bytes`.
+    `index`: all messages of the judged persistence ids. `snapshots` were read before them (None
+    without a snapshot store), `deleted` after them. `partitions`: all of the tag views; None if
+    only some persistence ids are judged.
     """
-    parts = [large_partitions(held(index), row_bytes)]
+    parts = [large_partitions(event_counts(index), row_bytes)]
     if partitions is not None:
         parts.append(too_fine(partitions, bucket_size, row_bytes))
     if snapshots is not None:

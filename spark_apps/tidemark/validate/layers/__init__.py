@@ -1,1 +1,1 @@
-"""The layers that validate looks at beside messages and the tag views, one folder for each."""
+"""The layers that validate checks besides messages and the tag views, one folder for each."""

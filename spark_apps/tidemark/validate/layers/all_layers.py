@@ -1,22 +1,22 @@
-"""All layers that validate looks at beside messages and the tag views."""
+"""All layers that validate checks besides messages and the tag views."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 from tidemark.validate.findings.check import Layer
-from tidemark.validate.layers.kafka_journal import checks as of_kafka_journal
-from tidemark.validate.layers.kafka_journal import find as in_kafka_journal
-from tidemark.validate.layers.kafka_topic import checks as of_kafka_topic
+from tidemark.validate.layers.kafka_journal import checks as kafka_journal_checks
+from tidemark.validate.layers.kafka_journal import find as kafka_journal_find
+from tidemark.validate.layers.kafka_topic import checks as kafka_topic_checks
 from tidemark.validate.layers.layer import FurtherLayer
-from tidemark.validate.layers.projections import checks as of_projections
-from tidemark.validate.layers.projections import find as in_projections
-from tidemark.validate.layers.storage import checks as of_storage
-from tidemark.validate.layers.storage import find as in_storage
+from tidemark.validate.layers.projections import checks as projections_checks
+from tidemark.validate.layers.projections import find as projections_find
+from tidemark.validate.layers.storage import checks as storage_checks
+from tidemark.validate.layers.storage import find as storage_find
 
 
 class LayerName(StrEnum):
-    """The names of the layers that can be asked for."""
+    """The names of the layers that can be requested."""
 
     KAFKA_JOURNAL = Layer.KAFKA_JOURNAL.value
     PROJECTIONS = Layer.PROJECTIONS.value
@@ -24,10 +24,10 @@ class LayerName(StrEnum):
 
 
 LAYERS = (
-    FurtherLayer(Layer.STORAGE, of_storage.CHECKS, in_storage.find, is_always=True),
-    FurtherLayer(Layer.KAFKA_JOURNAL, of_kafka_journal.CHECKS, in_kafka_journal.find),
-    FurtherLayer(Layer.PROJECTIONS, of_projections.CHECKS, in_projections.find),
+    FurtherLayer(Layer.STORAGE, storage_checks.CHECKS, storage_find.find, is_always=True),
+    FurtherLayer(Layer.KAFKA_JOURNAL, kafka_journal_checks.CHECKS, kafka_journal_find.find),
+    FurtherLayer(Layer.PROJECTIONS, projections_checks.CHECKS, projections_find.find),
 )
-CHECKS = (*(check for layer in LAYERS for check in layer.checks), *of_kafka_topic.CHECKS)
-"""Those of all layers beside messages and tag views. Of topics only `replicate.py verify` makes
-them, since no other application reads Kafka."""
+CHECKS = (*(check for layer in LAYERS for check in layer.checks), *kafka_topic_checks.CHECKS)
+"""The checks of all layers besides messages and tag views. Those of topics are run by
+`replicate.py verify` only, since no other application reads Kafka."""

@@ -1,4 +1,4 @@
-"""The sources that users' checks can name, each read by the room that it belongs to."""
+"""The readers of the sources that users' checks can name."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tidemark.validate.user_checks.named import Reader
 from tidemark.validate.user_checks.source import CheckSource, SourceKind
 
 EARLIER_BUCKETS = 100
-"""Time buckets of a read model that are read besides those that the run checks, which its
-projection has not processed yet as a rule."""
+"""The number of time buckets of a read model that are read before those of the run, which its
+projection usually has not processed yet."""
 
 
 def _journal(run: RunContext, _source: CheckSource, buckets: Sequence[int]) -> DataFrame:
@@ -48,11 +48,10 @@ def _journal(run: RunContext, _source: CheckSource, buckets: Sequence[int]) -> D
 
 
 def _events(run: RunContext, source: CheckSource, buckets: Sequence[int]) -> DataFrame:
-    """Read the events of a projection, as its SELECT or function has them.
+    """Read the events of a projection, as its SELECT or function gets them.
 
     Raises:
-        InvalidInput: there is no such projection, or its file cannot be used.
-        SchemaMismatch: a table that it joins its events with does not exist.
+        InvalidInput: the projection reads no events.
     """
     definition = _definition(run, source.projection)
     if definition.mode is Mode.ROLLUP:
@@ -72,10 +71,10 @@ def _events(run: RunContext, source: CheckSource, buckets: Sequence[int]) -> Dat
 
 
 def _read_model(run: RunContext, source: CheckSource, buckets: Sequence[int]) -> DataFrame:
-    """Read the live table of a projection: in mode bucket by time bucket, else all of it.
+    """Read the live table of a projection: in mode bucket by time bucket, else completely.
 
     Raises:
-        InvalidInput: there is no such projection, or it has no table.
+        InvalidInput: the projection has no table.
         SchemaMismatch: the table does not exist.
     """
     definition = _definition(run, source.projection)
@@ -97,8 +96,8 @@ def _read_model(run: RunContext, source: CheckSource, buckets: Sequence[int]) ->
     keys = None
     if definition.mode is Mode.BUCKET:
         size = run.settings.bucket_size.milliseconds
-        earlier = (min(buckets) - number * size for number in range(1, EARLIER_BUCKETS + 1))
-        wanted = [(bucket,) for bucket in sorted({*buckets, *earlier})]
+        earlier_buckets = (min(buckets) - number * size for number in range(1, EARLIER_BUCKETS + 1))
+        wanted = [(bucket,) for bucket in sorted({*buckets, *earlier_buckets})]
         keys = local_rows(run.spark, wanted, "time_bucket bigint")
     return connector.read(run.spark, keyspace, table, *names, keys=keys)
 
@@ -117,11 +116,7 @@ def _live_table(run: RunContext, definition: Definition) -> str:
 
 
 def _metajournal(run: RunContext, _source: CheckSource, _buckets: Sequence[int]) -> DataFrame:
-    """Read the heads of all topics of kafka-journal.
-
-    Raises:
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-    """
+    """Read the heads of all topics of kafka-journal."""
     require_kafka_journal(run.control, run.settings, JOURNAL_WRITES, METAJOURNAL_WRITES)
     return written.head_rows(run.spark, run.settings)
 
@@ -129,21 +124,18 @@ def _metajournal(run: RunContext, _source: CheckSource, _buckets: Sequence[int])
 def _quarantine(run: RunContext, _source: CheckSource, _buckets: Sequence[int]) -> DataFrame:
     """Read the events that tag-write, reconcile and projections could not process, by key.
 
-    Those of a projection whose file cannot be used are left out.
-
-    Raises:
-        InvalidInput: there is no directory of projections.
+    Events of a projection whose file cannot be used are left out.
     """
     settings = run.settings
     messages = f"{settings.journal_keyspace}.{settings.journal_table}"
-    places = [
+    sources = [
         *(Place(messages, writer) for writer in (applications.TAG_WRITE, applications.RECONCILE)),
         *(
             dead_letters.place_of(run, definition)
             for definition in catalog.read_all(settings.projections_dir).definitions
         ),
     ]
-    return quarantine.rows(run.spark, settings, places).select(
+    return quarantine.rows(run.spark, settings, sources).select(
         "source",
         "application",
         "persistence_id",

@@ -1,8 +1,8 @@
-"""Layers that validate looks at beside messages and the tag views.
+"""Layers that validate checks besides messages and the tag views.
 
-Their findings belong to no time bucket. Those of a layer are replaced as a whole by each look at
-it. If one blocks, no time bucket of the run passes, and each later run looks at its layer again
-until nothing blocks there.
+Their findings have no time bucket. Each check of a layer replaces all findings of the layer. If a
+finding blocks, no time bucket of the run passes, and each later run checks the layer again until
+nothing blocks there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tidemark.validate.shapes import FINDINGS
 
 @dataclass(frozen=True)
 class FurtherLayer:
-    """A layer, its checks, and how it is looked at.
+    """A layer and its checks.
 
     Attributes:
         layer: its name.
         checks: its checks.
         find: returns the findings of all its checks, of shape FINDINGS, in NO_TIME_BUCKET.
-        is_always: whether each run looks at it, since that is cheap; otherwise one that is asked.
+        is_always: whether each run checks the layer, since that is cheap; else only on request.
     """
 
     layer: Layer
@@ -40,18 +40,18 @@ class FurtherLayer:
 
 @dataclass(frozen=True)
 class Layers:
-    """All further layers, and those that somebody has asked for."""
+    """All further layers, and the names of the requested ones."""
 
     known: Sequence[FurtherLayer] = ()
-    asked: Collection[str] = ()
+    requested: Collection[str] = ()
 
     @property
     def checks(self) -> list[Check]:
-        """The checks of all of them."""
+        """The checks of all layers."""
         return [check for layer in self.known for check in layer.checks]
 
     def chosen(self, run: RunContext) -> list[FurtherLayer]:
-        """Return those that a run looks at: asked for, looked at always, or blocking by now."""
+        """Return the layers to check: requested, checked by each run, or with blocking findings."""
         blocking = {
             row["check_name"]
             for row in store.open_findings_in(run.control, run.settings, NO_TIME_BUCKET)
@@ -60,7 +60,7 @@ class Layers:
             layer
             for layer in self.known
             if layer.is_always
-            or layer.layer in self.asked
+            or layer.layer in self.requested
             or not blocking.isdisjoint(check.name for check in layer.checks)
         ]
 
@@ -71,24 +71,24 @@ NO_LAYERS = Layers()
 def with_layers(
     run: RunContext, inspection: Inspection, layers: Sequence[FurtherLayer], keep: Keep
 ) -> Inspection:
-    """Look at the layers, and add what is found to an inspection."""
+    """Check the layers, and add their findings to an inspection."""
     if not layers:
         return inspection
     checks = [check for layer in layers for check in layer.checks]
     parts = [layer.find(run, keep) for layer in layers]
-    of_users = [check for check in inspection.checks if check.layer is Layer.USER]
-    others = [check for check in inspection.checks if check.layer is not Layer.USER]
-    looked = replace(
+    user_checks = [check for check in inspection.checks if check.layer is Layer.USER]
+    own_checks = [check for check in inspection.checks if check.layer is not Layer.USER]
+    extended = replace(
         inspection,
-        checks=(*others, *checks, *of_users),
+        checks=(*own_checks, *checks, *user_checks),
         layers=tuple(layer.layer for layer in layers),
     )
-    # A further layer's rows may have columns by the names of EVIDENCE that mean something else.
+    # A layer's rows may have columns with names of EVIDENCE and another meaning.
     parts = [finding.with_evidence(part.select(*FINDINGS)) for part in parts if not part.isEmpty()]
     if not parts:
-        return looked
-    found = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
-    return looked.plus(run, found, [NO_TIME_BUCKET])
+        return extended
+    findings = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
+    return extended.plus(run, findings, [NO_TIME_BUCKET])
 
 
 def replace_findings(
@@ -100,24 +100,18 @@ def replace_findings(
     *,
     is_any: bool,
 ) -> None:
-    """Replace the findings of some checks in NO_TIME_BUCKET by the new ones; add those of others.
+    """Replace the findings of some checks in NO_TIME_BUCKET by new ones; add those of other checks.
 
-    Two runs may do so at once: whichever has the later write time wins, row by row.
-
-    Args:
-        run: the context of the run.
-        findings: of shape WEIGHED.
-        checks: all checks.
-        replaced: the names of the checks whose findings are all there.
-        write_time: microseconds; moved behind that of the newest finding.
-        is_any: whether there are findings in NO_TIME_BUCKET.
+    Two runs may do so at once: the later write time wins, row by row. `findings` (WEIGHED) has all
+    findings of the checks `replaced`; `is_any`: it has findings in NO_TIME_BUCKET. `write_time`
+    (microseconds) is increased to be after that of the newest finding.
     """
     if not replaced and not is_any:
         return
     newest = store.newest_write(run.control, run.settings, NO_TIME_BUCKET)
     write_time = max(write_time, newest + 1)
     if is_any:
-        here = finding.within(findings, [NO_TIME_BUCKET])
-        store.write_findings(here, checks, run.settings, run.run_id, write_time)
+        without_bucket = finding.within(findings, [NO_TIME_BUCKET])
+        store.write_findings(without_bucket, checks, run.settings, run.run_id, write_time)
     older = [{"time_bucket": NO_TIME_BUCKET, "check_name": name} for name in replaced]
     store.delete_older(run.control, run.settings, older, write_time)

@@ -1,1 +1,1 @@
-"""What validate looks at: the whole journal, or only what is new."""
+"""The reads of validate: the complete journal, some persistence ids, or only new events."""

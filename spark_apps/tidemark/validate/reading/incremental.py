@@ -1,14 +1,14 @@
-"""The new part of a journal, with its neighbours that show whether it is whole.
+"""The incremental check: reads the new part of a journal and the neighbours needed to judge it.
 
-A finding in a time bucket does not depend on the whole history, but on
+A finding in a time bucket does not depend on the complete history, but on
 
 - the events of the bucket, the event before each, and all others with the same sequence nr;
 - the events that progress and scanning name;
-- the rows of the bucket, and in each series the row before its first.
+- the rows of the bucket, and in each series the row before its first row.
 
-All of these are read by key, so that the cost is that of the new part. The events of a bucket are
-found by the index on their time: without it they could have any sequence nr, like those of a
-second writer that goes on where it was when the first one took over.
+All of them are read by key, so that the cost is that of the new part. The events of a bucket are
+found by the index on their time: without it they could have any sequence nr, like events of a
+second writer that continues where it was when the first writer took over.
 """
 
 from __future__ import annotations
@@ -58,13 +58,10 @@ from tidemark.validate.tag_views.incremental_checks import NewPart, suspicions
 _SERIES = ["persistence_id", "tag"]
 
 
-def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: TimeBuckets) -> str:
-    """Return why an inspection of the new part would not suffice or not be cheaper; empty if it is.
+def reason_for_full_check(run: RunContext, pieces: Sequence[Piece], passed: TimeBuckets) -> str:
+    """Return why an incremental check is impossible or not cheaper; empty if it is cheaper.
 
-    Args:
-        run: the context of the run.
-        pieces: the planned pieces.
-        passed: the time buckets that have passed before, epoch ms.
+    `pieces` are planned; `passed`: the time buckets (epoch ms) that have passed before.
     """
     if not tables.has_time_index(run.control, run.settings):
         return "messages has no index on its timestamp"
@@ -84,39 +81,31 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Time
 def inspect(
     run: RunContext, buckets: Sequence[int], pending: PendingTagWrites
 ) -> tuple[NewPart, DataFrame, str]:
-    """Read the new time buckets, in the order of `journal_keys`, and decide if they are whole.
+    """Read the new time buckets, in the order of `journal_keys`, and decide if they are consistent.
 
-    Returns what was read and the findings of the checks that warn (FINDINGS), in memory, and why
-    everything must be looked at, for people; empty if the buckets are whole.
-
-    Args:
-        run: the context of the run.
-        buckets: time buckets without one between them that has passed, epoch ms.
-        pending: the time buckets that tag-write owes.
-
-    Raises:
-        InvalidInput: the directory of the tag rules does not exist.
-        DefinitionError: a tag rule cannot be used.
+    No time bucket between `buckets` (epoch ms) has passed before. Returns the new part and the
+    findings of the checks that warn (FINDINGS), in memory, and the reason for a full check, for
+    people; the reason is empty if the buckets are consistent.
     """
     tag_rules = journal_keys.usable_rules(run)
     spark, settings = run.spark, run.settings
     bounds = Bounds.of_buckets(run, buckets, pending)
     progress = frames.write_progress(spark, settings).localCheckpoint()
-    placed = frames.placed(progress, settings.bucket_size)
+    placed_progress = frames.placed(progress, settings.bucket_size)
     scanning = frames.scanning(spark, settings).localCheckpoint()
     new = _events(run, buckets, tag_rules).localCheckpoint()
-    named = told_of(placed, scanning, buckets).localCheckpoint()
-    around = _around(new, named, settings)
+    recorded = recorded_events(placed_progress, scanning, buckets).localCheckpoint()
+    around = _around(new, recorded, settings)
     rows = tag_view_rows.tag_view_keys_of(
-        partitions(new, placed, buckets), settings
+        partitions(new, placed_progress, buckets), settings
     ).localCheckpoint()
-    first = first_rows(rows).localCheckpoint()
-    known = tails.known_of(first, settings).localCheckpoint()
+    first_new = first_rows(rows).localCheckpoint()
+    stored_tails = tails.read_series(first_new, settings).localCheckpoint()
     bounds = bounds.with_removed(run)
     part = NewPart(
         new,
         rows,
-        before=_as_they_are(preceding(first, known), bounds.removed, settings),
+        before=_rows_of_tails(preceding(first_new, stored_tails), bounds.removed, settings),
         around=around,
         progress=progress,
         scanning=scanning,
@@ -128,53 +117,57 @@ def inspect(
     )
     row_bytes = journal_keys.row_bytes(run)
     warned = advice(part, buckets, bounds, row_bytes).localCheckpoint()
-    return part, warned, _doubt(suspected, overlapping(first, known))
+    return part, warned, _doubt(suspected, overlapping(first_new, stored_tails))
 
 
 @shaped(returns=shapes.FINDINGS)
 def advice(part: NewPart, buckets: Sequence[int], bounds: Bounds, row_bytes: float) -> DataFrame:
-    """Return the findings of the checks that are made exactly here, not only suspected.
+    """Return the findings of the checks for which the new part is sufficient.
 
-    Args:
-        part: what is new, and what is around it.
-        buckets: the new time buckets, epoch ms.
-        bounds: of the comparison.
-        row_bytes: `journal_keys.row_bytes`.
+    `buckets`: the new time buckets, epoch ms. `row_bytes`: see `journal_keys.row_bytes`.
     """
-    of_buckets = warnings(
+    in_buckets = warnings(
         part.around, partition_size.sizes(part.rows), bounds.bucket_size, row_bytes, buckets
     )
-    filled = message_partitions.reached(part.events, part.deleted, bounds.target_partition_size)
-    large = message_partitions.large_partitions(filled, row_bytes)
-    return of_buckets.unionByName(large, allowMissingColumns=True)
+    message_counts = message_partitions.event_counts_by_number(
+        part.events, part.deleted, bounds.target_partition_size
+    )
+    large = message_partitions.large_partitions(message_counts, row_bytes)
+    return in_buckets.unionByName(large, allowMissingColumns=True)
 
 
 @shaped(progress=PLACED_PROGRESS, scanning=SCANNING, returns=EVENT)
-def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) -> DataFrame:
-    """Return the events that scanning, and progress in the time buckets, name."""
+def recorded_events(
+    progress: DataFrame, scanning: DataFrame, buckets: Collection[int]
+) -> DataFrame:
+    """Return the keys of events recorded in scanning, and in progress in the time buckets."""
     counts = finding.within(progress.withColumnRenamed("progress_bucket", "time_bucket"), buckets)
     return counts.select(
         "persistence_id", F.col("progress_sequence_nr").alias("sequence_nr")
     ).unionByName(scanning.select("persistence_id", F.col("scanned_to").alias("sequence_nr")))
 
 
-@shaped(new=EVENT, named=EVENT, returns=EVENT)
-def asked_for(new: DataFrame, named: DataFrame) -> DataFrame:
-    """Return the keys to read: of `told`, of new events and of the events before them."""
-    both = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
-    return new.select("persistence_id", both.alias("sequence_nr")).unionByName(named).distinct()
+@shaped(new=EVENT, recorded=EVENT, returns=EVENT)
+def events_to_read(new: DataFrame, recorded: DataFrame) -> DataFrame:
+    """Return the keys of the recorded events, of the new events and of their predecessors."""
+    event_and_predecessor = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
+    return (
+        new.select("persistence_id", event_and_predecessor.alias("sequence_nr"))
+        .unionByName(recorded)
+        .distinct()
+    )
 
 
-@shaped(named=EVENT, present=EVENT, deleted=DELETED, returns=ID)
-def unreached(named: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the persistence ids with a named event beyond those present or deleted.
+@shaped(recorded=EVENT, present=EVENT, deleted=DELETED, returns=ID)
+def unreached(recorded: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the persistence ids with a recorded event after those present or deleted.
 
-    All events of such an id must be read, to know where they end and whether there are any.
+    All events of such an id must be read, to know the last event and whether there are any events.
     """
     highest = present.groupBy("persistence_id").agg(F.max("sequence_nr").alias("highest"))
     reached = F.greatest(F.coalesce("highest", F.lit(0)), F.coalesce("deleted_to", F.lit(0)))
     return (
-        named.join(highest, on="persistence_id", how="left")
+        recorded.join(highest, on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .where(F.col("sequence_nr") > reached)
         .select("persistence_id")
@@ -186,7 +179,7 @@ def unreached(named: DataFrame, present: DataFrame, deleted: DataFrame) -> DataF
 def partitions(new: DataFrame, progress: DataFrame, buckets: Collection[int]) -> DataFrame:
     """Return the tag-view partitions of the time buckets.
 
-    The tags are all those of progress and of the new events; no row can have another tag.
+    The tags are those of progress and of the new events; no row can have another tag.
     """
     tags = progress.select("tag").union(new.select(F.explode("tags"))).distinct()
     times = local_rows(new.sparkSession, [(bucket,) for bucket in buckets], "timebucket bigint")
@@ -195,26 +188,32 @@ def partitions(new: DataFrame, progress: DataFrame, buckets: Collection[int]) ->
 
 @shaped(rows=TAG_ROWS, returns=shapes.FIRST_ROWS)
 def first_rows(rows: DataFrame) -> DataFrame:
-    """Return where the new rows of each series begin."""
+    """Return the lowest number and sequence nr of the new rows of each series."""
     return rows.groupBy(*_SERIES).agg(
         F.min("tag_pid_sequence_nr").alias("first_number"), F.min("sequence_nr").alias("first_nr")
     )
 
 
-@shaped(first=shapes.FIRST_ROWS, known=shapes.TAILS, returns=shapes.TAILS)
-def preceding(first: DataFrame, known: DataFrame) -> DataFrame:
-    """Return the tails just before the first new row."""
+@shaped(first_new=shapes.FIRST_ROWS, stored_tails=shapes.TAILS, returns=shapes.TAILS)
+def preceding(first_new: DataFrame, stored_tails: DataFrame) -> DataFrame:
+    """Return the tails directly before the first new row."""
     is_before = F.col("tag_pid_sequence_nr") == F.col("first_number") - 1
-    return known.join(first, on=_SERIES).where(is_before).drop("first_number", "first_nr")
+    return (
+        stored_tails.join(first_new, on=_SERIES).where(is_before).drop("first_number", "first_nr")
+    )
 
 
-@shaped(first=shapes.FIRST_ROWS, known=shapes.TAILS, returns=shapes.TAILS)
-def overlapping(first: DataFrame, known: DataFrame) -> DataFrame:
+@shaped(first_new=shapes.FIRST_ROWS, stored_tails=shapes.TAILS, returns=shapes.TAILS)
+def overlapping(first_new: DataFrame, stored_tails: DataFrame) -> DataFrame:
     """Return the tails that do not precede all new rows."""
     is_overlapped = (F.col("tag_pid_sequence_nr") >= F.col("first_number")) | (
         F.col("sequence_nr") >= F.col("first_nr")
     )
-    return known.join(first, on=_SERIES).where(is_overlapped).drop("first_number", "first_nr")
+    return (
+        stored_tails.join(first_new, on=_SERIES)
+        .where(is_overlapped)
+        .drop("first_number", "first_nr")
+    )
 
 
 def _events(
@@ -229,28 +228,30 @@ def _events(
     return journal_keys.with_rule_tags(run, finding.within(messages, buckets), tag_rules)
 
 
-def _around(new: DataFrame, named: DataFrame, settings: Settings) -> DataFrame:
-    """Read the events of `asked_for`, and all events of the ids that are `unreached`."""
-    keys = increments.keys_of(asked_for(new, named), settings)
+def _around(new: DataFrame, recorded: DataFrame, settings: Settings) -> DataFrame:
+    """Read the `events_to_read`, and all events of `unreached` persistence ids."""
+    keys = increments.keys_of(events_to_read(new, recorded), settings)
     messages = frames.messages_of(keys, settings).localCheckpoint()
     deleted = frames.deleted(new.sparkSession, settings)
-    ids = unreached(named, messages, deleted).localCheckpoint()
+    ids = unreached(recorded, messages, deleted).localCheckpoint()
     if ids.isEmpty():
         return messages
-    others = messages.join(ids, on="persistence_id", how="left_anti")
-    return others.unionByName(frames.messages_of_ids(ids, settings))
+    reached = messages.join(ids, on="persistence_id", how="left_anti")
+    return reached.unionByName(frames.messages_of_ids(ids, settings))
 
 
-def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) -> DataFrame:
+def _rows_of_tails(stored_tails: DataFrame, removed_rows: Removed, settings: Settings) -> DataFrame:
     """Read the rows of the tails; a row that may be removed is taken from its tail instead."""
     epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
-    placed = known.withColumns(
+    with_bucket = stored_tails.withColumns(
         {
             "ticks": columns.timeuuid_ticks(F.col("timestamp")),
             "time_bucket": columns.time_bucket(epoch_ms, settings.bucket_size),
         }
     )
-    marked = tag_sequence.with_is_removed(placed, "time_bucket", removed_rows).localCheckpoint()
+    marked = tag_sequence.with_is_removed(
+        with_bucket, "time_bucket", removed_rows
+    ).localCheckpoint()
     keys = marked.where(~F.col("is_removed")).select(
         F.col("tag").alias("tag_name"),
         F.col("time_bucket").alias("timebucket"),
@@ -259,21 +260,21 @@ def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) ->
         "tag_pid_sequence_nr",
     )
     present = tag_view_rows.tag_view_keys_of(keys, settings)
-    excused = marked.where("is_removed").select(*present.columns)
-    return present.unionByName(excused).localCheckpoint()
+    from_tails = marked.where("is_removed").select(*present.columns)
+    return present.unionByName(from_tails).localCheckpoint()
 
 
 @shaped(suspected=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.FINDINGS)
 def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
-    """Drop lost tails that are settled: each run finds them, and would look at everything.
+    """Drop settled lost tails: each run finds them, and would have to check everything.
 
     Their numbers are those of the finding, since all events of such an id are read (`_around`);
-    those of other suspicions depend on what was left out. Where tag_scanning is what is ahead, the
-    comparison names the same numbers the other way round.
+    numbers of other suspicions depend on events left out. If tag_scanning is ahead, the numbers are
+    exchanged in the comparison's finding.
     """
     is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL.name
-    tails_of_ids = suspected.where(is_exact)
-    of_scanning = tails_of_ids.withColumns(
+    lost_tails = suspected.where(is_exact)
+    scanning_findings = lost_tails.withColumns(
         {
             "check_name": F.lit(SCANNING_AHEAD.name),
             "number": F.col("expected"),
@@ -281,13 +282,13 @@ def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
         }
     )
     settled = (
-        finding.weighed(tails_of_ids.unionByName(of_scanning), settlements)
+        finding.weighed(lost_tails.unionByName(scanning_findings), settlements)
         .where(F.col("reason").isNotNull())
         .select("persistence_id")
         .distinct()
     )
-    open_tails = tails_of_ids.join(settled, on="persistence_id", how="left_anti")
-    return suspected.where(~is_exact).unionByName(open_tails.select(*suspected.columns))
+    open_lost_tails = lost_tails.join(settled, on="persistence_id", how="left_anti")
+    return suspected.where(~is_exact).unionByName(open_lost_tails.select(*suspected.columns))
 
 
 def _doubt(suspected: DataFrame, overlaps: DataFrame) -> str:

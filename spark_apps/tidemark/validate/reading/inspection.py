@@ -1,4 +1,4 @@
-"""Inspection of a journal: of what is new if that proves it whole, else of everything."""
+"""Inspection of a journal: an incremental check, or a full check if that is not conclusive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidemark.text import counted
 from tidemark.validate import shapes, store
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
-from tidemark.validate.findings.checks import CHECKS, WHOLE
+from tidemark.validate.findings.checks import CHECKS, JOURNAL_WIDE
 from tidemark.validate.findings.partition_size import sizes
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.validate.plan import PendingTagWrites, ValidationScope
@@ -45,16 +45,16 @@ class Inspection:
     """The result of an inspection of a journal.
 
     Attributes:
-        scope: what was looked at; None if no time bucket was.
-        why: the reason for looking at everything; empty if only new events were looked at.
-        checks: all checks, those of users last.
-        findings: of shape WEIGHED, of the checks that block.
-        warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets and in
-            none.
+        scope: the part of the journal that was checked; None if no time bucket was.
+        why: the reason for a full check; empty after an incremental check.
+        checks: all checks, users' checks last.
+        findings: of the checks that block, of shape WEIGHED.
+        warnings: of the checks that warn, in the planned time buckets and without a time bucket, of
+            shape FINDINGS.
         read_counts: number of rows by READ_COUNTS and time bucket.
-        tails: the tails that have moved, of shape TAILS; None if no run would read them.
-        layers: the layers that were looked at beside messages and the tag views.
-        whole: the checks of WHOLE whose findings are all here; of others only new ones are.
+        tails: the tails that have changed, of shape TAILS; None if no run would read them.
+        layers: the layers checked besides messages and the tag views.
+        complete_checks: the checks of JOURNAL_WIDE that were run on the complete journal.
     """
 
     scope: ValidationScope | None
@@ -65,24 +65,24 @@ class Inspection:
     read_counts: Mapping[str, Mapping[int, int]]
     tails: DataFrame | None
     layers: Sequence[str] = ()
-    whole: Sequence[str] = ()
+    complete_checks: Sequence[str] = ()
 
     @property
-    def everything(self) -> DataFrame:
-        """All findings, of shape WEIGHED; those that warn are not settled."""
+    def all_findings(self) -> DataFrame:
+        """All findings, of shape WEIGHED; warnings are never settled."""
         return self.findings.unionByName(self.warnings, allowMissingColumns=True)
 
-    def plus(self, run: RunContext, found: DataFrame, buckets: Collection[int]) -> Inspection:
-        """Add findings of its checks, of shape FINDINGS.
+    def plus(self, run: RunContext, findings: DataFrame, buckets: Collection[int]) -> Inspection:
+        """Add findings of the inspection's checks, of shape FINDINGS.
 
-        Those that block are weighed by what operators have settled; those that warn are added in
-        the time buckets (epoch ms) alone.
+        Blocking findings are weighed by the settlements; warnings are added only in the time
+        buckets (epoch ms).
         """
         names = [check.name for check in self.checks if check.severity is Severity.WARNS]
         warns = F.col("check_name").isin(names)
         settlements = store.settlements(run.spark, run.control, run.settings)
-        blocking = finding.weighed(found.where(~warns), settlements)
-        warned = finding.within(found.where(warns), buckets)
+        blocking = finding.weighed(findings.where(~warns), settlements)
+        warned = finding.within(findings.where(warns), buckets)
         return replace(
             self,
             findings=self.findings.unionByName(blocking, allowMissingColumns=True),
@@ -90,16 +90,16 @@ class Inspection:
         )
 
     def line(self) -> str:
-        """Return what was looked at, as a line for people."""
-        of_journal = {
+        """Return the parts that were checked, as a line for people."""
+        journal_parts = {
             None: (),
             ValidationScope.NEW: ("what is new",),
             ValidationScope.ALL: (f"everything: {self.why}",),
         }[self.scope]
-        return f"looked at {', and at '.join([*of_journal, *self.layers])}"
+        return f"looked at {', and at '.join([*journal_parts, *self.layers])}"
 
     def details(self) -> dict[str, Any]:
-        """Return what was looked at, as fields for programs."""
+        """Return the parts that were checked, as fields for programs."""
         scope = {} if self.scope is None else {"scope": self.scope, "scope_reason": self.why}
         return {**scope, "layers": list(self.layers)}
 
@@ -112,7 +112,7 @@ class Examined:
         scope: the requested scope.
         pieces: the planned pieces, ascending.
         passed: the time buckets that have passed and are not planned, epoch ms.
-        again: those of them that are examined once more.
+        again: the passed time buckets that are examined again.
     """
 
     scope: ValidationScope
@@ -123,7 +123,7 @@ class Examined:
 
 @dataclass(frozen=True)
 class _InspectionRequest:
-    """What an inspection is to look at."""
+    """The arguments of an inspection."""
 
     run: RunContext
     planned: Sequence[int]
@@ -153,10 +153,10 @@ def kept_frames() -> Iterator[Keep]:
 
 
 def of_nothing(run: RunContext) -> Inspection:
-    """Return the inspection of no time bucket, which has no checks."""
-    none = local_rows(run.spark, [], finding.SCHEMA)
+    """Return an inspection without time buckets and checks."""
+    no_findings = local_rows(run.spark, [], finding.SCHEMA)
     counts: dict[str, dict[int, int]] = {name: {} for name in READ_COUNTS}
-    return Inspection(None, "", (), _none_weighed(run), none, counts, None)
+    return Inspection(None, "", (), _none_weighed(run), no_findings, counts, None)
 
 
 def _none_weighed(run: RunContext) -> DataFrame:
@@ -170,47 +170,36 @@ def inspect(
     user_checks: Sequence[UserCheck],
     keep: Keep,
 ) -> Inspection:
-    """Inspect time buckets.
-
-    Args:
-        run: the context of the run.
-        buckets: which.
-        pending: the time buckets that tag-write owes.
-        user_checks: the checks of users.
-        keep: the function that `kept_frames` yields.
-
-    Raises:
-        DefinitionError: a tag rule or a user's check cannot be used.
-    """
+    """Inspect time buckets; `keep` is the function that `kept_frames` yields."""
     require_usable(run.spark, user_checks)
-    asked = _InspectionRequest(
+    request = _InspectionRequest(
         run, [piece.time_bucket for piece in buckets.pieces], pending, user_checks, keep
     )
     if buckets.scope is ValidationScope.ALL:
-        return _everything(asked, buckets.again, "it was asked for")
+        return _full_check(request, buckets.again, "it was asked for")
     if buckets.again:
-        return _everything(asked, buckets.again, "time buckets of the window have passed before")
-    why = incremental.reason_for_everything(run, buckets.pieces, buckets.passed)
+        return _full_check(request, buckets.again, "time buckets of the window have passed before")
+    why = incremental.reason_for_full_check(run, buckets.pieces, buckets.passed)
     if not why:
         run.say("reading what is new")
-        new, warned, why = incremental.inspect(run, asked.planned, pending)
+        new, warned, why = incremental.inspect(run, request.planned, pending)
         if not why:
-            proven = Inspection(
+            inspection = Inspection(
                 ValidationScope.NEW,
                 "",
-                asked.checks,
+                request.checks,
                 _none_weighed(run),
                 warned,
-                rows_by_bucket(new.events, new.rows, asked.planned),
-                tails.last_rows(new.rows, max(asked.planned)),
+                rows_by_bucket(new.events, new.rows, request.planned),
+                tails.last_rows(new.rows, max(request.planned)),
             )
-            return _with_user_checks(asked, asked.planned, new.events, new.rows, proven)
-    return _everything(asked, (), why)
+            return _with_user_checks(request, request.planned, new.events, new.rows, inspection)
+    return _full_check(request, (), why)
 
 
-def _everything(asked: _InspectionRequest, passed: Collection[int], why: str) -> Inspection:
-    """Check the planned and passed time buckets against the whole history."""
-    run, planned, pending = asked.run, asked.planned, asked.pending
+def _full_check(request: _InspectionRequest, passed: Collection[int], why: str) -> Inspection:
+    """Check the planned and passed time buckets against the complete history."""
+    run, planned, pending = request.run, request.planned, request.pending
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
@@ -221,43 +210,43 @@ def _everything(asked: _InspectionRequest, passed: Collection[int], why: str) ->
     counts = rows_by_bucket(index, partitions, buckets)
     run.say("comparing messages, tag views and tag_write_progress")
     examination = examine(run, read, bounds, passed=passed)
-    moved = None
+    changed_tails = None
     if tables.has_time_index(run.control, settings):
-        known = tails.known(spark, settings)
-        last = tails.of_journal(
+        stored_tails = tails.read_all(spark, settings)
+        last_rows = tails.of_journal(
             rows, read.keys.progress, examination.suspects, buckets[-1], settings.bucket_size
         )
-        moved = last.join(known, on=known.columns, how="left_anti")
+        changed_tails = last_rows.join(stored_tails, on=stored_tails.columns, how="left_anti")
     compared = Inspection(
         ValidationScope.ALL,
         why,
-        asked.checks,
+        request.checks,
         examination.blocking,
         examination.warnings(run, planned, partitions),
         counts,
-        moved,
-        whole=WHOLE,
+        changed_tails,
+        complete_checks=JOURNAL_WIDE,
     )
-    return _with_user_checks(asked, buckets, index, rows, compared)
+    return _with_user_checks(request, buckets, index, rows, compared)
 
 
 @shaped(events=MESSAGES, rows=TAG_ROWS)
 def _with_user_checks(
-    asked: _InspectionRequest,
+    request: _InspectionRequest,
     buckets: Collection[int],
     events: DataFrame,
     rows: DataFrame,
     inspection: Inspection,
 ) -> Inspection:
-    """Add what users' checks find in the time buckets."""
-    if not asked.user_checks:
+    """Add the findings of users' checks in the time buckets."""
+    if not request.user_checks:
         return inspection
-    asked.run.say(f"making {counted(len(asked.user_checks), 'check')} of your own")
+    request.run.say(f"making {counted(len(request.user_checks), 'check')} of your own")
     is_open = F.col("reason").isNull() & (F.col("time_bucket") != NO_TIME_BUCKET)
-    present = inspection.everything.where(is_open).select(*shapes.FINDINGS)
-    failed = failures(events, rows, present, asked.user_checks, buckets, asked.keep)
-    # Those that warn are told of the planned time buckets only, as Tidemark's own are.
-    return inspection.plus(asked.run, failed, asked.planned)
+    present = inspection.all_findings.where(is_open).select(*shapes.FINDINGS)
+    failed = failures(events, rows, present, request.user_checks, buckets, request.keep)
+    # Warnings are reported in the planned time buckets only, as those of Tidemark's own checks.
+    return inspection.plus(request.run, failed, request.planned)
 
 
 def with_named(
@@ -268,23 +257,19 @@ def with_named(
     readers: Readers,
     keep: Keep,
 ) -> Inspection:
-    """Add users' checks with sources of their own, and what they find.
-
-    Raises:
-        DefinitionError: a check cannot be used or computed.
-    """
+    """Add users' checks with their own sources, and their findings."""
     if not checks:
         return inspection
     run.say(f"making {counted(len(checks), 'check')} of your own, on sources of their own")
     planned = [piece.time_bucket for piece in buckets.pieces]
-    found = named.failures(run, checks, sorted({*planned, *buckets.again}), readers, keep)
+    findings = named.failures(run, checks, sorted({*planned, *buckets.again}), readers, keep)
     extended = replace(inspection, checks=(*inspection.checks, *(check.check for check in checks)))
-    return extended.plus(run, found, [*planned, NO_TIME_BUCKET])
+    return extended.plus(run, findings, [*planned, NO_TIME_BUCKET])
 
 
 def rows_by_bucket(
     index: DataFrame, rows: DataFrame, buckets: Collection[int]
 ) -> dict[str, dict[int, int]]:
-    """Count messages and rows by bucket: messages first, since Pekko writes in this order."""
+    """Count messages and rows by bucket; messages first, since Pekko writes in this order."""
     read_frames = zip(READ_COUNTS, (index, rows), strict=True)
     return {name: finding.rows_by_bucket(frame, buckets) for name, frame in read_frames}

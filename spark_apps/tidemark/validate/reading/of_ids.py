@@ -1,4 +1,4 @@
-"""The look at some persistence ids: all of their events and rows, in every time bucket."""
+"""The inspection of some persistence ids: all of their events and rows, in every time bucket."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tidemark.window import to_millis
 
 @dataclass(frozen=True)
 class JudgeableBuckets:
-    """The time buckets that can be judged: over by now, and without rows that tag-write owes.
+    """The time buckets that can be judged: they are past, and tag-write has written their rows.
 
     Attributes:
-        before: epoch ms; the first that cannot, whatever follows.
-        owed: what tag-write owes.
+        before: epoch ms; time buckets from here on cannot be judged.
+        pending: the time buckets that tag-write has yet to write.
         bucket_size: of the tag views.
     """
 
@@ -41,7 +41,7 @@ class JudgeableBuckets:
 
     @classmethod
     def of(cls, settings: Settings, pending: PendingTagWrites) -> JudgeableBuckets:
-        """Return those of the present."""
+        """Return the time buckets that can be judged now."""
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
         size = settings.bucket_size
         is_open = keys.time_bucket(to_millis(clock.now()) - delay, size)
@@ -58,22 +58,18 @@ class JudgeableBuckets:
 
 
 def inspect(run: RunContext, scope: Scope, judged: JudgeableBuckets) -> Inspection:
-    """Compare the keys of a scope, read in the order of `journal_keys`.
-
-    Raises:
-        DefinitionError: a tag rule cannot be used.
-    """
+    """Compare the keys of a scope, read in the order of `journal_keys`."""
     settings, pending = run.settings, judged.pending
     bounds = Bounds.of_buckets(run, [judged.newest], pending)
     run.say(f"reading the keys of {scope}")
     read = read_keys(run, scope, with_snapshots=True)
     index, rows = read.index, read.keys.rows
-    placed = frames.placed(read.keys.progress, settings.bucket_size)
-    buckets = _time_buckets(index, rows, placed, judged)
+    placed_progress = frames.placed(read.keys.progress, settings.bucket_size)
+    buckets = _time_buckets(index, rows, placed_progress, judged)
     run.say("comparing messages, tag views and tag_write_progress")
     passed = plan.passed(plan.ledger(run), [], pending.buckets)
-    late = [bucket for bucket in buckets if bucket in passed]
-    examination = examine(run, read, replace(bounds, buckets=buckets), passed=late)
+    passed_buckets = [bucket for bucket in buckets if bucket in passed]
+    examination = examine(run, read, replace(bounds, buckets=buckets), passed=passed_buckets)
     return Inspection(
         None,
         "",
@@ -89,12 +85,12 @@ def inspect(run: RunContext, scope: Scope, judged: JudgeableBuckets) -> Inspecti
 def _time_buckets(
     index: DataFrame, rows: DataFrame, progress: DataFrame, judged: JudgeableBuckets
 ) -> list[int]:
-    """Return the time buckets with events or rows, or where progress stands, that can be judged.
+    """Return the time buckets with events, rows or progress that can be judged.
 
-    Without any it is the newest one that can be: what has no time is found there.
+    If there are none, return the newest that can be judged: findings without a time are in it.
     """
-    named = progress.select("progress_bucket")
-    places = index.select("time_bucket").union(rows.select("time_bucket")).union(named).distinct()
-    # Progress that names no event lies in none.
-    places = places.where(F.col("time_bucket").isNotNull())
-    return sorted(bucket for (bucket,) in places.collect() if bucket in judged) or [judged.newest]
+    of_progress = progress.select("progress_bucket")
+    union = index.select("time_bucket").union(rows.select("time_bucket")).union(of_progress)
+    # Progress that names no event has no time bucket.
+    buckets = union.distinct().where(F.col("time_bucket").isNotNull())
+    return sorted(bucket for (bucket,) in buckets.collect() if bucket in judged) or [judged.newest]

@@ -1,4 +1,4 @@
-"""The keys of a scope: by key where persistence ids are named, else by filtered scans."""
+"""The reads of a scope's keys: by key if it names persistence ids, else by filtered scans."""
 
 from __future__ import annotations
 
@@ -35,21 +35,16 @@ from tidemark.validate.tag_views.keys import once
 from tidemark.window import parse_first_time_bucket
 
 _MOST_PARTITIONS = 100_000
-"""Partitions of the tag views from which on a scan is no dearer than asking for each."""
+"""From this number of partitions of the tag views, a scan costs no more than reads by key."""
 
 
 @dataclass(frozen=True)
 class EventReader:
-    """The reads of the keys of a scope; each reads anew.
+    """The reads of the keys of a scope; each call reads again.
 
-    The window of the scope does not matter: a number depends on all events before it.
-
-    Attributes:
-        run: the context of the run.
-        scope: persistence ids, slices and tags.
-        ids: the persistence ids that the scope names, which are read by key; None if it names none.
-        tag_rules: the tag rules.
-        are_applied: as in `journal_keys.with_rule_tags`.
+    The window of the scope is ignored: a number depends on all events before it. `ids` are the
+    persistence ids that the scope names, which are read by key; None if it names none.
+    `are_applied` is as in `journal_keys.with_rule_tags`.
     """
 
     run: RunContext
@@ -62,9 +57,9 @@ class EventReader:
     def of(
         cls, run: RunContext, scope: Scope, tag_rules: Sequence[rules.TagRule], *, are_applied: bool
     ) -> Self:
-        """Return how the keys of a scope are read; the arguments are the attributes."""
-        named = scope.persistence_ids
-        ids = None if named is None else ids_of(run, named)
+        """Return the reader of a scope; the arguments are the attributes."""
+        persistence_ids = scope.persistence_ids
+        ids = None if persistence_ids is None else ids_of(run, persistence_ids)
         return cls(run, scope, ids, tag_rules, are_applied)
 
     @shaped(returns=WRITE_PROGRESS)
@@ -80,10 +75,7 @@ class EventReader:
 
     @shaped(progress=WRITE_PROGRESS, scanning=SCANNING, returns=shapes.JOURNAL_EVENTS)
     def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
-        """Read the messages without payloads, with their rules' columns.
-
-        The frame has the columns of `journal_keys.with_rule_tags`.
-        """
+        """Read the messages without payloads, as `journal_keys.with_rule_tags` returns them."""
         spark, settings, payload = self.run.spark, self.run.settings, self._payload
         if self.ids is None:
             messages = frames.message_index(
@@ -91,14 +83,14 @@ class EventReader:
             )
             return self._tagged(self._of_slices(messages))
         of_progress = progress.select("persistence_id", F.col("progress_sequence_nr").alias("to"))
-        known = of_progress.unionByName(scanning.withColumnRenamed("scanned_to", "to"))
+        recorded = of_progress.unionByName(scanning.withColumnRenamed("scanned_to", "to"))
         messages = frames.placed_messages_of_ids(
             self.ids,
             settings,
             *payload,
-            # From the first partition on: a delete may have left events there.
+            # From the first partition on, in which a delete may have left events.
             deleted_to=self.ids.withColumn("deleted_to", F.lit(0).cast("bigint")),
-            known_to=known.groupBy("persistence_id").agg(F.max("to").alias("known_to")),
+            known_to=recorded.groupBy("persistence_id").agg(F.max("to").alias("known_to")),
             with_has_payload=True,
         )
         return self._tagged(messages)
@@ -116,7 +108,7 @@ class EventReader:
 
     @shaped(index=shapes.JOURNAL_EVENTS, rows=TAG_ROWS, returns=shapes.JOURNAL_EVENTS)
     def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
-        """Add events that came, or were missed, between the read of messages and that of rows."""
+        """Add events of rows that the read of messages did not return, such as newer events."""
         if self.ids is None:
             return index
         event = ["persistence_id", "sequence_nr"]
@@ -134,7 +126,7 @@ class EventReader:
 
     @shaped(returns=DELETED)
     def deleted(self) -> DataFrame:
-        """Read how far the persistence ids are deleted."""
+        """Read up to where the events of the persistence ids are deleted."""
         return self._of_slices(frames.deleted(self.run.spark, self.run.settings, self.ids))
 
     @shaped(returns=SNAPSHOTS)
@@ -146,12 +138,12 @@ class EventReader:
 
     @shaped(returns=ID)
     def listed(self) -> DataFrame:
-        """Read the persistence ids that are in all_persistence_ids."""
+        """Read the persistence ids in all_persistence_ids."""
         return self._of_slices(journal_keys.listed(self.run, self.ids))
 
     @property
     def _payload(self) -> Sequence[str]:
-        """The payload columns that `_tagged` takes."""
+        """The payload columns that `_tagged` needs."""
         return journal_keys.payload_for(self.tag_rules)
 
     def _tagged(self, messages: DataFrame) -> DataFrame:
@@ -167,54 +159,54 @@ class EventReader:
         )
 
     def _of_slices(self, frame: DataFrame) -> DataFrame:
-        """Return a frame, which has the named ids alone if there are any, in the scope's slices."""
+        """Return the rows of the scope's slices; frames read by key have only its ids already."""
         return frame if self.ids is not None else of_ids(self.run, frame, self.scope)
 
     def _partitions(
         self, index: DataFrame, progress: DataFrame, ids: DataFrame
     ) -> DataFrame | None:
-        """Return the partitions that can have rows of ids; None if a scan is no dearer."""
-        found = _places_of_findings(self.run, ids)
-        places = row_places(index, progress, found, self.run.settings)
-        [size] = places.agg(F.sum("partitions").alias("partitions")).collect()
-        placed = index.select("persistence_id").union(progress.select("persistence_id"))
-        is_placeless = not ids.join(placed, on="persistence_id", how="left_anti").isEmpty()
-        if is_placeless or (size["partitions"] or 0) > _MOST_PARTITIONS:
+        """Return the partitions that may have rows of the ids; None if a scan costs no more."""
+        of_findings = _partitions_of_findings(self.run, ids)
+        ranges = row_ranges(index, progress, of_findings, self.run.settings)
+        [size] = ranges.agg(F.sum("partitions").alias("partitions")).collect()
+        located = index.select("persistence_id").union(progress.select("persistence_id"))
+        is_any_unlocated = not ids.join(located, on="persistence_id", how="left_anti").isEmpty()
+        if is_any_unlocated or (size["partitions"] or 0) > _MOST_PARTITIONS:
             return None
         step = F.lit(self.run.settings.bucket_size.milliseconds)
-        partitions = places.select(
+        partitions = ranges.select(
             "tag", F.explode(F.sequence("first_bucket", "last_bucket", step)).alias("time_bucket")
         )
-        return of_tags(partitions.union(found).distinct(), self.scope).select(
+        return of_tags(partitions.union(of_findings).distinct(), self.scope).select(
             F.col("tag").alias("tag_name"), F.col("time_bucket").alias("timebucket")
         )
 
 
 def ids_of(run: RunContext, persistence_ids: Collection[str]) -> DataFrame:
-    """Return named persistence ids as a frame."""
-    named = [(persistence_id,) for persistence_id in sorted(persistence_ids)]
-    return local_rows(run.spark, named, "persistence_id string")
+    """Return persistence ids as a frame."""
+    rows = [(persistence_id,) for persistence_id in sorted(persistence_ids)]
+    return local_rows(run.spark, rows, "persistence_id string")
 
 
 def of_ids(run: RunContext, frame: DataFrame, scope: Scope) -> DataFrame:
-    """Return the rows of a scope's persistence ids; those of all ids if it names none."""
+    """Return the rows of a scope's persistence ids; all rows if it names none."""
     if scope.slices is not None:
         slice_nr = columns.slice_of(F.col("persistence_id"))
         return frame.where(slice_nr.between(scope.slices.first, scope.slices.last))
     if scope.persistence_ids is None:
         return frame
-    # Joined, since Spark plans a condition name by name.
+    # Joined, since Spark plans a condition slowly if it has many values.
     ids = ids_of(run, scope.persistence_ids)
     return frame.join(ids, on="persistence_id", how="left_semi")
 
 
 def of_tags(frame: DataFrame, scope: Scope) -> DataFrame:
-    """Return the rows of a scope's tags; those of all tags if it names none."""
+    """Return the rows of a scope's tags; all rows if it names none."""
     return frame if scope.tags is None else frame.where(F.col("tag").isin(*sorted(scope.tags)))
 
 
-def _places_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
-    """Return tag and time_bucket (epoch ms) of the partitions that stored findings name."""
+def _partitions_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
+    """Return tag and time_bucket (epoch ms) of the tag-view partitions with stored findings."""
     held_in = F.when(F.col("held_in") > 0, F.col("held_in"))
     return (
         store.stored(run.spark, run.settings)
@@ -228,7 +220,7 @@ def _places_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
 @shaped(
     index=MESSAGES,
     progress=WRITE_PROGRESS,
-    found={"tag": "string"},
+    further={"tag": "string"},
     returns={
         "tag": "string",
         "first_bucket": "bigint",
@@ -236,35 +228,40 @@ def _places_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
         "partitions": "bigint",
     },
 )
-def row_places(
-    index: DataFrame, progress: DataFrame, found: DataFrame, settings: Settings
+def row_ranges(
+    index: DataFrame, progress: DataFrame, further: DataFrame, settings: Settings
 ) -> DataFrame:
-    """Return where rows of the events can lie: of each tag, the time buckets from first to last.
+    """Return the first and last time bucket that may have rows of the events, for each tag.
 
-    Events from sequence nr 1 on have no row before the first of them. Where the first events are
-    missing, their rows may lie anywhere from the first time bucket of readers on.
-
-    Args:
-        index: the events of the persistence ids, with their tags.
-        progress: of the same ids, whose offsets name the last events.
-        found: further tags.
-        settings: the bucket size, and the first time bucket of readers.
+    Events from sequence nr 1 on have no row before the first event. If the first events are
+    missing, their rows may be anywhere from the first time bucket of readers on. The offsets of
+    `progress` name the last events. `further` has other tags.
     """
     size = settings.bucket_size
-    named = frames.placed(progress, size)
-    tags = named.select("tag").union(index.select(F.explode("tags"))).union(found.select("tag"))
-    begun = index.groupBy("persistence_id").agg(
+    placed_progress = frames.placed(progress, size)
+    tags = (
+        placed_progress.select("tag")
+        .union(index.select(F.explode("tags")))
+        .union(further.select("tag"))
+    )
+    first_events = index.groupBy("persistence_id").agg(
         F.min("sequence_nr").alias("first_nr"), F.min("time_bucket").alias("time_bucket")
     )
-    ids = named.select("persistence_id").union(begun.select("persistence_id")).distinct()
+    ids = (
+        placed_progress.select("persistence_id")
+        .union(first_events.select("persistence_id"))
+        .distinct()
+    )
     first = parse_first_time_bucket(settings.events_by_tag_first_time_bucket)
     earliest = F.lit(time_bucket(first, size)).cast("bigint")
-    own = F.when(F.col("first_nr") == 1, F.col("time_bucket"))
-    start = ids.join(begun, on="persistence_id", how="left").agg(
-        F.min(F.coalesce(own, F.least(earliest, F.col("time_bucket")))).alias("first_bucket")
+    first_own_bucket = F.when(F.col("first_nr") == 1, F.col("time_bucket"))
+    start = ids.join(first_events, on="persistence_id", how="left").agg(
+        F.min(F.coalesce(first_own_bucket, F.least(earliest, F.col("time_bucket")))).alias(
+            "first_bucket"
+        )
     )
-    ends = index.select("time_bucket").union(named.select("progress_bucket"))
+    ends = index.select("time_bucket").union(placed_progress.select("progress_bucket"))
     end = ends.agg(F.max("time_bucket").alias("last_bucket"))
     number = F.expr(f"(last_bucket - first_bucket) div {size.milliseconds} + 1")
-    places = tags.distinct().crossJoin(start).crossJoin(end).where("first_bucket <= last_bucket")
-    return places.withColumn("partitions", number)
+    ranges = tags.distinct().crossJoin(start).crossJoin(end).where("first_bucket <= last_bucket")
+    return ranges.withColumn("partitions", number)

@@ -1,6 +1,6 @@
-"""The key of the last row of each persistence id and tag that a run has read.
+"""The stored key of the last row of each persistence id and tag that a run has read.
 
-The key is not trusted: a run reads the row itself, which may only be missing where it was removed.
+The key is not trusted: a run reads the row itself, which may be absent only if it was removed.
 """
 
 from __future__ import annotations
@@ -25,26 +25,18 @@ _ROW = ("sequence_nr", "tag_pid_sequence_nr", "timestamp")
 
 
 @shaped(returns=shapes.TAILS)
-def known(spark: SparkSession, settings: Settings) -> DataFrame:
+def read_all(spark: SparkSession, settings: Settings) -> DataFrame:
     """Read all tails of the journal."""
-    stored = connector.read(
+    tails = connector.read(
         spark, settings.keyspace, TABLE, "journal_keyspace", *_SERIES, *_ROW
     ).where(F.col("journal_keyspace") == settings.journal_keyspace)
-    return stored.select(*_SERIES, *_ROW)
+    return tails.select(*_SERIES, *_ROW)
 
 
 @shaped(series=SERIES, returns=shapes.TAILS)
-def known_of(series: DataFrame, settings: Settings) -> DataFrame:
-    """Read the tails of some series by direct join.
-
-    Args:
-        series: unique.
-        settings: where the journal is.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
-    # Joined, since Spark turns a literal into a condition, which a direct join cannot have.
+def read_series(series: DataFrame, settings: Settings) -> DataFrame:
+    """Read the tails of unique series by direct join."""
+    # Joined, since Spark turns a literal into a condition, which a direct join does not allow.
     journal = local_rows(
         series.sparkSession, [(settings.journal_keyspace,)], "journal_keyspace string"
     )
@@ -64,21 +56,15 @@ def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
 def of_journal(
     rows: DataFrame, progress: DataFrame, suspects: SuspectIds, last_bucket: int, size: BucketSize
 ) -> DataFrame:
-    """Return what `last_rows` returns, for all rows of a journal.
+    """Return `last_rows` of all rows of a journal.
 
-    Where no persistence id differs, progress names the last row of each series.
-
-    Args:
-        rows: all rows.
-        progress: the whole table.
-        suspects: of them.
-        last_bucket: epoch ms; rows behind it do not count.
-        size: the bucket size.
+    If no persistence id differs, progress names the last row of each series. Rows after
+    `last_bucket` (epoch ms) are ignored.
     """
-    is_behind = columns.timeuuid_epoch_ms(F.col("progress_offset")) >= (
+    is_later = columns.timeuuid_epoch_ms(F.col("progress_offset")) >= (
         last_bucket + size.milliseconds
     )
-    if suspects.differing or not progress.where(is_behind).isEmpty():
+    if suspects.differing or not progress.where(is_later).isEmpty():
         return last_rows(rows, last_bucket)
     return progress.select(
         *_SERIES,

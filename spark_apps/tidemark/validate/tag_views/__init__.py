@@ -1,1 +1,1 @@
-"""Messages against tag views: what should be there, what is, and the difference."""
+"""The comparison of messages with tag views: expected rows, existing rows, and the differences."""

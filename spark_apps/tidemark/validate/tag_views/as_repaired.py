@@ -1,4 +1,4 @@
-"""Rows, progress and scanning as they are once their differences are put right."""
+"""Rows, progress and scanning as they are once their differences are repaired."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tidemark.validate.tag_views import finding_kinds
 FOUND = {**FINDINGS, **EVIDENCE}
 
 
-@shaped(held=TAG_ROWS, differences=FOUND, returns=TAG_ROWS)
-def rows(held: DataFrame, differences: DataFrame) -> DataFrame:
-    """Return the rows of the tag views without those that must go, with those that must come."""
-    gone = differences.where(finding_kinds.IS_DELETED).select(
+@shaped(stored=TAG_ROWS, differences=FOUND, returns=TAG_ROWS)
+def rows(stored: DataFrame, differences: DataFrame) -> DataFrame:
+    """Return the rows of the tag views after the repair's deletes and writes."""
+    deleted = differences.where(finding_kinds.IS_DELETED).select(
         *(name for name in TAG_ROW_KEYS if name != "time_bucket"),
         F.coalesce("held_in", "time_bucket").alias("time_bucket"),
     )
-    came = differences.where(finding_kinds.IS_WRITTEN).select(
+    written = differences.where(finding_kinds.IS_WRITTEN).select(
         *SERIES,
         "sequence_nr",
         F.col("expected_tag_pid_sequence_nr").alias("tag_pid_sequence_nr"),
@@ -32,29 +32,29 @@ def rows(held: DataFrame, differences: DataFrame) -> DataFrame:
         columns.timeuuid_ticks(F.col("timestamp")).alias("ticks"),
         F.col("expected_time_bucket").alias("time_bucket"),
     )
-    left = held.join(gone, on=[*TAG_ROW_KEYS], how="left_anti")
-    return left.unionByName(came.select(*held.columns))
+    unchanged = stored.join(deleted, on=[*TAG_ROW_KEYS], how="left_anti")
+    return unchanged.unionByName(written.select(*stored.columns))
 
 
-@shaped(held=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
-def progress(held: DataFrame, differences: DataFrame, size: BucketSize) -> DataFrame:
-    """Return tag_write_progress as it will be."""
-    wrong = differences.where(finding_kinds.IS_OF_PROGRESS)
-    right = wrong.where(finding_kinds.IS_EXPECTED).select(
+@shaped(stored=PLACED_PROGRESS, differences=FOUND, returns=PLACED_PROGRESS)
+def progress(stored: DataFrame, differences: DataFrame, size: BucketSize) -> DataFrame:
+    """Return tag_write_progress after the repair."""
+    faults = differences.where(finding_kinds.IS_OF_PROGRESS)
+    corrected = faults.where(finding_kinds.IS_EXPECTED).select(
         *SERIES,
         F.col("expected_sequence_nr").alias("progress_sequence_nr"),
         F.col("expected_tag_pid_sequence_nr").alias("progress_number"),
         F.col("expected_timestamp").alias("progress_offset"),
     )
-    left = held.join(wrong.select(*SERIES), on=[*SERIES], how="left_anti")
-    return left.unionByName(frames.placed(right, size).select(*held.columns))
+    unchanged = stored.join(faults.select(*SERIES), on=[*SERIES], how="left_anti")
+    return unchanged.unionByName(frames.placed(corrected, size).select(*stored.columns))
 
 
-@shaped(held=SCANNING, differences=FOUND, returns=SCANNING)
-def scanning(held: DataFrame, differences: DataFrame) -> DataFrame:
-    """Return tag_scanning as it will be."""
-    right = differences.where(finding_kinds.IS_SCANNING).select(
+@shaped(stored=SCANNING, differences=FOUND, returns=SCANNING)
+def scanning(stored: DataFrame, differences: DataFrame) -> DataFrame:
+    """Return tag_scanning after the repair."""
+    corrected = differences.where(finding_kinds.IS_SCANNING).select(
         "persistence_id", F.col("expected_sequence_nr").alias("scanned_to")
     )
-    left = held.join(right, on="persistence_id", how="left_anti")
-    return left.unionByName(right.select(*held.columns))
+    unchanged = stored.join(corrected, on="persistence_id", how="left_anti")
+    return unchanged.unionByName(corrected.select(*stored.columns))

@@ -23,24 +23,24 @@ from tidemark.validate.tag_views import shapes
 from tidemark.window import Window, to_millis
 
 PROGRESS_GRACE_MS = 60_000
-"""Pekko writes tag_write_progress after the rows and does not wait for it."""
+"""Pekko writes tag_write_progress after the rows and does not wait for the write."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Times in ticks (100 ns since 1582) unless said otherwise.
+    """The bounds of a comparison; times are in ticks (100 ns since 1582) unless stated otherwise.
 
     Attributes:
-        written_before: events from here on may still be on their way and are not compared.
-        settled_before: the progress of events before it must have been written.
+        written_before: rows of events from here on may not be written yet; they are not compared.
+        settled_before: the progress of earlier events must have been written.
         bucket_size: the bucket size of the tag views.
-        last_bucket: the newest time bucket (epoch ms) that is compared.
+        last_bucket: the newest compared time bucket (epoch ms).
         target_partition_size: of messages, in events.
         removed: the time buckets whose rows purge or a TTL may have removed.
         emptied_buckets: time buckets (epoch ms) that purge removed and tag-write did not refill.
-        window: only what lies in these time buckets, or has a row there, is told; all when None.
-        buckets: only findings in these time buckets (epoch ms) are told; all when None.
-        owed: the time buckets in which tag-write has yet to write rows and progress.
+        window: only findings in these time buckets, or of rows in them, are reported; None for all.
+        buckets: only findings in these time buckets (epoch ms) are reported; None for all.
+        pending: the time buckets in which tag-write has yet to write rows and progress.
     """
 
     written_before: int
@@ -56,7 +56,7 @@ class Bounds:
 
     @classmethod
     def of(cls, run: RunContext, window: Window | None) -> Bounds:
-        """Return the present bounds; they must be taken before anything is read."""
+        """Return the current bounds; call this before anything is read."""
         settings = run.settings
         now, size = to_millis(clock.now()), settings.bucket_size
         last = now if window is None else to_millis(window.end) - 1
@@ -74,9 +74,9 @@ class Bounds:
     def of_buckets(
         cls, run: RunContext, buckets: Collection[int], pending: PendingTagWrites
     ) -> Bounds:
-        """Return the bounds of time buckets (epoch ms) that are over; taken before any read.
+        """Return the bounds of past time buckets (epoch ms); call this before any read.
 
-        All of their events are compared, and none behind them.
+        All events up to the end of the last time bucket are compared.
         """
         last, size = max(buckets), run.settings.bucket_size
         end = keys.epoch_ms_ticks(last + size.milliseconds)
@@ -91,7 +91,7 @@ class Bounds:
         )
 
     def with_removed(self, run: RunContext) -> Bounds:
-        """Return the bounds with what has been removed by now, after the rows were read."""
+        """Return the bounds with the rows removed until now; call this after the rows were read."""
         now = to_millis(clock.now())
         return replace(
             self,
@@ -101,13 +101,13 @@ class Bounds:
 
     @property
     def expired_before(self) -> int:
-        """Rows of events before it (ticks) may be gone by the tables' TTL."""
+        """Rows of events before this time (ticks) may have been removed by the tables' TTL."""
         limit = self.removed.expired_before
         return 0 if limit is None else keys.epoch_ms_ticks(limit)
 
     @shaped(expected=shapes.RANKED, returns=shapes.REQUIRED)
     def mark_required(self, expected: DataFrame) -> DataFrame:
-        """Add is_kept: nothing has removed the row; is_required: it must be there."""
+        """Add is_kept: the row was not removed; is_required: the row must exist."""
         is_due = (F.col("ticks") < self.written_before) & ~F.col("is_pending")
         return self.mark_kept(expected).withColumn("is_required", F.col("is_kept") & is_due)
 
@@ -120,7 +120,7 @@ class Bounds:
         )
         if self.pending.since is None:
             return marked.withColumn("is_settled", is_settled)
-        # Late events, behind tag_scanning, are written by the next run of tag-write.
+        # The rows of late events, after tag_scanning, are written by the next run of tag-write.
         is_scanned = F.col("sequence_nr") <= F.coalesce("scanned_to", F.lit(0))
         return marked.join(scanning, on="persistence_id", how="left").withColumn(
             "is_settled", is_settled & is_scanned
@@ -148,17 +148,17 @@ class Bounds:
         """Return the findings within the bounds; further columns are kept."""
         if self.buckets is not None:
             return finding.within(findings, self.buckets)
-        return findings.where(self._holds("time_bucket") | self._holds("held_in"))
+        return findings.where(self._is_in_window("time_bucket") | self._is_in_window("held_in"))
 
     def within(self, rows: DataFrame, time_bucket: str) -> DataFrame:
         """Return the rows whose time bucket, in that column, is within the bounds."""
         if self.buckets is None:
-            return rows.where(self._holds(time_bucket))
+            return rows.where(self._is_in_window(time_bucket))
         return finding.within(rows.withColumn("time_bucket", F.col(time_bucket)), self.buckets)
 
-    def _holds(self, time_bucket: str) -> Column:
+    def _is_in_window(self, time_bucket: str) -> Column:
         if self.window is None:
             return F.lit(True)
         first, end = to_millis(self.window.start), to_millis(self.window.end)
-        is_held = (F.col(time_bucket) >= first) & (F.col(time_bucket) < end)
-        return F.coalesce(is_held, F.lit(False))
+        is_inside = (F.col(time_bucket) >= first) & (F.col(time_bucket) < end)
+        return F.coalesce(is_inside, F.lit(False))

@@ -1,8 +1,9 @@
-"""The comparison of messages with tag views, of validate and of `reconcile check` alike.
+"""The comparison of messages with tag views, for validate and for `reconcile check`.
 
-Differences between what is stored and what should be are found first (`rows`, `progress`). Then the
-numbers are checked as they will be once those differences are put right: what is a finding then, no
-repair changes. So each fact is told once, and what is left after a repair has been told before it.
+First come differences between stored and expected rows and progress (`rows`, `progress`). Then the
+numbers are checked as they will be once those differences are repaired: no repair changes these
+findings. So each fault is reported once, and findings that remain after a repair were reported
+before it.
 """
 
 from __future__ import annotations
@@ -41,11 +42,10 @@ class Compared:
     """The result of a comparison.
 
     Attributes:
-        keys: those that were compared, `settled`.
+        keys: the compared keys, `settled`.
         findings: of shape FINDINGS and EVIDENCE.
-        kept: the rows without an event that are no findings.
-        absent: the (event, tag) pairs without a row, but for those that are findings; of shape
-            ABSENT.
+        kept: the rows without an event that are not findings.
+        absent: the (event, tag) pairs without a row that are not findings; of shape ABSENT.
     """
 
     keys: Keys
@@ -57,18 +57,13 @@ class Compared:
 def compare(
     read: Keys, suspects: SuspectIds, bounds: Bounds, keep: Keep, *, of_ids: bool = True
 ) -> Compared:
-    """Compare, within the bounds.
+    """Compare the keys of messages and tag views within the bounds.
 
-    Args:
-        read: the keys in messages and tag views; all of the persistence ids that are compared.
-        suspects: of them.
-        bounds: the events and rows to compare.
-        keep: function that keeps a frame in memory that is used more than once.
-        of_ids: also compare what belongs to a persistence id and not to a tag: tag_scanning, and
-            the sequence nrs.
+    `keep` keeps a frame in memory that is used more than once. `of_ids`: also compare what does not
+    depend on a tag: tag_scanning, and the sequence nrs.
     """
     if not suspects.differing:
-        return _nothing(read)
+        return _empty(read)
     stored = suspects.keys_that_differ(read, keep)
     keys = stored.settled(keep)
     kept = KeptRows.of(keys, keep)
@@ -79,25 +74,25 @@ def compare(
             )
         )
     )
-    right = _as_repaired(keys, differences, bounds, keep)
+    repaired = _as_repaired(keys, differences, bounds, keep)
     absent = keep(
-        tag_sequence.absent_events(keys.index, right.rows, bounds.removed, bounds.pending)
+        tag_sequence.absent_events(keys.index, repaired.rows, bounds.removed, bounds.pending)
     )
     numbers = number_findings(
-        right, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
+        repaired, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
     )
     if of_ids:
         numbers = numbers.unionByName(sequence.deleted_beyond(stored.index, stored.deleted))
     else:
         numbers = numbers.where(F.col("check_name").isin(*checks.repaired_by(Repair.OTHER_ROWS)))
-    # Progress that names no event has no time bucket; the comparison has accused it.
-    placed = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))
+    # Progress that names no event has no time bucket; it is among the differences.
+    reported = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))
     shape = [*FINDINGS, *EVIDENCE]
-    return Compared(keys, differences.unionByName(placed.select(*shape)), kept, absent)
+    return Compared(keys, differences.unionByName(reported.select(*shape)), kept, absent)
 
 
-def _nothing(read: Keys) -> Compared:
-    """Return the result of comparing no persistence id."""
+def _empty(read: Keys) -> Compared:
+    """Return the result of a comparison of no persistence ids."""
     keys = read.each(lambda frame: frame.limit(0))
     spark, shapes = read.index.sparkSession, ({**FINDINGS, **EVIDENCE}, ABSENT)
     findings, absent = (local_rows(spark, [], ddl(shape)) for shape in shapes)
@@ -106,7 +101,7 @@ def _nothing(read: Keys) -> Compared:
 
 @shaped(absent=ABSENT)
 def count_exempt(absent: DataFrame, bounds: Bounds) -> int:
-    """Count the absent events that need no row: expired or purged."""
+    """Return the number of absent events that need no row, since it is expired or purged."""
     events = absent.select(
         *SERIES,
         "sequence_nr",
@@ -127,46 +122,46 @@ def count_exempt(absent: DataFrame, bounds: Bounds) -> int:
 def _differences(
     keys: Keys, kept: KeptRows, bounds: Bounds, keep: Keep, *, of_ids: bool
 ) -> DataFrame:
-    gone, lost = kept.of_deleted_events, kept.of_lost_events
-    placed = keep(points(keys.index, keys.rows, keys.progress, gone, lost))
-    numbered = keep(rule.numbered(placed, rule.known_shifts(placed)))
+    deleted_rows, lost_rows = kept.of_deleted_events, kept.of_lost_events
+    all_points = keep(points(keys.index, keys.rows, keys.progress, deleted_rows, lost_rows))
+    numbered = keep(rule.numbered(all_points, rule.known_shifts(all_points)))
     required = bounds.mark_required(expected_rows(numbered))
     expected = keep(bounds.mark_settled(required, keys.scanning))
-    of_rows = keep(rows.row_findings(expected, keys.rows, keys.deleted, bounds))
+    row_findings = keep(rows.row_findings(expected, keys.rows, keys.deleted, bounds))
     parts = [
-        of_rows,
-        rows.unwritable_findings(keys.index, lost, bounds),
+        row_findings,
+        rows.unwritable_findings(keys.index, lost_rows, bounds),
         progress.progress_findings(
             expected,
             keys.progress.join(reached(numbered), on=[*SERIES], how="left"),
-            gone,
+            deleted_rows,
             keys.deleted,
             sequence_ends(keys.index),
             bounds,
         ),
-        progress.skipped_findings(of_rows, keys.progress, keys.scanning),
+        progress.skipped_findings(row_findings, keys.progress, keys.scanning),
     ]
     if of_ids:
         parts.append(
-            progress.scanning_findings(keys.index, keys.scanning, keys.deleted, lost, bounds)
+            progress.scanning_findings(keys.index, keys.scanning, keys.deleted, lost_rows, bounds)
         )
     return reduce(DataFrame.unionByName, parts)
 
 
 def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds, keep: Keep) -> JournalKeys:
-    """Return the keys as they will be once the differences are put right."""
+    """Return the keys as they will be once the differences are repaired."""
     size = bounds.bucket_size
-    placed = frames.placed(keys.progress, size)
-    held, scanning = keys.rows, keys.scanning
+    placed_progress = frames.placed(keys.progress, size)
+    tag_rows, scanning = keys.rows, keys.scanning
     if not differences.isEmpty():
-        held = keep(as_repaired.rows(held, differences))
-        placed = keep(as_repaired.progress(placed, differences, size))
+        tag_rows = keep(as_repaired.rows(tag_rows, differences))
+        placed_progress = keep(as_repaired.progress(placed_progress, differences, size))
         scanning = keep(as_repaired.scanning(scanning, differences))
     return JournalKeys(
         keys.index,
         keys.index,
-        held,
-        placed,
+        tag_rows,
+        placed_progress,
         scanning,
         deleted=keys.deleted.where(F.col("deleted_to") < REMOVED),
         listed=keys.listed,

@@ -1,8 +1,8 @@
-"""The rows that the tag views should hold, as pure transformations.
+"""The rows that the tag views should have, as pure transformations.
 
-`tidemark.numbering` numbers them, from all that there is. An event that is lost from messages, or
-whose tags or payload are, and still has its row, counts as if it were there: readers must find
-every number, and the row may be the only copy of what it holds.
+`tidemark.numbering` numbers them, from events, rows and progress. An event that was lost from
+messages, or that lost its tags or payload, and still has its row, counts as if it were present:
+readers must find every number, and the row may be the only copy of its content.
 """
 
 from __future__ import annotations
@@ -32,51 +32,53 @@ from tidemark.validate.tag_views import shapes
 TAGGED_EVENT = [*SERIES, "sequence_nr", "timestamp"]
 _EVENT = ["persistence_id", "sequence_nr"]
 REMOVED = 2**63 - 1
-"""deleted_to of a persistence id that was removed for good; no sequence nr is as high."""
+"""deleted_to of a persistence id that was removed permanently; no sequence nr is as high."""
 
 
 @shaped(
     index=MESSAGES,
     rows=TAG_ROWS,
     progress=WRITE_PROGRESS,
-    gone=TAG_ROWS,
-    lost=TAG_ROWS,
+    deleted_rows=TAG_ROWS,
+    lost_rows=TAG_ROWS,
     returns=shapes.POINTS,
 )
 def points(
-    index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame, lost: DataFrame
+    index: DataFrame,
+    rows: DataFrame,
+    progress: DataFrame,
+    deleted_rows: DataFrame,
+    lost_rows: DataFrame,
 ) -> DataFrame:
     """Return the points of the rule: events, rows and progress.
 
-    Args:
-        index: messages.
-        rows: all rows; what is no row of an event counts for nothing.
-        progress: of the same persistence ids.
-        gone: `rows_of_deleted_events`.
-        lost: `rows_of_lost_events`.
+    `rows`: all rows; those of no event are ignored. `deleted_rows`: `rows_of_deleted_events`.
+    `lost_rows`: `rows_of_lost_events`.
     """
     event = (
         *("persistence_id", "sequence_nr", "timestamp", "ticks"),
         F.col("time_bucket").alias("expected_time_bucket"),
     )
-    of_rows = gone.select(*event, "tag", F.lit(None).cast("boolean").alias("is_lost"))
-    of_rows = of_rows.unionByName(lost.select(*event, "tag", F.lit(True).alias("is_lost")))
-    there = index.select(*_EVENT, F.lit(True).alias("is_present")).distinct()
+    row_events = deleted_rows.select(*event, "tag", F.lit(None).cast("boolean").alias("is_lost"))
+    row_events = row_events.unionByName(
+        lost_rows.select(*event, "tag", F.lit(True).alias("is_lost"))
+    )
+    present = index.select(*_EVENT, F.lit(True).alias("is_present")).distinct()
     only_rows = (
-        of_rows.dropDuplicates(TAGGED_EVENT)
-        .join(there, on=_EVENT, how="left")
+        row_events.dropDuplicates(TAGGED_EVENT)
+        .join(present, on=_EVENT, how="left")
         .withColumn("is_present", F.coalesce("is_present", F.lit(False)))
     )
     tagged = _tagged(index, event).withColumn("is_present", F.lit(True))
     entries = tagged.unionByName(only_rows, allowMissingColumns=True)
-    of_entries = rows.join(
+    rows_of_entries = rows.join(
         entries.where(F.col("tag").isNotNull()).select(*TAGGED_EVENT),
         on=TAGGED_EVENT,
         how="left_semi",
     )
     return rule.points(
         entries,
-        of_entries.withColumnRenamed("tag_pid_sequence_nr", "number"),
+        rows_of_entries.withColumnRenamed("tag_pid_sequence_nr", "number"),
         progress.select(
             *SERIES,
             F.col("progress_sequence_nr").alias("sequence_nr"),
@@ -87,7 +89,7 @@ def points(
 
 @shaped(numbered=numbering_shapes.NUMBERED, returns=shapes.RANKED)
 def expected_rows(numbered: DataFrame) -> DataFrame:
-    """Return one row for each (event, tag) of messages, and of `rows_of_lost_events`."""
+    """Return a row for each (event, tag) of messages, and of `rows_of_lost_events`."""
     is_expected = (F.col("kind") == rule.ENTRY) & F.col("is_lost").isNotNull()
     return numbered.where(is_expected & F.col("tag").isNotNull()).select(
         *TAGGED_EVENT,
@@ -110,15 +112,15 @@ def reached(numbered: DataFrame) -> DataFrame:
 
 
 def _tagged(index: DataFrame, event: Sequence[str | Column]) -> DataFrame:
-    """Return a row for each tag of each event, those of `pending_tags` as well, or without one."""
+    """Return each event under each of its tags, also `pending_tags`, or once without a tag."""
     is_lost = F.lit(False).alias("is_lost")
     if "pending_tags" not in index.columns:
         is_pending = F.lit(False).alias("is_pending")
         return index.select(*event, F.explode_outer("tags").alias("tag"), is_lost, is_pending)
-    none = F.array().cast("array<string>")
-    pending = F.coalesce("pending_tags", none)
-    both = F.explode_outer(F.concat(F.coalesce("tags", none), pending))
-    exploded = index.withColumns({"tag": both, "pending": pending})
+    no_tags = F.array().cast("array<string>")
+    pending = F.coalesce("pending_tags", no_tags)
+    all_tags = F.explode_outer(F.concat(F.coalesce("tags", no_tags), pending))
+    exploded = index.withColumns({"tag": all_tags, "pending": pending})
     return exploded.select(
         *event, "tag", is_lost, F.array_contains("pending", F.col("tag")).alias("is_pending")
     )
@@ -135,25 +137,22 @@ def sequence_ends(index: DataFrame) -> DataFrame:
 
 @shaped(returns=DELETED)
 def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> DataFrame:
-    """Return the persistence ids that only the tag tables still have, as if deleted to the end.
+    """Return the persistence ids that only the tag tables still have, with deleted_to REMOVED.
 
     Cleanup leaves an id in this state if it shall never be used again: it deletes messages and
-    metadata, and nothing of the tags. The rows are the only copy of events that readers may not
-    have read yet. Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`.
-
-    Args:
-        tagged: frames of the tag tables with persistence_id, read before the others.
-        known: frames of messages and metadata with persistence_id.
+    metadata, but nothing of the tags. The rows are the only copy of events that readers may not
+    have read yet. Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`. The frames
+    of the tag tables were read before those of messages and metadata (`known`).
     """
-    named = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged))
-    held = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
-    removed = named.distinct().join(held, on="persistence_id", how="left_anti")
+    tag_ids = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged))
+    present = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
+    removed = tag_ids.distinct().join(present, on="persistence_id", how="left_anti")
     return removed.withColumn("deleted_to", F.lit(REMOVED))
 
 
 @shaped(rows=TAG_ROWS, index=EVENT, deleted=DELETED, returns=TAG_ROWS)
 def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the tag-view rows whose events were deleted from the front; Pekko leaves such rows."""
+    """Return the tag-view rows of deleted first events; Pekko does not delete such rows."""
     is_before_messages = F.col("lowest_sequence_nr").isNull() | (
         F.col("sequence_nr") < F.col("lowest_sequence_nr")
     )
@@ -182,11 +181,11 @@ def rows_of_lost_events(
     deleted: DataFrame,
     ruled_tags: Collection[str] = (),
 ) -> DataFrame:
-    """Return the tag-view rows whose events, or what they held, have been lost from messages.
+    """Return the tag-view rows of events that messages has lost, with or without their content.
 
-    Nobody deletes in the middle, so what is missing before other events has been lost. Behind the
-    last event only progress and scanning tell that there has been one. Of an event that no reader
-    can read any more, the row may have the only copy.
+    Events in the middle are never deleted, so an event missing before other events was lost. Only
+    progress and scanning show that there was an event after the last event. Of an unreadable event
+    the row may be the only copy.
     """
     parts = [
         _rows_in_holes(rows, index, deleted),
@@ -200,16 +199,16 @@ def rows_of_lost_events(
 def _rows_of_untagged_events(
     rows: DataFrame, index: DataFrame, ruled_tags: Collection[str]
 ) -> DataFrame:
-    """Return the rows of events that carry no tag at all, under tags that no rule gives.
+    """Return the rows of events without any tag, under tags that no rule gives.
 
-    The plugin's migration to its release 1.0 left the tags of older events in their rows alone.
+    The plugin's migration to its release 1.0 kept the tags of older events in their rows only.
     """
-    has_none = F.coalesce(F.size("tags") < 1, F.lit(True)) & F.col("cause").isNull()
+    has_no_tags = F.coalesce(F.size("tags") < 1, F.lit(True)) & F.col("cause").isNull()
     if "pending_tags" in index.columns:
-        has_none &= F.coalesce(F.size("pending_tags") < 1, F.lit(True))
-    untagged = index.where(has_none & F.col("has_payload")).select(*_EVENT, "timestamp")
-    of_writers = rows.where(~F.col("tag").isin(*ruled_tags))
-    return of_writers.join(untagged, on=untagged.columns, how="left_semi").select(*rows.columns)
+        has_no_tags &= F.coalesce(F.size("pending_tags") < 1, F.lit(True))
+    untagged = index.where(has_no_tags & F.col("has_payload")).select(*_EVENT, "timestamp")
+    writers_rows = rows.where(~F.col("tag").isin(*ruled_tags))
+    return writers_rows.join(untagged, on=untagged.columns, how="left_semi").select(*rows.columns)
 
 
 def _rows_of_unreadable_events(rows: DataFrame, index: DataFrame) -> DataFrame:
@@ -225,21 +224,21 @@ def _rows_of_lost_tails(
     scanning: DataFrame,
     deleted: DataFrame,
 ) -> DataFrame:
-    """Return the rows behind the last event of messages that another table knows of.
+    """Return the rows after the last event in messages, up to the last event of any other table.
 
-    Rows behind what any table knows are of events that never were. All rows of an id of which
-    messages and metadata know nothing are left out: Cleanup has removed it for good.
+    Later rows have never had an event. All rows of an id without messages and metadata are left
+    out: Cleanup has removed it permanently.
     """
     last = sequence_ends(index).select("persistence_id", "highest_sequence_nr")
     written = progress.groupBy("persistence_id").agg(F.max("progress_sequence_nr").alias("written"))
-    known = rows
+    with_limits = rows
     for frame in (last, deleted, written, scanning):
-        known = known.join(frame, on="persistence_id", how="left")
+        with_limits = with_limits.join(frame, on="persistence_id", how="left")
     reached = F.greatest("highest_sequence_nr", "deleted_to")
     is_lost = (F.col("sequence_nr") > reached) & (
         F.col("sequence_nr") <= F.greatest("written", "scanned_to")
     )
-    return known.where(is_lost).select(*rows.columns)
+    return with_limits.where(is_lost).select(*rows.columns)
 
 
 def _rows_in_holes(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What the comparison of messages with tag views tells: a difference, with its kind.
+"""The differences that a comparison of messages with tag views reports, and their kinds.
 
 The kinds are names of `validate.findings.checks`.
 """
@@ -26,13 +26,13 @@ OF_ROWS = (
     checks.UNWRITABLE_EVENT.name,
 )
 OF_CONTINUITY = tuple(check.name for check in checks.CHECKS if check.inputs is Inputs.NUMBERS)
-"""What the numbers still show once all differences are put right.
+"""The findings that remain in the numbers once all differences are repaired.
 
-What is missing then is in no table, so no repair brings it back.
+Events missing then are in no table, so no repair can restore them.
 """
 RULES = {check.name: check.rule for check in checks.CHECKS}
 KINDS = (*OF_ROWS, *OF_PROGRESS, *checks.repaired_by(Repair.SCANNING), *OF_CONTINUITY)
-"""Every kind that a comparison looks for, in the order in which reports list them."""
+"""Every kind that a comparison reports, in the order of reports."""
 
 
 def any_of(names: Iterable[str]) -> str:
@@ -41,18 +41,18 @@ def any_of(names: Iterable[str]) -> str:
 
 
 IS_LEFT = any_of(OF_CONTINUITY)
-"""The condition for findings that repair leaves as they are."""
+"""The condition for findings that a repair does not change."""
 IS_WRITTEN = any_of(checks.repaired_by(Repair.ROW_WRITTEN, Repair.ROW_RENUMBERED, Repair.ROW_MOVED))
-"""The condition for findings that want a row of the tag views."""
+"""The condition for findings whose repair writes a row of the tag views."""
 IS_DELETED = any_of(checks.repaired_by(Repair.ROW_DELETED, Repair.ROW_RENUMBERED, Repair.ROW_MOVED))
-"""The condition for findings of a row that must go."""
+"""The condition for findings whose repair deletes a row of the tag views."""
 IS_OF_PROGRESS = any_of(OF_PROGRESS)
 IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
-"""The condition for findings of progress that want a row; others want none."""
+"""The condition for findings of progress whose repair writes a row; else it deletes the row."""
 IS_SCANNING = f"{any_of(checks.repaired_by(Repair.SCANNING))} AND tag = ''"
-"""The condition for findings that want tag_scanning moved back.
+"""The condition for findings whose repair moves tag_scanning back.
 
-With a tag a finding speaks of a missing row, and is put right by writing that row.
+A finding with a tag is about a missing row; its repair is to write that row.
 """
 
 COLUMNS = {
@@ -69,18 +69,17 @@ COLUMNS = {
     "expected_number": "bigint",
     "cause": "string",
 }
-"""A difference. The first half is what is stored (null where nothing is), the second what should
-be.
+"""A difference: the stored values (null if nothing is stored), then the expected values.
 
-number is the tag pid sequence nr; timestamp a timeuuid, of progress its offset. tag is "" in a
-difference of tag_scanning as a whole. Nothing expected: the row must go. cause is why an event
-cannot be written.
+number is the tag pid sequence nr; timestamp a timeuuid, for progress its offset. tag is "" if
+tag_scanning is after all events. Without expected values the row must be deleted. cause is the
+reason why an event cannot be written.
 """
 
 
 @shaped(returns=COLUMNS)
 def difference(rows: DataFrame, **values: Column) -> DataFrame:
-    """Return a difference for each row: the given values, its persistence_id, else null."""
+    """Return a difference for each row, with its persistence_id and the given values, else null."""
     values = {
         **dict.fromkeys(COLUMNS, F.lit(None)),
         "persistence_id": F.col("persistence_id"),
@@ -90,20 +89,20 @@ def difference(rows: DataFrame, **values: Column) -> DataFrame:
 
 @shaped(differences=COLUMNS, returns={**FINDINGS, **EVIDENCE})
 def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
-    """Return differences as findings, with the numbers that validate gives the same facts.
+    """Return differences as findings, with the same numbers as findings of validate.
 
-    A finding is in the time bucket of the event; one of progress in that of its offset, if it names
-    any.
+    A finding is in the time bucket of the event; a finding of progress in that of its offset, if it
+    has one.
     """
     kind = F.col("kind")
     is_scanning = kind == checks.SCANNING_AHEAD.name
-    own = columns.time_bucket(columns.timeuuid_epoch_ms(F.col("timestamp")), size)
-    place = F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(NO_TIME_BUCKET))
+    own_bucket = columns.time_bucket(columns.timeuuid_epoch_ms(F.col("timestamp")), size)
+    bucket = F.coalesce("expected_time_bucket", "time_bucket", own_bucket, F.lit(NO_TIME_BUCKET))
     is_by_event = is_scanning | kind.isin(checks.UNTAGGED_EVENT.name, checks.UNWRITABLE_EVENT.name)
     is_of_numbers = kind.isin(checks.DOUBLED_ROW.name, checks.WRONG_NUMBER.name, *OF_PROGRESS)
     stored_number = F.coalesce("number", F.lit(0))
     values = {
-        "time_bucket": place,
+        "time_bucket": bucket,
         "check_name": kind,
         "persistence_id": F.col("persistence_id"),
         "tag": F.col("tag"),
@@ -112,7 +111,7 @@ def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
             is_of_numbers, F.col("expected_number")
         ),
         "detail": _detail(kind),
-        "held_in": F.when(F.col("time_bucket") != place, F.col("time_bucket")),
+        "held_in": F.when(F.col("time_bucket") != bucket, F.col("time_bucket")),
         "tag_pid_sequence_nr": F.col("number"),
         "expected_tag_pid_sequence_nr": F.col("expected_number"),
     }
@@ -123,33 +122,37 @@ def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
 
 
 def _detail(kind: Column) -> Column:
-    """Return what differs, in a clause for people."""
+    """Return the difference as a clause for people."""
     sequence_nr, expected_nr = F.col("sequence_nr"), F.col("expected_sequence_nr")
     number, expected = F.col("number"), F.col("expected_number")
-    there = F.when(number.isNull(), "no row").otherwise(F.format_string("number %d", number))
-    place = F.when(
+    stored_text = F.when(number.isNull(), "no row").otherwise(F.format_string("number %d", number))
+    other_bucket = F.when(
         F.col("time_bucket") != F.col("expected_time_bucket"),
         F.format_string(" in time bucket %d", F.col("time_bucket")),
     )
-    wanted = F.when(expected.isNull(), "none").otherwise(F.format_string("number %d", expected))
-    of_row = F.concat(there, F.coalesce(place, F.lit("")), F.lit(", expected "), wanted)
-    of_progress = F.concat(
-        F.when(number.isNull(), F.lit("no progress")).otherwise(there),
+    expected_text = F.when(expected.isNull(), "none").otherwise(
+        F.format_string("number %d", expected)
+    )
+    row_text = F.concat(
+        stored_text, F.coalesce(other_bucket, F.lit("")), F.lit(", expected "), expected_text
+    )
+    progress_text = F.concat(
+        F.when(number.isNull(), F.lit("no progress")).otherwise(stored_text),
         F.lit(", expected "),
         F.when(expected_nr.isNull(), F.lit("no progress")).otherwise(
             F.format_string("number %d at sequence nr %d", expected, expected_nr)
         ),
     )
-    of_scanning = F.when(
+    scanning_text = F.when(
         F.col("tag") == "", F.format_string("the last sequence nr is %d", expected_nr)
     ).otherwise(F.format_string("sequence nr %d has no row", expected_nr))
     differs = (
-        F.when(kind.isin(*OF_PROGRESS), of_progress)
-        .when(kind == checks.SCANNING_AHEAD.name, of_scanning)
+        F.when(kind.isin(*OF_PROGRESS), progress_text)
+        .when(kind == checks.SCANNING_AHEAD.name, scanning_text)
         .when(
             kind == checks.UNWRITABLE_EVENT.name,
             F.concat(F.lit("the event cannot be written: "), "cause"),
         )
-        .otherwise(of_row)
+        .otherwise(row_text)
     )
     return F.concat(F.format_string("sequence nr %d: ", sequence_nr), differs)

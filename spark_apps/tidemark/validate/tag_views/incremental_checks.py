@@ -1,8 +1,8 @@
-"""What the new part of a journal lets one suspect: a superset of what the comparison finds there.
+"""The checks of the new part of a journal, whose suspicions are a superset of its findings.
 
-The new events and rows are compared with each other, and with what stands just before them
-(`reading.incremental`). Nothing excuses a missing number here, since the rows and events that could
-are not read.
+New events and rows are compared with each other, and with their predecessors
+(`reading.incremental`). No missing number is explained here, since the rows and events needed for
+that are not read.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _EVENT = ["persistence_id", "sequence_nr", "timestamp"]
 
 @dataclass(frozen=True)
 class NewPart:
-    """The new time buckets of a journal and what is around them, all in memory.
+    """The new time buckets of a journal and their neighbours, all in memory.
 
     Attributes:
-        events: the events of the time buckets, `journal_keys.index`.
+        events: the events of the time buckets, as `journal_keys.with_rule_tags` returns them.
         rows: the rows of the time buckets.
         before: the last rows before them, of the same shape.
-        around: the events of `events`, those before them, those that progress and scanning name,
-            and all of an id whose end is in doubt.
+        around: `events`, their predecessors, the events that progress and scanning name, and all
+            events of an id whose last event is in doubt.
         progress: `frames.write_progress`.
         scanning: `frames.scanning`.
         deleted: `frames.deleted`.
@@ -59,7 +59,7 @@ class NewPart:
 @shaped(returns=shapes.FINDINGS)
 def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFrame:
     """Return a superset of the findings of `compare` in the new time buckets (epoch ms)."""
-    none = F.lit(False)
+    never = F.lit(False)
     emptied = Removed(bounds.emptied_buckets, bounds.removed.expired_before)
     absent = tag_sequence.absent_events(new.events, new.rows, emptied, bounds.pending)
     missing = absent.where(~F.col("is_removed"))
@@ -67,12 +67,12 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
         new.events.where(F.col("cause").isNotNull()).select(*_EVENT), on=_EVENT, how="left_semi"
     )
     rows = new.rows.unionByName(new.before.select(*new.rows.columns))
-    placed = frames.placed(new.progress, bounds.bucket_size)
+    placed_progress = frames.placed(new.progress, bounds.bucket_size)
     keys = JournalKeys(
         new.around,
         new.events,
         rows,
-        placed,
+        placed_progress,
         new.scanning,
         deleted=new.deleted,
         listed=new.listed,
@@ -80,12 +80,17 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
     )
     parts = [
         tag_sequence.tag_sequence_findings(
-            rows, absent.where(none), new.deleted.where(none), Removed()
+            rows, absent.where(never), new.deleted.where(never), Removed()
         ),
         event_findings(keys, bounds.removed, max(buckets), bounds.target_partition_size),
-        # By itself: where progress is ahead as well, a lost tail lies in the time bucket of that.
+        # Without progress: if progress is ahead too, the lost tail is in its time bucket.
         sequence.lost_tails(
-            new.around, placed.where(none), new.scanning, new.deleted, new.listed, max(buckets)
+            new.around,
+            placed_progress.where(never),
+            new.scanning,
+            new.deleted,
+            new.listed,
+            max(buckets),
         ),
         _suspected(missing, checks.UNTAGGED_EVENT, F.col("sequence_nr")),
         _suspected(unwritable.withColumn("tag", F.lit("")), checks.UNWRITABLE_EVENT, F.lit(0)),
@@ -103,21 +108,16 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
 def rows_in_doubt(
     rows: DataFrame, new: DataFrame, known: Sequence[DataFrame], deleted: DataFrame
 ) -> DataFrame:
-    """Suspect rows that are not of a new event with that tag, in that event's time bucket.
+    """Suspect rows that do not belong to a new event with that tag, in that event's time bucket.
 
-    Rows of deleted events stay as they are, and so do all rows of an id that was removed for good.
-
-    Args:
-        rows: those of the time buckets.
-        new: the events of the time buckets.
-        known: frames with the persistence ids that are not removed for good.
-        deleted: read after the events.
+    Rows of deleted events are right, and all rows of an id that was removed permanently. `known`:
+    frames with the persistence ids that were not removed. `deleted` was read after the events.
     """
-    none = F.array().cast("array<string>")
-    tags = F.concat(F.coalesce("tags", none), F.coalesce("pending_tags", none))
-    right = new.select(*_EVENT, "time_bucket", F.explode(tags).alias("tag"))
+    no_tags = F.array().cast("array<string>")
+    tags = F.concat(F.coalesce("tags", no_tags), F.coalesce("pending_tags", no_tags))
+    expected = new.select(*_EVENT, "time_bucket", F.explode(tags).alias("tag"))
     ids = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
-    wrong = rows.join(right, on=[*TAGGED_EVENT, "time_bucket"], how="left_anti").join(
+    unexpected = rows.join(expected, on=[*TAGGED_EVENT, "time_bucket"], how="left_anti").join(
         ids.distinct(), on="persistence_id", how="left_semi"
     )
     present = new.select("persistence_id", "sequence_nr", F.lit(True).alias("is_there")).distinct()
@@ -125,7 +125,7 @@ def rows_in_doubt(
         F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
     )
     in_doubt = (
-        wrong.join(present, on=["persistence_id", "sequence_nr"], how="left")
+        unexpected.join(present, on=["persistence_id", "sequence_nr"], how="left")
         .join(deleted, on="persistence_id", how="left")
         .where(~is_of_deleted)
     )
@@ -135,42 +135,46 @@ def rows_in_doubt(
 @shaped(rows=TAG_ROWS, new=shapes.JOURNAL_EVENTS, progress=WRITE_PROGRESS, returns=shapes.FINDINGS)
 def progress_missing(rows: DataFrame, new: DataFrame, progress: DataFrame) -> DataFrame:
     """Suspect the series with new events or rows that have no progress."""
-    of_events = new.where(F.col("cause").isNull()).select(
+    event_series = new.where(F.col("cause").isNull()).select(
         "persistence_id", "time_bucket", F.explode("tags").alias("tag")
     )
-    series = rows.select("persistence_id", "time_bucket", "tag").unionByName(of_events).distinct()
-    lacking = series.join(progress, on=[*SERIES], how="left_anti")
-    return _suspected(lacking, checks.PROGRESS_MISSING, F.lit(0))
+    series = (
+        rows.select("persistence_id", "time_bucket", "tag").unionByName(event_series).distinct()
+    )
+    without_progress = series.join(progress, on=[*SERIES], how="left_anti")
+    return _suspected(without_progress, checks.PROGRESS_MISSING, F.lit(0))
 
 
 @shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
 def progress_in_doubt(new: NewPart, absent: DataFrame, bounds: Bounds) -> DataFrame:
-    """Suspect progress in the new time buckets that is not that of a new row, or has one behind it.
+    """Suspect progress in the new time buckets that is not of a new row, or not of the last row.
 
-    Progress that names an event whose row was removed is believed, if the event is there.
+    Progress that names an event whose row was removed is accepted if the event exists.
     """
-    exact = new.rows.select(
+    row_positions = new.rows.select(
         *SERIES,
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("tag_pid_sequence_nr").alias("progress_number"),
         F.col("timestamp").alias("progress_offset"),
     )
-    believed = absent.where("is_removed").select(
+    removed_positions = absent.where("is_removed").select(
         *SERIES,
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("timestamp").alias("progress_offset"),
     )
-    unknown = new.progress.join(exact, on=exact.columns, how="left_anti").join(
-        believed, on=believed.columns, how="left_anti"
+    unknown = new.progress.join(row_positions, on=row_positions.columns, how="left_anti").join(
+        removed_positions, on=removed_positions.columns, how="left_anti"
     )
-    last = _settled_series(new, bounds).groupBy(*SERIES).agg(F.max("sequence_nr").alias("settled"))
-    behind = new.progress.join(last, on=[*SERIES], how="inner").where(
+    last_settled = (
+        _settled_series(new, bounds).groupBy(*SERIES).agg(F.max("sequence_nr").alias("settled"))
+    )
+    before_last = new.progress.join(last_settled, on=[*SERIES], how="inner").where(
         F.col("settled") > F.col("progress_sequence_nr")
     )
     number = F.col("progress_number")
     parts = [
         _suspected(_placed(unknown, bounds), checks.PROGRESS_WRONG, number),
-        _suspected(_placed(behind, bounds), checks.PROGRESS_BEHIND, number),
+        _suspected(_placed(before_last, bounds), checks.PROGRESS_BEHIND, number),
     ]
     return reduce(DataFrame.unionByName, parts)
 
@@ -181,22 +185,22 @@ def _settled_series(new: NewPart, bounds: Bounds) -> DataFrame:
         "persistence_id", "sequence_nr", "ticks", F.explode("tags").alias("tag")
     )
     names = tagged.columns
-    both = tagged.unionByName(new.rows.select(*names)).unionByName(new.before.select(*names))
+    all_events = tagged.unionByName(new.rows.select(*names)).unionByName(new.before.select(*names))
     is_deleted = F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
-    return both.join(new.deleted, on="persistence_id", how="left").where(
+    return all_events.join(new.deleted, on="persistence_id", how="left").where(
         (F.col("ticks") < bounds.settled_before) | is_deleted
     )
 
 
 def _deleted(new: NewPart) -> DataFrame:
     """Return the new events that count as deleted."""
-    known = new.events.join(new.deleted, on="persistence_id")
-    return known.where(F.col("sequence_nr") <= F.col("deleted_to"))
+    with_deleted_to = new.events.join(new.deleted, on="persistence_id")
+    return with_deleted_to.where(F.col("sequence_nr") <= F.col("deleted_to"))
 
 
 def _placed(progress: DataFrame, bounds: Bounds) -> DataFrame:
-    placed = frames.placed(progress, bounds.bucket_size)
-    return placed.withColumnRenamed("progress_bucket", "time_bucket")
+    with_bucket = frames.placed(progress, bounds.bucket_size)
+    return with_bucket.withColumnRenamed("progress_bucket", "time_bucket")
 
 
 def _suspected(rows: DataFrame, check: Check, number: Column) -> DataFrame:

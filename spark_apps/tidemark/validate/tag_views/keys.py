@@ -1,4 +1,4 @@
-"""What a comparison of messages with tag views takes: their keys, without payloads."""
+"""The input of a comparison of messages with tag views: their keys, without payloads."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Keep = Callable[[DataFrame], DataFrame]
 
 
 def once(frame: DataFrame) -> DataFrame:
-    """Return a frame that is made when it is first used, and then kept.
+    """Return a frame that is computed at its first use and then kept in memory.
 
-    It has no plan behind it, which Spark would copy and analyze in each step of a comparison, and
-    nothing is read a second time, even if an executor is lost: the journal would be another one.
+    It has no long plan, which Spark would copy and analyze in each step of a comparison. Nothing is
+    read twice, even if an executor is lost: the journal would have changed.
     """
     return frame.localCheckpoint(eager=False)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What messages and tag views hold, without payloads.
+    """The keys of messages and tag views, without payloads.
 
     Attributes:
-        index: `tagging.events.index_of` with partition_nr and has_payload, and optionally
-            pending_tags: tags (array of string) that an event has beside `tags`, and whose rows may
-            be yet to come.
+        index: `tag_write.events.index_of` with partition_nr and has_payload, and optionally
+            pending_tags: further tags (array of string) of an event whose rows may not be written
+            yet.
         rows: `tag_view_keys`.
         progress: `write_progress`.
         scanning: `scanning`.
         deleted: `deleted`, read last, and `expected.removed_ids`.
         listed: the persistence ids of all_persistence_ids.
-        ruled_tags: tags that rules give: only events that a rule gives one carry it.
+        ruled_tags: tags that rules give; only events to which a rule gives such a tag carry it.
     """
 
     index: DataFrame
@@ -51,19 +51,15 @@ class Keys:
     ruled_tags: frozenset[str] = frozenset()
 
     def each(self, change: Callable[[DataFrame], DataFrame]) -> Keys:
-        """Return them with each frame changed."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        frames = {name: frame for name, frame in held.items() if isinstance(frame, DataFrame)}
-        return Keys(**held | {name: change(frame) for name, frame in frames.items()})
+        """Return the keys with each frame changed."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        frames = {name: frame for name, frame in values.items() if isinstance(frame, DataFrame)}
+        return Keys(**values | {name: change(frame) for name, frame in frames.items()})
 
     def settled(self, keep: Keep) -> Keys:
-        """Return them without the messages that count as deleted.
-
-        Args:
-            keep: function that keeps a frame in memory that is used more than once.
-        """
-        known = [self.index, self.deleted]
-        removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
+        """Return the keys without the messages that count as deleted."""
+        of_messages = [self.index, self.deleted]
+        removed = keep(removed_ids([self.rows, self.progress, self.scanning], of_messages))
         deleted = self.deleted.unionByName(removed)
         index = message_rows.undeleted(self.index, deleted)
         return replace(self, index=index, deleted=deleted)
@@ -71,7 +67,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows of tag views without an event in messages that are no findings.
+    """Rows of tag views without an event in messages that are not findings.
 
     Attributes:
         of_deleted_events: `rows_of_deleted_events`.
@@ -83,7 +79,7 @@ class KeptRows:
 
     @classmethod
     def of(cls, keys: Keys, keep: Keep) -> KeptRows:
-        """Find them, and keep the frames in memory."""
+        """Return these rows, in memory."""
         lost = rows_of_lost_events(
             keys.rows,
             keys.index,

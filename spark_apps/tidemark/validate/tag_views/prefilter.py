@@ -1,10 +1,10 @@
-"""The quick look before a comparison: which persistence ids have to be compared at all.
+"""The prefilter of a comparison: the persistence ids that have to be compared at all.
 
-Of an id in order, everything comes in pairs: each (event, tag) with its row, and the last row of
-each tag with its progress. Each of a pair gives the same hash of 64 bits, so that the exclusive or
-of all hashes is 0, and their numbers cancel out. What can be told of an event or a row beside its
-predecessor alone is told beside it. One sum for each id is left, instead of joins and sorts of all
-events by each key that a comparison needs.
+The keys of a consistent id form pairs: each (event, tag) with its row, and the last row of each tag
+with its progress. Both halves of a pair have the same hash of 64 bits, so that the exclusive or of
+all hashes is 0, and the counts of the halves cancel out. Checks that need only an event or row and
+its predecessor run on that pair. So one sum for each id is enough, instead of the joins and sorts
+of all events by each key that a comparison needs.
 
 An id that differs need not have findings: the comparison judges it.
 """
@@ -31,24 +31,24 @@ _SUMMANDS: Shape = {
     "pairs": "bigint",
     "hash": "bigint",
 }
-"""`is_odd`: not as it is in an id in order. `is_older`: an event older than the one before it.
-`known_to`: up to where another table than messages has heard of events. `pairs`: 1 for one half of
-a pair, -1 for the other; a last row is half of two."""
+"""`is_odd`: impossible in a consistent id. `is_older`: an event older than its predecessor.
+`known_to`: the last sequence nr in other tables than messages. `pairs`: 1 for one half of a pair,
+-1 for the other; a last row is half of two pairs."""
 BROADCAST_IDS = 1_000_000
-"""Ids up to which each executor gets all of them, some ten bytes each, so that nothing that is read
-of others is moved."""
+"""Up to this number, ids (about ten bytes each) are broadcast, so that rows of other ids are not
+shuffled."""
 SUMS: Shape = {"id": "bigint", "differs": "boolean", "is_disordered": "boolean"}
 """Persistence ids, hashed."""
 
 
 @dataclass(frozen=True)
 class SuspectIds:
-    """The persistence ids that have to be looked at more closely.
+    """The persistence ids that have to be compared.
 
     Attributes:
-        sums: of SUMS, those of which either is true.
-        differing: how many differ.
-        disordered: how many are disordered.
+        sums: the rows of SUMS in which `differs` or `is_disordered` is true.
+        differing: the number of ids that differ.
+        disordered: the number of disordered ids.
     """
 
     sums: DataFrame
@@ -57,12 +57,9 @@ class SuspectIds:
 
     @classmethod
     def of(cls, keys: Keys, target_partition_size: int, keep: Keep) -> SuspectIds:
-        """Find them, and keep the frame in memory.
+        """Return the suspect ids among the keys as they were read, in memory.
 
-        Args:
-            keys: as they were read.
-            target_partition_size: of messages, in events.
-            keep: function that keeps a frame in memory that is used more than once.
+        `target_partition_size` of messages: in events.
         """
         sums = keep(sums_of(keys, target_partition_size).where("differs OR is_disordered"))
         [number] = sums.agg(
@@ -72,32 +69,32 @@ class SuspectIds:
         return cls(sums, number["differing"], number["disordered"])
 
     def keys_that_differ(self, keys: Keys, keep: Keep) -> Keys:
-        """Return the keys of the ids of which a comparison may find, keep or excuse anything."""
+        """Return the keys of the ids for which a comparison may have a result."""
         ids = self.sums.where("differs")
         return keys.each(lambda frame: keep(_among(frame, ids, self.differing)))
 
     def events_out_of_order(self, index: DataFrame) -> DataFrame:
-        """Return the events of the ids with an event older than the one before it."""
+        """Return the events of the ids with an event older than its predecessor."""
         return _among(index, self.sums.where("is_disordered"), self.disordered)
 
 
 def _among(frame: DataFrame, ids: DataFrame, number: int) -> DataFrame:
-    """Return the rows of so many persistence ids, which are hashed."""
+    """Return the rows of persistence ids; `ids` are `number` hashes."""
     if not number:
-        # Spark leaves out whatever is made of it.
+        # Spark skips all work on an empty frame.
         return frame.limit(0)
-    few = F.broadcast(ids) if number <= BROADCAST_IDS else ids
+    hashes = F.broadcast(ids) if number <= BROADCAST_IDS else ids
     hashed = frame.withColumn("id", _id())
-    return hashed.join(few, on="id", how="left_semi").select(*frame.columns)
+    return hashed.join(hashes, on="id", how="left_semi").select(*frame.columns)
 
 
 @shaped(returns=SUMS)
 def sums_of(keys: Keys, target_partition_size: int) -> DataFrame:
     """Return each persistence id, and whether it differs.
 
-    Those do not whose events are all there from sequence nr 1 on, in their partitions and readable,
-    with a row of the right number for each tag, progress at the last row, and nothing
-    that speaks of later events.
+    An id does not differ if its events are complete from sequence nr 1 on, in their partitions and
+    readable, with a row of the right number for each tag, with progress at the last row, and if no
+    other table has later events.
     """
     parts = [
         _of_events(keys.index, target_partition_size),
@@ -127,15 +124,15 @@ def sums_of(keys: Keys, target_partition_size: int) -> DataFrame:
     )
     return sums.select(
         "id",
-        # Without events there is no last one.
+        # Without events `last` is null.
         (~F.coalesce(is_in_order, F.lit(False))).alias("differs"),
         F.coalesce("is_disordered", F.lit(False)).alias("is_disordered"),
     )
 
 
 def _as_summands(part: DataFrame) -> DataFrame:
-    held = {name: F.col(name) if name in part.columns else F.lit(None) for name in _SUMMANDS}
-    return part.select(*(held[name].cast(kind).alias(name) for name, kind in _SUMMANDS.items()))
+    summands = {name: F.col(name) if name in part.columns else F.lit(None) for name in _SUMMANDS}
+    return part.select(*(summands[name].cast(kind).alias(name) for name, kind in _SUMMANDS.items()))
 
 
 def _of_events(index: DataFrame, target_partition_size: int) -> DataFrame:

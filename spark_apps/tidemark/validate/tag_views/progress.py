@@ -1,9 +1,9 @@
-"""tag_write_progress and tag_scanning against messages, as pure transformations.
+"""The comparison of tag_write_progress and tag_scanning with messages, as pure transformations.
 
-Progress may lag, never lead: an actor that recovers numbers on from it, and skips every event up
-to it. tag_scanning only says from where a recovery looks for untagged events below a snapshot, so
-a low one costs time and a high one loses tags. Source: docs/real-systems.md, "What an actor writes"
-and "How an actor recovers".
+Progress may lag, never lead: a recovering actor continues to number after it, and skips every event
+up to it. tag_scanning is only where a recovery begins to search for untagged events below a
+snapshot: a low value costs time, a high value loses tags. Source: docs/real-systems.md, "What an
+actor writes" and "How an actor recovers".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidemark.validate.tag_views.expected import REMOVED, sequence_ends
 @shaped(
     expected=shapes.SETTLED,
     progress={**WRITE_PROGRESS, **shapes.REACHED},
-    gone=TAG_ROWS,
+    deleted_rows=TAG_ROWS,
     deleted=DELETED,
     ends=shapes.SEQUENCE_ENDS,
     returns=finding_kinds.COLUMNS,
@@ -37,33 +37,37 @@ from tidemark.validate.tag_views.expected import REMOVED, sequence_ends
 def progress_findings(
     expected: DataFrame,
     progress: DataFrame,
-    gone: DataFrame,
+    deleted_rows: DataFrame,
     deleted: DataFrame,
     ends: DataFrame,
     bounds: Bounds,
 ) -> DataFrame:
     """Find progress that is missing, behind, ahead or wrong.
 
-    Progress must name an event that carries the tag, with that event's number and timeuuid, and not
-    one before the last settled event. Where the event is lost, only the number can be wrong. Once
-    all events of a tag are gone, progress is compared with their rows: the next event must get a
+    Progress must name an event that carries the tag, with that event's number and timeuuid, and no
+    event before the last settled event. If the event is lost, only the number can be wrong. If all
+    events of a tag are deleted, progress is compared with their rows: the next event must get a
     higher number.
     """
-    highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
+    highest_deleted = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
     compared = (
         _series(expected, progress, bounds)
         .join(progress, on=[*SERIES], how="full")
         .join(ends, on="persistence_id", how="left")
-        .join(gone.groupBy(*SERIES).agg(highest_gone.alias("gone")), on=[*SERIES], how="full")
+        .join(
+            deleted_rows.groupBy(*SERIES).agg(highest_deleted.alias("gone")),
+            on=[*SERIES],
+            how="full",
+        )
         .join(deleted, on="persistence_id", how="left")
     )
     remains = F.col("last").isNotNull()
     is_removed = F.coalesce(F.col("deleted_to") == REMOVED, F.lit(False))
     kind = (
-        # Nobody will number on.
+        # The persistence id will get no further numbers.
         F.when(is_removed, F.lit(None))
         .when(remains, _kind_if_events_remain())
-        .otherwise(_kind_if_all_are_gone())
+        .otherwise(_kind_if_all_are_deleted())
     )
     return finding_kinds.difference(
         compared.withColumn("kind", kind).where(F.col("kind").isNotNull()),
@@ -82,28 +86,21 @@ def progress_findings(
     index=PLACED_EVENTS,
     scanning=SCANNING,
     deleted=DELETED,
-    lost=TAG_ROWS,
+    lost_rows=TAG_ROWS,
     returns=finding_kinds.COLUMNS,
 )
 def scanning_findings(
-    index: DataFrame, scanning: DataFrame, deleted: DataFrame, lost: DataFrame, bounds: Bounds
+    index: DataFrame, scanning: DataFrame, deleted: DataFrame, lost_rows: DataFrame, bounds: Bounds
 ) -> DataFrame:
-    """Find rows of tag_scanning beyond every event that there is or was.
+    """Find rows of tag_scanning after every event that exists or existed.
 
-    Where rows of lost events show that there was a tail, scanning is not what is wrong. As it has
-    no time, a finding lies in the newest time bucket that is compared, unless the persistence id
-    has events after that; so it is told until it is put right.
-
-    Args:
-        index: all events.
-        scanning: tag_scanning.
-        deleted: read after the events.
-        lost: `rows_of_lost_events`.
-        bounds: the events and rows to compare.
+    If rows of lost events show that there was a tail, scanning is not wrong. As it has no time, a
+    finding is in the newest compared time bucket, unless the persistence id has events after that;
+    so it is reported until it is repaired. `lost_rows`: `rows_of_lost_events`.
     """
     last = F.greatest("highest_sequence_nr", "deleted_to")
     tails = (
-        lost.join(sequence_ends(index), on="persistence_id", how="left")
+        lost_rows.join(sequence_ends(index), on="persistence_id", how="left")
         .where(F.col("sequence_nr") > F.coalesce("highest_sequence_nr", F.lit(0)))
         .select("persistence_id")
     )
@@ -130,13 +127,11 @@ def scanning_findings(
 def skipped_findings(
     row_findings: DataFrame, progress: DataFrame, scanning: DataFrame
 ) -> DataFrame:
-    """Find rows of tag_scanning beyond an event that has no row and lies beyond the progress.
+    """Find rows of tag_scanning after an event that has no row and is after the progress.
 
-    If there is a snapshot behind such an event, a recovery would never tag it. Once the row is
-    repaired, the scanning is right.
-
-    A finding lies in the time bucket of the first such event; expected_sequence_nr is its sequence
-    nr.
+    If there is a snapshot after such an event, a recovery would never tag it. Once the row is
+    written, scanning is right. A finding is in the time bucket of the first such event;
+    expected_sequence_nr is its sequence nr.
     """
     skipped = (
         row_findings.where(F.col("kind") == checks.UNTAGGED_EVENT.name)
@@ -158,7 +153,7 @@ def skipped_findings(
 
 
 def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFrame:
-    """Return the events of each series that its progress is compared with.
+    """Return the events of each series with which its progress is compared.
 
     Columns out: SERIES, and as (sequence_nr, ticks, expected_number, timestamp) or null: last, the
     last event; due, the last event that must have been written; settled, the last event whose
@@ -190,7 +185,7 @@ def _kind_if_events_remain() -> Column:
         F.col("progress_number") > F.col("last.expected_number")
     )
     return (
-        # Only events that are still on their way: nothing can be said.
+        # Only events whose rows may not be written yet: progress cannot be judged.
         F.when(F.col("due").isNull(), F.lit(None))
         .when(
             F.col("progress_sequence_nr").isNull(),
@@ -206,7 +201,7 @@ def _kind_if_events_remain() -> Column:
     )
 
 
-def _kind_if_all_are_gone() -> Column:
+def _kind_if_all_are_deleted() -> Column:
     is_ahead = F.col("progress_sequence_nr") > F.coalesce("deleted_to", F.lit(0))
     is_behind = F.col("progress_number") < F.col("gone.tag_pid_sequence_nr")
     return (
@@ -217,7 +212,7 @@ def _kind_if_all_are_gone() -> Column:
 
 
 def _is_of_lost_event() -> Column:
-    """Return whether progress names an event that is lost, and the number that it can have had."""
+    """Return whether progress names a lost event with a number that the event can have had."""
     is_of_lost_event = (
         ~F.col("is_event_there")
         & (F.col("progress_sequence_nr") < F.col("highest_sequence_nr"))

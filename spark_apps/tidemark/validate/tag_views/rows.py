@@ -1,4 +1,4 @@
-"""Messages against tag views: every difference as a finding, as pure transformations."""
+"""The comparison of expected rows with rows of the tag views, as pure transformations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def row_findings(
 ) -> DataFrame:
     """Return the differences between expected rows and stored rows.
 
-    A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
-    without a right one, the first (by time bucket and number) is wrong and the others are doubled.
-    Of a lost event, which nobody can count again, a row can only have the wrong number; two of them
-    are what is left of a repair that was killed.
+    A wrong row is doubled if the right row exists too. If there are only wrong rows of an event and
+    tag, the first (by time bucket and number) is wrong and the others are doubled. A row of a lost
+    event, which cannot be counted again, can only have a wrong number; two such rows with different
+    numbers are left by a repair that was killed.
     """
     events = expected.select(
         *TAGGED_EVENT,
@@ -30,13 +30,13 @@ def row_findings(
         F.struct("expected_time_bucket", "expected_number", "is_required").alias("event"),
         "is_lost",
     )
-    stored = rows.select(
+    stored_rows = rows.select(
         *TAGGED_EVENT,
         "ticks",
         F.struct("time_bucket", F.col("tag_pid_sequence_nr").alias("number")).alias("row"),
     )
     grouped = (
-        events.unionByName(stored, allowMissingColumns=True)
+        events.unionByName(stored_rows, allowMissingColumns=True)
         .groupBy(*TAGGED_EVENT)
         .agg(
             F.first("ticks").alias("ticks"),
@@ -50,9 +50,9 @@ def row_findings(
         F.col("event.expected_time_bucket").alias("time_bucket"),
         F.col("event.expected_number").alias("number"),
     )
-    places = F.array_distinct(F.transform("rows", lambda row: row["time_bucket"]))
-    is_one_too_many = (F.size(places) == 1) & F.array_contains("rows", right)
-    is_judged = (F.size("rows") == 1) | is_one_too_many
+    row_buckets = F.array_distinct(F.transform("rows", lambda row: row["time_bucket"]))
+    has_right_in_one_bucket = (F.size(row_buckets) == 1) & F.array_contains("rows", right)
+    is_judged = (F.size("rows") == 1) | has_right_in_one_bucket
     grouped = grouped.where(~F.coalesce("is_lost", F.lit(False)) | is_judged)
     wrong = F.filter("rows", lambda row: F.col("event").isNull() | (row != right))
     exploded = (
@@ -67,9 +67,9 @@ def row_findings(
 
 @shaped(index={**MESSAGES, "cause": "string"}, written=TAG_ROWS, returns=finding_kinds.COLUMNS)
 def unwritable_findings(index: DataFrame, written: DataFrame, bounds: Bounds) -> DataFrame:
-    """Find tagged events that cannot be written, but for those with `written` rows.
+    """Find tagged events that cannot be written, except those with `written` rows.
 
-    Of those whose rows would have been removed nobody wants a row. In a finding, tag is "".
+    Events whose rows would have been removed are left out. In a finding, tag is "".
     """
     unwritable = (
         index.where(F.col("cause").isNotNull())

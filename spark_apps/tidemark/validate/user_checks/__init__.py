@@ -1,1 +1,1 @@
-"""Checks of validate that users write: one file of include/sql/checks for each."""
+"""Checks that users write: one file of include/sql/checks for each."""

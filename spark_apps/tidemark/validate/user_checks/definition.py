@@ -1,6 +1,6 @@
 """The file that defines a check: a header in YAML, then one SELECT whose rows are checked.
 
-Nothing here needs Spark; `user_checks.evaluate` checks the SQL.
+This module needs no Spark; `user_checks.evaluate` checks the SQL.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tidemark.validate.user_checks.suite import Suite, read_suite
 
 FRAMES = ("messages", "tag_rows", "findings")
 """The tables that a SELECT over keys may read."""
-_TAKEN = {
+_RESERVED = {
     "findings",
     "warnings",
     "settled_findings",
     "messages_checked",
     "tag_rows_checked",
 }
-"""Names that reports have besides those of checks."""
+"""Names of other counts in reports, which no check may have."""
 
 
 class CheckHeader(HeaderModel):
@@ -83,11 +83,11 @@ class UserCheck:
     """A check that a user has written.
 
     Attributes:
-        file: the file that defines it.
+        file: the file that defines the check.
         check: its name, rule and severity.
-        condition: what must be true of each row of the SELECT, or what is expected of all.
-        source: what the SELECT reads.
-        select: the rows.
+        condition: the condition on each row of the SELECT, or the expectations of its result.
+        source: the source that the SELECT reads.
+        select: the SELECT.
     """
 
     file: Path
@@ -98,7 +98,7 @@ class UserCheck:
 
     @property
     def prefix(self) -> str:
-        """What the detail of a finding begins with: the source, unless that is the keys."""
+        """The beginning of a finding's detail: the source, unless it is KEYS."""
         return "" if self.source == KEYS else f"{self.source}: "
 
 
@@ -110,24 +110,21 @@ def tables_of(source: CheckSource) -> tuple[str, ...]:
 def load(directory: Path, further: Sequence[Check] = ()) -> list[UserCheck]:
     """Read every check of a directory, sorted by name.
 
-    Args:
-        directory: their directory.
-        further: checks of Tidemark beside CHECKS, whose names are taken as well.
+    `further`: checks of Tidemark besides CHECKS, whose names are taken as well.
 
     Raises:
-        InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or its name is taken.
     """
     require_directory(directory, "TIDEMARK_CHECKS_DIR", "your checks")
-    names = (*_TAKEN, *(check.name for check in (*CHECKS, *further)))
-    taken = dict.fromkeys(names, "Tidemark")
+    names = (*_RESERVED, *(check.name for check in (*CHECKS, *further)))
+    owner_of_name = dict.fromkeys(names, "Tidemark")
     checks = []
     for file in sorted(directory.glob("*.sql")):
         check = _read(file)
-        if by := taken.get(check.check.name):
-            what = f"the name {check.check.name} is taken by {by}"
-            raise error_in(file, what, "choose another name", 1)
-        taken[check.check.name] = file.name
+        if owner := owner_of_name.get(check.check.name):
+            problem = f"the name {check.check.name} is taken by {owner}"
+            raise error_in(file, problem, "choose another name", 1)
+        owner_of_name[check.check.name] = file.name
         checks.append(check)
     return sorted(checks, key=lambda check: check.check.name)
 

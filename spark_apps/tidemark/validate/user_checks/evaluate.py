@@ -1,4 +1,4 @@
-"""Users' checks, evaluated by Spark: those over keys on what a run of validate has read."""
+"""The evaluation of users' checks by Spark; checks over keys use the keys that a run has read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tidemark.validate.user_checks.judged import require_columns, unmet_expectat
 from tidemark.validate.user_checks.result import (
     KEY,
     computing,
-    elsewhere,
     key_of,
     require_key,
     shown,
+    wrong_time_bucket,
 )
 from tidemark.validate.user_checks.suite import Suite
 
@@ -42,8 +42,8 @@ def require_usable(spark: SparkSession, checks: Sequence[UserCheck]) -> None:
     """Parse and analyze each check over keys against empty tables; nothing is read.
 
     Raises:
-        DefinitionError: Spark refuses a check, or its result has no time bucket or not the columns
-            of an expectation; naming file, line, column and what would be right.
+        DefinitionError: Spark rejects a check, or its result lacks the time bucket or columns of an
+            expectation; with file, line, column and the correction.
     """
     if not checks:
         return
@@ -63,17 +63,8 @@ def failures(
 ) -> DataFrame:
     """Return a finding for each key of rows that fail a check, computed.
 
-    Args:
-        messages: events; those of the time buckets are checked.
-        tag_rows: rows of the tag views; the same.
-        findings: of the checks that are not users'.
-        checks: those that `require_usable` has accepted.
-        buckets: the time buckets (epoch ms).
-        keep: keeps a frame in memory.
-
-    Raises:
-        DefinitionError: a check cannot be computed or judged, or a row that fails it has another
-            time bucket.
+    Events (`messages`) and `tag_rows` of the time buckets (epoch ms) are checked. `findings` are
+    those of Tidemark's checks. `require_usable` has accepted the checks.
     """
     timed = {
         name: finding.within(frame, buckets)
@@ -82,9 +73,9 @@ def failures(
         for name, frame in (("messages", messages), ("tag_rows", tag_rows))
     }
     tables = {**timed, "findings": findings.select(*_names("findings"))}
-    parts = [found(selected(check, tables), check, buckets, keep) for check in checks]
-    none = local_rows(messages.sparkSession, [], finding.SCHEMA)
-    return reduce(DataFrame.unionByName, parts, none)
+    parts = [check_findings(selected(check, tables), check, buckets, keep) for check in checks]
+    no_findings = local_rows(messages.sparkSession, [], finding.SCHEMA)
+    return reduce(DataFrame.unionByName, parts, no_findings)
 
 
 def _names(frame: str) -> list[str]:
@@ -93,7 +84,7 @@ def _names(frame: str) -> list[str]:
 
 @contextmanager
 def _views(frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Make the frames tables of the session for the block."""
+    """Register the frames as tables of the session for the block."""
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
     try:
@@ -104,16 +95,12 @@ def _views(frames: Mapping[str, DataFrame]) -> Iterator[None]:
 
 
 def selected(check: UserCheck, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the result of a check's SELECT over some tables; no row is read.
-
-    Raises:
-        DefinitionError: as `require_usable`.
-    """
+    """Return the result of a check's SELECT over tables; no row is read."""
     spark = next(iter(tables.values())).sparkSession
     columns_of = "; ".join(f"of {name}: {', '.join(rows.columns)}" for name, rows in tables.items())
     with _views(tables):
-        known = f"the columns are {columns_of}"
-        rows = accepted(spark, check.select, check.file, known, tuple(tables))
+        hint = f"the columns are {columns_of}"
+        rows = accepted(spark, check.select, check.file, hint, tuple(tables))
     require_key(check, rows)
     if isinstance(check.condition, Suite):
         require_columns(check.condition, rows)
@@ -123,7 +110,7 @@ def selected(check: UserCheck, tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 @shaped(returns=shapes.FINDINGS)
-def found(
+def check_findings(
     rows: DataFrame,
     check: UserCheck,
     buckets: Collection[int],
@@ -131,25 +118,20 @@ def found(
 ) -> DataFrame:
     """Return a finding for each key of the rows of `selected` that fail a check, computed.
 
-    Args:
-        rows: with a time_bucket.
-        check: the check.
-        buckets: the time buckets (epoch ms).
-        keep: keeps a frame in memory.
-
     Raises:
-        DefinitionError: as `failures`.
+        DefinitionError: the check cannot be computed or judged, or a row that fails it is of none
+            of the time buckets (epoch ms).
     """
     if isinstance(check.condition, Suite):
         return unmet_expectations(rows, check, check.condition, buckets, keep)
     failed = keep(_failed(rows, check, check.condition))
-    wanted = local_rows(rows.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
-    strays = failed.join(F.broadcast(wanted), on="time_bucket", how="left_anti")
+    allowed = local_rows(rows.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
+    strays = failed.join(F.broadcast(allowed), on="time_bucket", how="left_anti")
     with computing(check):
         # An aggregate, since a limit would leave rows uncomputed.
         [(number, first)] = strays.agg(F.count(F.lit(1)), F.min("time_bucket")).collect()
     if number:
-        raise elsewhere(check, "a row that fails", first)
+        raise wrong_time_bucket(check, "a row that fails", first)
     return failed
 
 
@@ -180,6 +162,6 @@ def _failed(rows: DataFrame, check: UserCheck, condition: RowCheck) -> DataFrame
 
 
 def _detail(text: str, evidence: Sequence[str]) -> Column:
-    """Return the check and the values that it names, in a clause."""
+    """Return the check and the values of its columns, as a clause."""
     values = [F.concat(F.lit(f"{name}="), shown(name)) for name in evidence]
     return F.concat_ws(": ", F.lit(text), *([F.concat_ws(", ", *values)] if values else []))

@@ -1,8 +1,7 @@
-"""Users' checks whose header names a source: it is read for them alone.
+"""Users' checks whose header names a source, which is read only for them.
 
-Of a source without time the findings belong to no time bucket. So does the finding that a source
-cannot be read, such as that of an unknown projection: it is its check's alone, and the other checks
-are made.
+Findings of a source without time have no time bucket. If a source cannot be read, such as that of
+an unknown projection, there is one finding without a time bucket, and the other checks are run.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings import finding
-from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, nowhere
+from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, no_time_bucket
 from tidemark.validate.user_checks.definition import UserCheck
-from tidemark.validate.user_checks.evaluate import found, selected
+from tidemark.validate.user_checks.evaluate import check_findings, selected
 from tidemark.validate.user_checks.source import CheckSource, SourceKind
 
 Reader = Callable[[RunContext, CheckSource, Sequence[int]], DataFrame]
-"""Returns the rows of a source; of one with time those in some time buckets (epoch ms), with
-time_bucket. Raises an error of NO_RETRY_HELPS if there is no such source."""
+"""Returns the rows of a source; for a source with time the rows of the time buckets (epoch ms),
+with a column time_bucket. Raises an error of NO_RETRY_HELPS if there is no such source."""
 Readers = Mapping[SourceKind, Reader]
 NO_READERS: Readers = {}
 
@@ -41,16 +40,7 @@ def failures(
 ) -> DataFrame:
     """Return a finding for each key of rows that fail a check, computed.
 
-    Args:
-        run: the context of the run.
-        checks: those with a source other than KEYS.
-        buckets: the time buckets that the run checks (epoch ms), ascending.
-        readers: of all sources but KEYS.
-        keep: keeps a frame in memory.
-
-    Raises:
-        DefinitionError: a check cannot be used, computed or judged, or a row that fails it has
-            another time bucket.
+    The checks have sources other than KEYS. `buckets` (epoch ms, ascending) are those of the run.
     """
     parts = [_of_check(run, check, buckets, readers[check.source.kind], keep) for check in checks]
     return reduce(DataFrame.unionByName, parts, local_rows(run.spark, [], finding.SCHEMA))
@@ -71,7 +61,9 @@ def _of_check(
         return local_rows(run.spark, [row], finding.SCHEMA)
     result = selected(check, {check.source.table: rows})
     if check.source.has_time:
-        return found(result, check, buckets, keep)
+        return check_findings(result, check, buckets, keep)
     if "number" not in result.columns:
         result = result.withColumn("number", F.lit(0).cast("bigint"))
-    return found(result.withColumn("time_bucket", nowhere()), check, [NO_TIME_BUCKET], keep)
+    return check_findings(
+        result.withColumn("time_bucket", no_time_bucket()), check, [NO_TIME_BUCKET], keep
+    )

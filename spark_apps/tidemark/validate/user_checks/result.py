@@ -1,4 +1,4 @@
-"""The result of a check's SELECT: the key of its rows, and what may be wrong with it."""
+"""The result of a check's SELECT: the key of its rows, and its errors."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tidemark.validate.user_checks.definition import UserCheck
 KEY = {"time_bucket": "bigint", "persistence_id": "string", "tag": "string", "number": "bigint"}
 """The columns of a result that become the key of a finding.
 
-The first is required, or refused where the source has no time; the others may be absent.
+The first is required, or rejected if the source has no time; the others may be absent.
 """
 
 
 def require_key(check: UserCheck, rows: DataFrame) -> None:
-    """Refuse a result whose time bucket or another column of the key does not fit.
+    """Reject a result whose time bucket or another column of the key does not fit.
 
     Raises:
-        DefinitionError: naming file and line.
+        DefinitionError: with file and line.
     """
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     if len(types) < len(rows.columns):
-        what = "the result has a column twice"
-        raise error_in(check.file, what, "name each of them once, with AS", check.select.line)
+        problem = "the result has a column twice"
+        raise error_in(check.file, problem, "name each of them once, with AS", check.select.line)
     if check.source.has_time and "time_bucket" not in types:
         raise error_in(
             check.file,
@@ -47,20 +47,20 @@ def require_key(check: UserCheck, rows: DataFrame) -> None:
         )
     for name, kind in KEY.items():
         if types.get(name, kind) != kind:
-            what = f"{name} is {types[name]}, not {kind}"
-            raise error_in(check.file, what, "cast it, or name it otherwise", check.select.line)
+            problem = f"{name} is {types[name]}, not {kind}"
+            raise error_in(check.file, problem, "cast it, or name it otherwise", check.select.line)
 
 
 def key_of(rows: DataFrame) -> dict[str, Column]:
-    """Return the columns of the key but the time bucket.
+    """Return the columns of the key except the time bucket.
 
-    What is not there is "", and the number is the time bucket: an operator who settles a finding
-    settles it by these columns, and does not speak for other time buckets.
+    An absent column is "", and an absent number is the time bucket: a settlement applies to these
+    columns, so it does not apply to other time buckets.
     """
-    absent = {"persistence_id": F.lit(""), "tag": F.lit(""), "number": F.col("time_bucket")}
+    defaults = {"persistence_id": F.lit(""), "tag": F.lit(""), "number": F.col("time_bucket")}
     return {
-        name: F.coalesce(F.col(name), value) if name in rows.columns else value
-        for name, value in absent.items()
+        name: F.coalesce(F.col(name), default) if name in rows.columns else default
+        for name, default in defaults.items()
     }
 
 
@@ -72,22 +72,22 @@ def shown(name: str) -> Column:
 
 @contextmanager
 def computing(check: UserCheck) -> Iterator[None]:
-    """Compute the result in the block.
+    """Turn errors of the block, which computes the result, into one line.
 
     Raises:
-        DefinitionError: its rows, or the SQL, make that fail.
+        DefinitionError: the rows or the SQL make the computation fail.
     """
     try:
         yield
     except Exception as error:
         if not is_of_rows(error):
             raise
-        what = f"the check cannot be computed: {root_cause(error)}"
-        raise error_in(check.file, what, "correct it", check.select.line) from None
+        problem = f"the check cannot be computed: {root_cause(error)}"
+        raise error_in(check.file, problem, "correct it", check.select.line) from None
 
 
-def elsewhere(check: UserCheck, rows: str, time_bucket: object) -> DefinitionError:
-    """Return the refusal of `rows` (such as "a row") that are of a time bucket not validated."""
-    what = f"{rows} is of time bucket {time_bucket}, which is not validated"
+def wrong_time_bucket(check: UserCheck, rows: str, time_bucket: object) -> DefinitionError:
+    """Return the error for `rows` (such as "a row") of a time bucket that is not validated."""
+    problem = f"{rows} is of time bucket {time_bucket}, which is not validated"
     do = "select the time_bucket of the tables"
-    return error_in(check.file, what, do, check.select.line)
+    return error_in(check.file, problem, do, check.select.line)

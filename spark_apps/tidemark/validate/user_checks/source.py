@@ -1,4 +1,4 @@
-"""What the SELECT of a user's check reads, as the check's header names it. Nothing needs Spark."""
+"""The source of a user's check, as its header names it. This module needs no Spark."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class CheckSource:
     """The source of one check.
 
     Attributes:
-        kind: what it is.
-        projection: the projection that it is of; empty for other kinds.
+        kind: the kind of the source.
+        projection: the projection of the source; empty for other kinds.
     """
 
     kind: SourceKind
@@ -50,12 +50,12 @@ class CheckSource:
 
     @property
     def has_time(self) -> bool:
-        """Whether each row belongs to a time bucket, so that a run reads only those it checks."""
+        """Whether each row has a time bucket, so that a run reads only those that it checks."""
         return self.kind in (SourceKind.KEYS, SourceKind.JOURNAL, SourceKind.EVENTS)
 
     @property
     def table(self) -> str:
-        """The name of its one table in the SELECT; KEYS have several."""
+        """The name of the only table of the source in the SELECT; KEYS have several."""
         return self.kind.replace("-", "_")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Suites of Great Expectations, as a file context of it keeps them. Nothing here needs Spark.
+"""Suites of Great Expectations, as stored by its file context. This module needs no Spark.
 
 Only the files of suites are read: the configuration of a context can name code to be executed.
 """
@@ -18,7 +18,7 @@ from tidemark.validate.data_docs import catalogue
 from tidemark.validate.data_docs.catalogue import Expectation
 
 SUITES = Path("gx", "expectations")
-"""Where suites are below the directory of checks, which is the root of the context's project."""
+"""The folder of suites below the directory of checks, the root of the context's project."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class Suite:
     """The expectations of one check.
 
     Attributes:
-        file: where they are.
-        each: in their order.
-        is_blocking: whether one that is not met stops what comes after.
+        file: the file of the suite.
+        expectations: in the order of the file.
+        is_blocking: whether an expectation that is not met blocks.
     """
 
     file: Path
-    each: tuple[Expectation, ...]
+    expectations: tuple[Expectation, ...]
     is_blocking: bool
 
     @property
     def text(self) -> str:
-        """For people, in one line."""
-        return "; ".join(map(str, self.each))
+        """The expectations as one line for people."""
+        return "; ".join(map(str, self.expectations))
 
-    def error(self, place: int, what: str, do: str) -> DefinitionError:
-        """Return an error of the expectation at a place, from 0."""
-        return _error(self.file, place, what, do)
+    def error(self, index: int, what: str, do: str) -> DefinitionError:
+        """Return an error of the expectation at an index."""
+        return _error(self.file, index, what, do)
 
 
 def read_suite(directory: Path, name: str) -> Suite:
@@ -64,7 +64,7 @@ def read_suite(directory: Path, name: str) -> Suite:
     """
     file = directory / SUITES / f"{name}.json"
     try:
-        stored = _StoredSuite.model_validate_json(file.read_bytes())
+        suite = _StoredSuite.model_validate_json(file.read_bytes())
     except OSError as error:
         do = f"save one with great_expectations; there are {_names(directory)}"
         raise DefinitionError(
@@ -72,45 +72,45 @@ def read_suite(directory: Path, name: str) -> Suite:
         ) from None
     except ValidationError as error:
         problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
-        what = f"this is no suite: {f'{place}: ' if place else ''}{problem['msg']}"
+        field = ".".join(map(str, problem["loc"]))
+        text = f"this is no suite: {f'{field}: ' if field else ''}{problem['msg']}"
         raise DefinitionError(
-            what, where=str(file), do="save it with great_expectations, with an expectation"
+            text, where=str(file), do="save it with great_expectations, with an expectation"
         ) from None
-    blocking = {expectation.severity == "critical" for expectation in stored.expectations}
+    blocking = {expectation.severity == "critical" for expectation in suite.expectations}
     if len(blocking) > 1:
         raise DefinitionError(
             "some expectations are critical and others are not",
             where=str(file),
             do="make two suites of it: a check blocks, or it warns",
         )
-    each = tuple(
-        _read(file, place, expectation) for place, expectation in enumerate(stored.expectations)
+    expectations = tuple(
+        _read(file, index, expectation) for index, expectation in enumerate(suite.expectations)
     )
-    return Suite(file, each, blocking.pop())
+    return Suite(file, expectations, blocking.pop())
 
 
-def _read(file: Path, place: int, stored: _StoredExpectation) -> Expectation:
-    kind = catalogue.known().get(stored.type)
+def _read(file: Path, index: int, stored: _StoredExpectation) -> Expectation:
+    kind = catalogue.expectation_types().get(stored.type)
     if kind is None:
-        do = _nearest(stored.type, catalogue.known())
-        raise _error(file, place, f"unknown expectation {stored.type}", do)
+        do = _nearest(stored.type, catalogue.expectation_types())
+        raise _error(file, index, f"unknown expectation {stored.type}", do)
     kwargs = {name: value for name, value in stored.kwargs.items() if value is not None}
     for name in kwargs:
         if name not in kind.kwargs:
-            raise _error(file, place, f"{kind.name} has no {name}", _nearest(name, kind.kwargs))
+            raise _error(file, index, f"{kind.name} has no {name}", _nearest(name, kind.kwargs))
     for name in kind.required:
         if name not in kwargs:
-            raise _error(file, place, f"{kind.name} needs {name}", f"give it {name}")
-    if refused := kind.refusal(kwargs):
-        name, why = refused
-        what = f"{name} cannot be used: {why}" if name else f"{kind.name}: {why}"
-        raise _error(file, place, what, f"its arguments are {', '.join(kind.kwargs)}")
+            raise _error(file, index, f"{kind.name} needs {name}", f"give it {name}")
+    if refusal := kind.refusal(kwargs):
+        name, reason = refusal
+        text = f"{name} cannot be used: {reason}" if name else f"{kind.name}: {reason}"
+        raise _error(file, index, text, f"its arguments are {', '.join(kind.kwargs)}")
     return Expectation(kind, kwargs)
 
 
-def _error(file: Path, place: int, what: str, do: str) -> DefinitionError:
-    return DefinitionError(what, where=f"{file}: expectation {place + 1}", do=do)
+def _error(file: Path, index: int, what: str, do: str) -> DefinitionError:
+    return DefinitionError(what, where=f"{file}: expectation {index + 1}", do=do)
 
 
 def _names(directory: Path) -> str:
@@ -118,7 +118,7 @@ def _names(directory: Path) -> str:
     return ", ".join(names) or "none yet"
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, 1)
-    return f"write {near[0]}" if near else f"known are {', '.join(names)}"
+def _nearest(name: str, candidates: Iterable[str]) -> str:
+    names = list(candidates)
+    matches = difflib.get_close_matches(name, names, 1)
+    return f"write {matches[0]}" if matches else f"known are {', '.join(names)}"

@@ -1,1 +1,1 @@
-"""The layer `kafka_journal`: what its replicator has written, heads against events."""
+"""The layer `kafka_journal`: compares the heads with the events in kafka-journal's tables."""

@@ -1,7 +1,7 @@
-"""The checks of kafka-journal's tables: what each of them takes for a finding, and why.
+"""The checks of kafka-journal's tables.
 
 The rules follow from docs/real-systems.md, "kafka-journal"; "reader" is upstream's own. In a
-finding, `tag` is the topic. What upstream allows although one would not expect it only warns.
+finding, `tag` is the topic. Unexpected states that upstream allows only warn.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ HEAD_IN_WRONG_SEGMENT = _KAFKA(
     "Every head lies in the segment of metajournal that its id gives, of 10,000 or of 100.",
     remedy="write the head anew in its segment and delete this row",
 )
-"""A head lies in a segment of metajournal that none of the two formulas gives: none looks there."""
+"""A head is in a segment of metajournal that neither formula gives, so no reader finds it."""
 
 TWO_HEADS = _KAFKA(
     "kafka_two_heads",
     "No journal has two heads in metajournal.",
     remedy="delete the head that is not the newer one's",
 )
-"""A journal has a head by each formula: readers take the new one, its events may be of the old."""
+"""A journal has a head by each formula: readers use the new one, its events may be of the old."""
 
 EVENT_IN_WRONG_SEGMENT = _KAFKA(
     "kafka_event_in_wrong_segment",
     "Every event lies in the segment of journal that its head's segment size gives.",
     remedy="move the events to their segment",
 )
-"""An event lies in another segment of journal than its head's segment size gives."""
+"""An event is in another segment of journal than its head's segment size gives."""
 
 EVENTS_WITHOUT_HEAD = _KAFKA(
     "kafka_events_without_head",
@@ -60,28 +60,28 @@ FOREIGN_EVENTS = _KAFKA(
     "Every event was written under the record id of its head.",
     remedy="delete the events of the earlier life",
 )
-"""Events that another life of the journal has written, which a purge has left behind."""
+"""Events written before the last purge of the journal, which the purge has not deleted."""
 
 DUPLICATE_SEQ_NR = _KAFKA(
     "kafka_duplicate_seq_nr",
     "No seq_nr of a journal belongs to two events.",
     remedy="delete the event of the writer that should not have been",
 )
-"""One seq_nr has two events, since the time is part of the key: readers refuse the journal."""
+"""Two events have one seq_nr, since the time is part of the key: readers reject the journal."""
 
 HIDDEN_EVENTS = _KAFKA(
     "kafka_hidden_events",
     "Upstream's reader reaches every event: no gap spans the end of a segment.",
     remedy=_BY_REPLICATOR,
 )
-"""Events behind a gap across the end of a segment, where readers stop."""
+"""Events after a gap across the end of a segment, where readers stop."""
 
 HELD_RECORDS = _KAFKA(
     "kafka_held_records",
     "No record of a topic is held in quarantine.",
     remedy="mend or skip what cannot be read, and replay it (replicate.py held, mend, replay)",
 )
-"""A journal has records in quarantine: it lacks what they do until they are replayed."""
+"""A journal has records in quarantine: their changes are missing until they are replayed."""
 
 SEQ_NR_GAP = _KAFKA(
     "kafka_seq_nr_gap",
@@ -123,7 +123,7 @@ HEADS_WITHOUT_RECORD_ID = _KAFKA(
     "Every head has a record id.",
     severity=Severity.WARNS,
 )
-"""Heads that a delete has made: events of an earlier life cannot be told from theirs."""
+"""Heads written by a delete: events from before a purge cannot be distinguished from later ones."""
 
 CHECKS = checks_of(globals())
-"""The checks of the layer, in the order in which they are shown."""
+"""The checks of the layer, in display order."""

@@ -1,4 +1,4 @@
-"""The look at kafka-journal's tables: a scan, then once more by key where something seems wrong."""
+"""The check of kafka-journal's tables: a scan, then reads by key of journals with findings."""
 
 from __future__ import annotations
 
@@ -36,38 +36,37 @@ _SAME = ("check_name", "persistence_id", "tag", "number")
 def find(run: RunContext, keep: Keep) -> DataFrame:
     """Return the findings of all journals of all topics.
 
-    Heads are read before events, and the replicator writes meanwhile: what it was just about to do
-    is gone when the journals in question are read once more.
-
-    Raises:
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
+    Heads are read before events, and the replicator writes meanwhile: findings due to its writes
+    disappear when the journals with findings are read again.
     """
     require_kafka_journal(run.control, run.settings, JOURNAL_WRITES, METAJOURNAL_WRITES)
     run.say("reading the keys of kafka-journal's tables")
     heads = keep(written.head_rows(run.spark, run.settings))
     heads.count()
     events = keep(written.event_rows(run.spark, run.settings))
-    found = journal_findings(heads, events).localCheckpoint()
-    if not found.isEmpty():
-        found = _still_there(run, found, heads, events)
+    findings = journal_findings(heads, events).localCheckpoint()
+    if not findings.isEmpty():
+        findings = _confirmed(run, findings, heads, events)
     add = partial(DataFrame.unionByName, allowMissingColumns=True)
-    return add(found.unionByName(topic_findings(heads)), held_findings(quarantine.all_held(run)))
+    return add(findings.unionByName(topic_findings(heads)), held_findings(quarantine.all_held(run)))
 
 
-@shaped(found=shapes.FINDINGS, heads=HEAD_ROWS, events=EVENT_ROWS, returns=shapes.FINDINGS)
-def _still_there(
-    run: RunContext, found: DataFrame, heads: DataFrame, events: DataFrame
+@shaped(findings=shapes.FINDINGS, heads=HEAD_ROWS, events=EVENT_ROWS, returns=shapes.FINDINGS)
+def _confirmed(
+    run: RunContext, findings: DataFrame, heads: DataFrame, events: DataFrame
 ) -> DataFrame:
-    """Return those of the findings that a second look by key finds as well."""
-    suspects = found.select(F.col("tag").alias("topic"), "persistence_id").distinct()
+    """Return the findings that a second read by key confirms."""
+    suspects = findings.select(F.col("tag").alias("topic"), "persistence_id").distinct()
     suspects = suspects.localCheckpoint()
     pid = F.col("persistence_id")
-    usual = F.array(columns.head_segment(pid, SEGMENTS), columns.head_segment(pid, OLD_SEGMENTS))
-    places = suspects.select("topic", F.explode(usual).alias("segment")).unionByName(
+    head_segments = F.array(
+        columns.head_segment(pid, SEGMENTS), columns.head_segment(pid, OLD_SEGMENTS)
+    )
+    segments = suspects.select("topic", F.explode(head_segments).alias("segment")).unionByName(
         _of(suspects, heads).select("topic", "segment")
     )
-    again = written.head_rows_of(places.distinct(), run.settings)
-    heads_again = _of(suspects, again).localCheckpoint()
+    second_heads = written.head_rows_of(segments.distinct(), run.settings)
+    heads_again = _of(suspects, second_heads).localCheckpoint()
     last = columns.journal_segment(F.greatest(F.col("seq_nr"), F.lit(1)), F.col("segment_size"))
     partitions = (
         _of(suspects, events)
@@ -75,8 +74,8 @@ def _still_there(
         .unionByName(heads_again.select(*JOURNAL, last.alias("segment")))
     )
     events_again = written.event_rows_of(partitions.distinct(), run.settings).localCheckpoint()
-    found_again = journal_findings(heads_again, events_again).select(*_SAME)
-    return found.join(found_again, on=[*_SAME], how="left_semi")
+    second_findings = journal_findings(heads_again, events_again).select(*_SAME)
+    return findings.join(second_findings, on=[*_SAME], how="left_semi")
 
 
 def _of(journals: DataFrame, rows: DataFrame) -> DataFrame:

@@ -16,41 +16,41 @@ from tidemark.validate import shapes
 from tidemark.validate.findings.check import Check
 from tidemark.validate.findings.finding import FindingRule, findings_of
 from tidemark.validate.layers.kafka_journal import checks
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 JOURNAL = ("topic", "persistence_id")
 PLACED_HEADS: Shape = {**HEAD_ROWS, "own_segment": "bigint", "formula": "int", "place": "int"}
-"""Heads; `place` is 1 for the one of its journal that readers take, and counts the others."""
+"""Heads; `place` is 1 for the head of a journal that readers use, then counts further heads."""
 
 
 @shaped(heads=HEAD_ROWS, returns=PLACED_HEADS)
 def placed_heads(heads: DataFrame) -> DataFrame:
     """Rank the heads of each journal as readers do: by the new formula, by the old one, by none.
 
-    `formula` is 0, 1 and 2 for these. A head that no reader finds stands for its journal if it is
-    the only one, so that one damage is one finding.
+    `formula` is then 0, 1 or 2. A head that no reader finds represents its journal if it is the
+    only one, so that one damage is one finding.
     """
     pid, segment = F.col("persistence_id"), F.col("segment")
-    own = columns.head_segment(pid, SEGMENTS)
-    old = columns.head_segment(pid, OLD_SEGMENTS)
+    by_new = columns.head_segment(pid, SEGMENTS)
+    by_old = columns.head_segment(pid, OLD_SEGMENTS)
     order = Window.partitionBy(*JOURNAL).orderBy("formula", "segment")
     return heads.withColumns(
         {
-            "own_segment": own,
-            "formula": F.when(segment == own, 0).when(segment == old, 1).otherwise(2),
+            "own_segment": by_new,
+            "formula": F.when(segment == by_new, 0).when(segment == by_old, 1).otherwise(2),
         }
     ).withColumn("place", F.row_number().over(order))
 
 
 @shaped(heads=HEAD_ROWS, events=EVENT_ROWS, returns=shapes.FINDINGS)
 def journal_findings(heads: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the findings of each journal; in each, number and expected are named by its detail.
+    """Return the findings of each journal; the detail explains number and expected.
 
-    Both frames have all rows of the journals that they have any of.
+    Both frames have all rows of each of their journals.
     """
-    placed = placed_heads(heads)
-    taken = placed.where(F.col("place") == 1)
-    known = taken.select(
+    ranked = placed_heads(heads)
+    used = ranked.where(F.col("place") == 1)
+    used_heads = used.select(
         *JOURNAL,
         "segment_size",
         "delete_to",
@@ -59,19 +59,19 @@ def journal_findings(heads: DataFrame, events: DataFrame) -> DataFrame:
         F.col("partition").alias("head_partition"),
         F.col("offset").alias("head_offset"),
     )
-    of_heads = events.join(known, on=[*JOURNAL])
+    with_head = events.join(used_heads, on=[*JOURNAL])
     parts = [
-        _head_places(placed),
-        _event_by_event(of_heads),
-        _heads_against_events(known, of_heads),
-        _without_head(events.join(known, on=[*JOURNAL], how="left_anti")),
+        _head_findings(ranked),
+        _event_findings(with_head),
+        _heads_against_events(used_heads, with_head),
+        _without_head(events.join(used_heads, on=[*JOURNAL], how="left_anti")),
     ]
     return reduce(DataFrame.unionByName, parts)
 
 
 @shaped(held=HELD, returns=shapes.FINDINGS)
 def held_findings(held: DataFrame) -> DataFrame:
-    """Return a finding for each journal of which records are held; number is the first offset."""
+    """Return a finding for each journal with held records; number is the first offset."""
     journals = held.groupBy("topic", F.col("id").alias("persistence_id")).agg(
         F.min("offset").alias("first"),
         F.count(F.lit(1)).alias("records"),
@@ -82,7 +82,7 @@ def held_findings(held: DataFrame) -> DataFrame:
     detail = F.concat_ws(
         " ", F.col("records"), F.lit("held since"), since, F.concat(F.lit("("), "cause", F.lit(")"))
     )
-    rows = journals.withColumns({"time_bucket": nowhere(), "tag": F.col("topic")})
+    rows = journals.withColumns({"time_bucket": no_time_bucket(), "tag": F.col("topic")})
     return findings_of(
         rows,
         [
@@ -95,7 +95,7 @@ def held_findings(held: DataFrame) -> DataFrame:
 
 @shaped(heads=HEAD_ROWS, returns=shapes.FINDINGS)
 def topic_findings(heads: DataFrame) -> DataFrame:
-    """Return what is worth a look in the heads of each topic, with counts."""
+    """Return the findings in the heads of each topic, with counts."""
     sizes = heads.groupBy("topic", "segment_size").agg(F.count(F.lit(1)).alias("heads"))
     in_topic = Window.partitionBy("topic")
     by_number = in_topic.orderBy(F.desc("heads"), F.desc("segment_size"))
@@ -116,7 +116,7 @@ def topic_findings(heads: DataFrame) -> DataFrame:
             *("heads", "all_heads", "segment_size", "usual"),
         ),
     )
-    anonymous = (
+    id_counts = (
         heads.groupBy("topic")
         .agg(
             F.count(F.lit(1)).alias("all_heads"),
@@ -132,24 +132,24 @@ def topic_findings(heads: DataFrame) -> DataFrame:
         F.format_string("%,d of %,d heads have no record id", "heads", "all_heads"),
     )
     return findings_of(_of_topic(ranked), [mixed]).unionByName(
-        findings_of(_of_topic(anonymous), [without_id])
+        findings_of(_of_topic(id_counts), [without_id])
     )
 
 
-def _placed(rows: DataFrame) -> DataFrame:
-    return rows.withColumns({"time_bucket": nowhere(), "tag": F.col("topic")})
+def _with_finding_key(rows: DataFrame) -> DataFrame:
+    return rows.withColumns({"time_bucket": no_time_bucket(), "tag": F.col("topic")})
 
 
 def _of_topic(rows: DataFrame) -> DataFrame:
-    return _placed(rows).withColumn("persistence_id", F.lit(""))
+    return _with_finding_key(rows).withColumn("persistence_id", F.lit(""))
 
 
-@shaped(placed=PLACED_HEADS, returns=shapes.FINDINGS)
-def _head_places(placed: DataFrame) -> DataFrame:
+@shaped(heads=PLACED_HEADS, returns=shapes.FINDINGS)
+def _head_findings(heads: DataFrame) -> DataFrame:
     segment, own = F.col("segment"), F.col("own_segment")
     is_found = F.col("formula") < 2
     return findings_of(
-        _placed(placed),
+        _with_finding_key(heads),
         [
             FindingRule(
                 checks.HEAD_IN_WRONG_SEGMENT,
@@ -170,10 +170,10 @@ def _head_places(placed: DataFrame) -> DataFrame:
 
 
 @shaped(events=EVENT_ROWS, returns=shapes.FINDINGS)
-def _event_by_event(events: DataFrame) -> DataFrame:
-    """Find what one event, or it and the one before it, shows.
+def _event_findings(events: DataFrame) -> DataFrame:
+    """Find faults that an event or it and its predecessor show.
 
-    `events` has `segment_size` and `delete_to` of the head beside each event.
+    `events` has `segment_size` and `delete_to` of the head of each event.
     """
     in_order = Window.partitionBy(*JOURNAL).orderBy("seq_nr", "timestamp")
     written = F.struct("timestamp", "partition", "offset", "origin", "meta_record_id")
@@ -188,13 +188,13 @@ def _event_by_event(events: DataFrame) -> DataFrame:
     ).withColumn("expected", reached + 1)
     expected = F.col("expected")
     is_gap = (number > F.col("delete_to")) & (number > expected)
-    # Having read a segment to its end, readers go on only where the next number would lie.
+    # At the end of a segment, readers continue only in the segment of the next number.
     is_hidden = F.col("own_segment") > columns.journal_segment(expected, size)
     missing = F.format_string(
         "expected %d, found %d: %d missing", expected, number, number - expected
     )
     return findings_of(
-        _placed(followed),
+        _with_finding_key(followed),
         [
             FindingRule(
                 checks.EVENT_IN_WRONG_SEGMENT,
@@ -219,7 +219,7 @@ def _event_by_event(events: DataFrame) -> DataFrame:
 
 
 def _writers() -> Column:
-    """Return who has written an event and the other one of its seq_nr, in a clause."""
+    """Return the writers of the two events with the same seq_nr, as a clause."""
     differs = [
         F.when(~F.col(name).eqNullSafe(F.col(f"other.{name}")), F.lit(words))
         for name, words in (
@@ -228,7 +228,7 @@ def _writers() -> Column:
             ("partition", "two partitions"),
         )
     ]
-    who = F.concat_ws(", ", F.lit("two events"), *differs)
+    differences = F.concat_ws(", ", F.lit("two events"), *differs)
 
     def written(prefix: str) -> Column:
         return F.format_string(
@@ -238,12 +238,12 @@ def _writers() -> Column:
             F.coalesce(F.col(f"{prefix}origin"), F.lit("nobody named")),
         )
 
-    return F.concat(who, F.lit(": "), written("other."), F.lit("; "), written(""))
+    return F.concat(differences, F.lit(": "), written("other."), F.lit("; "), written(""))
 
 
 @shaped(events=EVENT_ROWS, returns=shapes.FINDINGS)
 def _heads_against_events(heads: DataFrame, events: DataFrame) -> DataFrame:
-    """Find where a head and its events disagree; `events` has the head beside each event."""
+    """Find differences between heads and their events; `events` has the head of each event."""
     number, record_id = F.col("seq_nr"), F.col("record_id")
     is_alive = number > F.col("delete_to")
     is_behind = is_alive & (number > F.col("head_nr"))
@@ -274,7 +274,7 @@ def _heads_against_events(heads: DataFrame, events: DataFrame) -> DataFrame:
         return F.format_string(above, f"{name}_events", name, "head_nr")
 
     return findings_of(
-        _placed(heads.join(counted, on=[*JOURNAL], how="left")),
+        _with_finding_key(heads.join(counted, on=[*JOURNAL], how="left")),
         [
             first_of(checks.EVENTS_BEHIND_HEAD, "behind", head_nr, ends("behind")),
             first_of(checks.SEQ_NR_WENT_DOWN, "older", head_nr, ends("older")),
@@ -323,4 +323,4 @@ def _without_head(events: DataFrame) -> DataFrame:
     )
     detail = F.format_string("%,d events from %d to %d", "events", "first", "last")
     rule = FindingRule(checks.EVENTS_WITHOUT_HEAD, F.lit(True), F.col("first"), F.lit(None), detail)
-    return findings_of(_placed(orphans), [rule])
+    return findings_of(_with_finding_key(orphans), [rule])

@@ -1,1 +1,1 @@
-"""The layer `kafka_topic`: the records of topics, against kafka-journal's tables."""
+"""The layer `kafka_topic`: compares the records of topics with kafka-journal's tables."""

@@ -1,7 +1,7 @@
-"""The checks of topics against tables: what each of them takes for a finding, and why.
+"""The checks that compare topics with tables.
 
-Only records up to the pointers are judged. Journals that later records may have changed by now,
-records in quarantine, expired journals, and rows whose records Kafka does not hold are not. In a
+Only records up to the pointers are judged. Not judged are journals that later records may have
+changed, records in quarantine, expired journals, and rows whose records Kafka no longer holds. In a
 finding, `tag` is the topic.
 """
 
@@ -19,49 +19,49 @@ MISSING_EVENT = _TOPIC(
     "journal holds every event of the topic up to its pointer, unless it is deleted.",
     remedy=BY_REPAIR,
 )
-"""An event of the topic is not in journal, although nothing has deleted it."""
+"""An event of the topic is not in journal, although no record deletes it."""
 
 DIFFERENT_EVENT = _TOPIC(
     "kafka_different_event",
     "Every event in journal is what its record in Kafka says.",
     remedy=BY_REPAIR,
 )
-"""An event in journal has another content than its record."""
+"""The content of an event in journal differs from its record."""
 
 EXTRA_EVENT = _TOPIC(
     "kafka_extra_event",
     "No event in journal is one that its record in Kafka does not ask for.",
     remedy=BY_REPAIR,
 )
-"""An event in journal whose own record was read and has no such event, or is deleted since."""
+"""An event in journal whose record has no such event, or that a later record deletes."""
 
 FORK = _TOPIC(
     "kafka_fork",
     "No two records of a journal append the same seq_nr.",
     remedy="decide which writer's events count, and delete those of the other",
 )
-"""Two records append the same seq_nr: two writers at once, and readers refuse the journal."""
+"""Two records append the same seq_nr: two writers at once. Readers reject the journal."""
 
 MISSING_HEAD = _TOPIC(
     "kafka_missing_head",
     "Every journal that lives by its records has its head in metajournal.",
     remedy=BY_REPAIR,
 )
-"""A journal that lives by its records has no head, so that readers find nothing."""
+"""A journal that its records do not purge has no head, so that readers find nothing."""
 
 DIFFERENT_HEAD = _TOPIC(
     "kafka_different_head",
     "Every head in metajournal is what the records of its journal say.",
     remedy=BY_REPAIR,
 )
-"""A head says something else than the records of its journal."""
+"""A head differs from what the records of its journal say."""
 
 EXTRA_HEAD = _TOPIC(
     "kafka_extra_head",
     "No journal that its records purge has a head in metajournal.",
     remedy="let kafka-journal purge it if its journal is not wanted",
 )
-"""A head whose journal is purged since."""
+"""A head whose journal a record has purged."""
 
 CHECKS = checks_of(globals())
-"""The checks of the layer, in the order in which they are shown."""
+"""The checks of the layer, in display order."""

@@ -1,4 +1,4 @@
-"""The rules of events: records against rows of journal, as pure transformations."""
+"""The comparison of records with rows of journal, as pure transformations."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tidemark.validate.layers.kafka_topic.shapes import (
     READ,
     VERDICTS,
 )
-from tidemark.validate.no_time_bucket import nowhere
+from tidemark.validate.no_time_bucket import no_time_bucket
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _PLACE = ("topic", "partition")
 _RECORD = (*_PLACE, "offset")
 _STRICT = ("payload", "tags", "headers")
-"""Of the others, older releases have written no column."""
+"""Compared even if the row has no value; older releases left the other columns empty."""
 
 
 class Verdict(StrEnum):
-    """The verdict on an event that records and journal do not agree on.
+    """The verdict on an event on which records and journal disagree.
 
-    LEFT ones are not judged, since nothing tells: Kafka does not hold the record of the row, or
-    holds another record there, as after compaction, retention, a mirror or a topic made anew.
+    LEFT events cannot be judged: Kafka does not hold the record of the row, or holds another record
+    at its offset, as after compaction, retention, mirroring, or if the topic was created again.
     """
 
     MISSING = "missing"
@@ -50,9 +50,7 @@ class Verdict(StrEnum):
 def briefly(rows: DataFrame, *, by_value: bool) -> DataFrame:
     """Return rows of journal with hashes of long columns.
 
-    Args:
-        rows: the rows.
-        by_value: whether JSON payloads are alike if their values are; otherwise if their texts are.
+    JSON payloads with equal values are equal if `by_value`; otherwise only if their texts are.
     """
     empty_tags = F.array().cast("array<string>")
     empty_headers = F.create_map().cast("map<string,string>")
@@ -86,8 +84,8 @@ def judged(events: DataFrame, bounds: DataFrame) -> DataFrame:
 
 
 @shaped(
-    said=EVENTS,
-    stored=EVENTS,
+    record_events=EVENTS,
+    table_events=EVENTS,
     read=READ,
     journals=JOURNALS,
     heads=HEADS,
@@ -95,43 +93,38 @@ def judged(events: DataFrame, bounds: DataFrame) -> DataFrame:
     returns=VERDICTS,
 )
 def verdicts(
-    said: DataFrame,
-    stored: DataFrame,
+    record_events: DataFrame,
+    table_events: DataFrame,
     read: DataFrame,
     journals: DataFrame,
     heads: DataFrame,
     bounds: DataFrame,
     expiry: Expiry | None,
 ) -> DataFrame:
-    """Return the events that records and journal do not agree on.
+    """Return the events on which records and journal disagree.
 
-    A row of journal is judged only by the record that it came from: of its place, key and time. An
-    event is not missing where a row that is not judged has its number, and nothing is judged of a
-    journal with a row at whose place there is another record.
+    A row of journal is judged only by the record that it came from: with its offset, key and time.
+    An event is not missing if a row that cannot be judged has its number. No event is judged of a
+    journal with a row at whose offset there is another record.
 
-    Args:
-        said: what records that are judged say, without events that later records delete.
-        stored: what journal holds; also rows of other offsets, which may be the same events.
-        read: all records.
-        journals: of these.
-        heads: what metajournal holds of these journals.
-        bounds: of the topic partitions that are judged.
-        expiry: how expired journals are known; None if they are not left out.
+    `record_events` are events of the judged records, without those that later records delete;
+    `table_events` are rows of journal, also of other offsets, which may be the same events. With
+    `expiry`, expired journals are left out.
     """
     is_said, is_stored = F.col("said").isNotNull(), F.col("stored").isNotNull()
     records = read.select(
         *_RECORD, F.struct("id", "timestamp").alias("record"), "first_nr", "last_nr"
     )
     is_own = F.col("record").eqNullSafe(F.struct("id", "timestamp"))
-    is_appended = _known(F.col("seq_nr").between(F.col("first_nr"), F.col("last_nr")))
-    # Where the first records of a journal are unknown, so is what its later deletes take away.
-    is_judgeable = is_said | _known(F.col("is_whole")) | ~is_appended
+    is_appended = _true(F.col("seq_nr").between(F.col("first_nr"), F.col("last_nr")))
+    # If the first records of a journal are unknown, so are the events that its deletes delete.
+    is_judgeable = is_said | _true(F.col("is_whole")) | ~is_appended
     journal, number = Window.partitionBy(*_JOURNAL), Window.partitionBy(*_JOURNAL, "seq_nr")
-    is_in_scope = _known(F.col("offset").between(F.col("lowest"), F.col("last")))
-    known = (
-        _apart(said, stored)
+    is_in_scope = _true(F.col("offset").between(F.col("lowest"), F.col("last")))
+    compared = (
+        _disagreeing(record_events, table_events)
         .join(records, list(_RECORD), "left")
-        .join(_known_of(journals, heads, expiry), list(_JOURNAL), "left")
+        .join(_journal_facts(journals, heads, expiry), list(_JOURNAL), "left")
         .join(F.broadcast(bounds.drop("pointer", "is_complete")), list(_PLACE), "left")
         .withColumn("is_foreign", is_stored & F.col("record").isNotNull() & ~is_own)
         .withColumns(
@@ -143,11 +136,11 @@ def verdicts(
         )
     )
     is_considered = (
-        ~_known(F.col("is_in_doubt"))
-        & ~_known(F.col("is_expired"))
+        ~_true(F.col("is_in_doubt"))
+        & ~_true(F.col("is_expired"))
         & (F.col("seq_nr") > F.coalesce("delete_to", F.lit(0)))
     )
-    is_judged = _known(F.col("offset").between(F.col("first"), F.col("last")))
+    is_judged = _true(F.col("offset").between(F.col("first"), F.col("last")))
     is_left = F.col("is_mixed") | F.col("is_unknown")
     verdict = (
         F.when(is_left, F.when(F.col("is_in_scope"), Verdict.LEFT.value))
@@ -157,81 +150,81 @@ def verdicts(
         .otherwise(Verdict.DIFFERENT.value)
     )
     return (
-        known.where(is_considered)
+        compared.where(is_considered)
         .withColumns({"verdict": verdict, "segment": F.coalesce("segment", "said_segment")})
         .where(F.col("verdict").isNotNull())
         .select(*VERDICTS)
     )
 
 
-def _apart(said: DataFrame, stored: DataFrame) -> DataFrame:
-    """Return the events that only one side has, and those of which something is `differing`."""
+def _disagreeing(record_events: DataFrame, table_events: DataFrame) -> DataFrame:
+    """Return the events that only one side has, and those with fields that are `differing`."""
     is_both = F.col("said").isNotNull() & F.col("stored").isNotNull()
     differing = F.concat_ws(", ", *(_differs(name) for name in EVENT_CONTENT))
-    both = (
-        said.withColumnsRenamed({"content": "said", "segment": "said_segment"})
-        .join(stored.withColumnRenamed("content", "stored"), list(EVENT_KEY), "full")
+    joined = (
+        record_events.withColumnsRenamed({"content": "said", "segment": "said_segment"})
+        .join(table_events.withColumnRenamed("content", "stored"), list(EVENT_KEY), "full")
         .withColumn("differing", F.when(is_both, differing))
     )
-    return both.where(~is_both | (F.col("differing") != ""))
+    return joined.where(~is_both | (F.col("differing") != ""))
 
 
-def _known_of(journals: DataFrame, heads: DataFrame, expiry: Expiry | None) -> DataFrame:
-    """Return what decides of each journal whether its events are judged."""
+def _journal_facts(journals: DataFrame, heads: DataFrame, expiry: Expiry | None) -> DataFrame:
+    """Return the facts of each journal that decide whether its events are judged."""
     is_expired = F.lit(False) if expiry is None else expiry.is_over()
     return journals.join(heads, list(_JOURNAL), "left").select(
         *_JOURNAL,
         "is_in_doubt",
         "is_whole",
-        # A purge takes the head last: as long as there is one, it says what is deleted.
+        # A purge deletes the head last: until then the head records which events are deleted.
         (F.col("head").isNull() & is_expired).alias("is_expired"),
         F.coalesce(F.col("head")["delete_to"], F.lit(0)).alias("delete_to"),
     )
 
 
-def _known(condition: Column) -> Column:
+def _true(condition: Column) -> Column:
     """Return false where a condition is null."""
     return F.coalesce(condition, F.lit(False))
 
 
-@shaped(verdicts=VERDICTS, said=EVENTS, returns=shapes.FINDINGS)
-def event_findings(verdicts: DataFrame, said: DataFrame) -> DataFrame:
-    """Return the findings of single events, and of records that append one number."""
-    at = F.format_string("offset %d of partition %d", "offset", "partition")
+@shaped(verdicts=VERDICTS, record_events=EVENTS, returns=shapes.FINDINGS)
+def event_findings(verdicts: DataFrame, record_events: DataFrame) -> DataFrame:
+    """Return the findings of single events, and of records that append the same number."""
+    place = F.format_string("offset %d of partition %d", "offset", "partition")
     number, nothing, verdict = F.col("seq_nr"), F.lit(None), F.col("verdict")
     single = findings_of(
-        placed(verdicts),
+        with_finding_key(verdicts),
         [
             FindingRule(
                 checks.MISSING_EVENT,
                 verdict == Verdict.MISSING.value,
                 number,
                 nothing,
-                F.concat(at, F.lit(" is not in journal")),
+                F.concat(place, F.lit(" is not in journal")),
             ),
             FindingRule(
                 checks.EXTRA_EVENT,
                 verdict == Verdict.EXTRA.value,
                 number,
                 nothing,
-                F.concat(F.lit("journal names "), at, F.lit(", whose record has no such event")),
+                F.concat(F.lit("journal names "), place, F.lit(", whose record has no such event")),
             ),
             FindingRule(
                 checks.DIFFERENT_EVENT,
                 verdict == Verdict.DIFFERENT.value,
                 number,
                 nothing,
-                F.concat(at, F.lit(" says otherwise: "), "differing"),
+                F.concat(place, F.lit(" says otherwise: "), "differing"),
             ),
         ],
     )
-    return single.unionByName(_forks(said))
+    return single.unionByName(_forks(record_events))
 
 
-def _forks(said: DataFrame) -> DataFrame:
+def _forks(record_events: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*_JOURNAL, "seq_nr").orderBy("offset")
     writer = F.struct("offset", F.col("content")["origin"].alias("origin"))
-    pairs = said.withColumn("other", F.lag(writer).over(in_order))
+    pairs = record_events.withColumn("other", F.lag(writer).over(in_order))
     text = F.format_string(
         "offsets %d by %s and %d by %s of partition %d",
         F.col("other")["offset"],
@@ -242,7 +235,9 @@ def _forks(said: DataFrame) -> DataFrame:
     )
     number = F.col("seq_nr")
     is_fork = F.col("other").isNotNull()
-    return findings_of(placed(pairs), [FindingRule(checks.FORK, is_fork, number, number, text)])
+    return findings_of(
+        with_finding_key(pairs), [FindingRule(checks.FORK, is_fork, number, number, text)]
+    )
 
 
 def _differs(name: str) -> Column:
@@ -251,8 +246,8 @@ def _differs(name: str) -> Column:
     return F.when(differs if name in _STRICT else differs & stored.isNotNull(), F.lit(name))
 
 
-def placed(rows: DataFrame) -> DataFrame:
-    """Return rows with the columns by which findings are known."""
+def with_finding_key(rows: DataFrame) -> DataFrame:
+    """Return rows with the key columns of findings."""
     return rows.withColumns(
-        {"time_bucket": nowhere(), "persistence_id": F.col("id"), "tag": F.col("topic")}
+        {"time_bucket": no_time_bucket(), "persistence_id": F.col("id"), "tag": F.col("topic")}
     )

@@ -1,8 +1,9 @@
-"""The comparison of topics with tables: records, and the rows of their journals.
+"""The comparison of topics with tables: records with the rows of their journals.
 
-A first reading is of the asked scope. The journals in question are read once more by key, since a
-replicator may work meanwhile, and since later records may have changed what a range says: only what
-both readings find is a finding. Kafka and the tables are scanned only where everything is judged.
+The first comparison covers the requested scope. The second one reads the journals with differences
+again by key, since a replicator may work meanwhile, and since records after a range may have
+changed its journals. Only differences that both comparisons show are findings. Kafka and the tables
+are scanned only if everything is judged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.spark.python_workers import prepare_python_workers
 from tidemark.spark.shapes import ddl, shaped
 from tidemark.validate.layers.kafka_topic import events, heads, records
-from tidemark.validate.layers.kafka_topic.asked import OffsetBounds, TopicScope, Within, within
 from tidemark.validate.layers.kafka_topic.events import Verdict
 from tidemark.validate.layers.kafka_topic.reading import (
     Suspects,
@@ -45,6 +45,12 @@ from tidemark.validate.layers.kafka_topic.reading import (
 )
 from tidemark.validate.layers.kafka_topic.records import Expiry
 from tidemark.validate.layers.kafka_topic.shapes import BOUNDS, READ
+from tidemark.validate.layers.kafka_topic.topic_scope import (
+    JudgedPartitions,
+    OffsetBounds,
+    TopicScope,
+    judged_partitions,
+)
 from tidemark.validate.reading.inspection import Keep
 
 _JOURNAL = tuple(JOURNAL_KEY)
@@ -53,19 +59,19 @@ _SAME = ("check_name", "persistence_id", "tag", "number")
 
 @dataclass(frozen=True)
 class TopicComparison:
-    """A comparison.
+    """The result of a comparison.
 
     Attributes:
-        bounds: what is judged.
+        bounds: the judged offsets.
         findings: of shape FINDINGS.
-        events: the number of events that the judged records ask for.
-        left: the number of events that are not judged, since Kafka does not hold their records.
-        rows: the rows of journal that the judged records ask for, with the segment sizes and
-            record ids that the stored heads have; each use reads Kafka.
+        events: the number of events of the judged records, without deleted ones.
+        left: the number of events not judged, since Kafka does not hold their records.
+        rows: the rows of journal that follow from the judged records, with the segment sizes and
+            record ids of the stored heads; each use reads Kafka.
         stored: rows of journal, of shape EVENTS.
-        verdicts: the events that records and rows do not agree on, of shape VERDICTS.
-        journals: what the records say of the journals, of shape JOURNALS.
-        heads: the stored heads of these, of shape HEADS.
+        verdicts: the events on which records and rows disagree, of shape VERDICTS.
+        journals: the state of the journals by their records, of shape JOURNALS.
+        heads: their stored heads, of shape HEADS.
     """
 
     bounds: Mapping[TopicPartition, OffsetBounds]
@@ -79,68 +85,68 @@ class TopicComparison:
     heads: DataFrame
 
 
-def first_look(run: RunContext, keep: Keep, asked: TopicScope, of: Within) -> TopicComparison:
-    """Compare the asked scope; what is found may be due to records that were not read.
-
-    Raises:
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-    """
-    bounds = of.bounds
-    if asked.is_range:
-        bounds = {one: found.alone() for one, found in bounds.items()}
-    return _compared(run, keep, asked, bounds, None)
-
-
-def second_look(
-    run: RunContext, keep: Keep, asked: TopicScope, of: Within, first: TopicComparison
+def first_comparison(
+    run: RunContext, keep: Keep, topic_scope: TopicScope, judged: JudgedPartitions
 ) -> TopicComparison:
-    """Compare the journals of the findings of a first look; only those that are still found count.
+    """Compare the requested scope; its findings may be due to records that were not read."""
+    bounds = judged.bounds
+    if topic_scope.is_range:
+        bounds = {partition: offsets.alone() for partition, offsets in bounds.items()}
+    return _compared(run, keep, topic_scope, bounds, None)
 
-    Raises:
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-    """
-    bounds = {one: found for one, found in of.bounds.items() if one in first.bounds}
+
+def second_comparison(
+    run: RunContext,
+    keep: Keep,
+    topic_scope: TopicScope,
+    judged: JudgedPartitions,
+    first: TopicComparison,
+) -> TopicComparison:
+    """Compare the journals with findings again, and return the findings that persist."""
+    bounds = {
+        partition: offsets
+        for partition, offsets in judged.bounds.items()
+        if partition in first.bounds
+    }
     if not bounds:
         return replace(first, findings=first.findings.limit(0))
-    again = _compared(run, keep, asked, bounds, _suspects(first, keep))
-    same = again.findings.select(*_SAME).distinct()
+    second = _compared(run, keep, topic_scope, bounds, _suspects(first, keep))
+    confirmed = second.findings.select(*_SAME).distinct()
     return replace(
-        again,
-        findings=gateway.leaf(keep(first.findings.join(same, list(_SAME), "left_semi"))),
+        second,
+        findings=gateway.leaf(keep(first.findings.join(confirmed, list(_SAME), "left_semi"))),
         events=first.events,
         left=first.left,
     )
 
 
-def looked_twice(run: RunContext, keep: Keep, asked: TopicScope, of: Within) -> TopicComparison:
-    """Compare the asked scope, and once more where something is found.
-
-    Raises:
-        InvalidInput: a topic or partition is unknown.
-        KafkaUnavailable: Kafka does not answer.
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-    """
-    first = first_look(run, keep, asked, of)
+def compare_twice(
+    run: RunContext, keep: Keep, topic_scope: TopicScope, judged: JudgedPartitions
+) -> TopicComparison:
+    """Compare the requested scope, and the journals with findings once more."""
+    first = first_comparison(run, keep, topic_scope, judged)
     if first.findings.isEmpty():
         return first
-    return second_look(run, keep, asked, within(run, asked), first)
+    return second_comparison(run, keep, topic_scope, judged_partitions(run, topic_scope), first)
 
 
 def _suspects(first: TopicComparison, keep: Keep) -> Suspects:
-    found = first.findings.select(F.col("tag").alias("topic"), F.col("persistence_id").alias("id"))
-    journals = gateway.leaf(keep(found.distinct()))
+    keys = first.findings.select(F.col("tag").alias("topic"), F.col("persistence_id").alias("id"))
+    journals = gateway.leaf(keep(keys.distinct()))
     number = journals.count()
     rows = among(first.stored, journals, number).select("id", "topic", "segment")
-    complete = frozenset(one for one, found in first.bounds.items() if found.is_complete)
+    complete = frozenset(
+        partition for partition, offsets in first.bounds.items() if offsets.is_complete
+    )
     return Suspects(journals, number, gateway.leaf(keep(rows.distinct())), complete)
 
 
 def _compared(
     run: RunContext,
     keep: Keep,
-    asked: TopicScope,
+    topic_scope: TopicScope,
     bounds: Mapping[TopicPartition, OffsetBounds],
-    only: Suspects | None,
+    suspects: Suspects | None,
 ) -> TopicComparison:
     settings, spark = run.settings, run.spark
     require_kafka_journal(run.control, settings, JOURNAL_WRITES, METAJOURNAL_WRITES)
@@ -149,12 +155,12 @@ def _compared(
     def kept(frame: DataFrame) -> DataFrame:
         return gateway.leaf(keep(frame))
 
-    offsets = sum(one.end - one.first + 1 for one in bounds.values())
+    offsets = sum(limit.end - limit.first + 1 for limit in bounds.values())
     run.say(f"reading {offsets:,} offsets of {len(bounds)} topic partitions")
-    # Its plan, which decodes, is long, and much is made of it.
-    found = gateway.leaf(records_of(run, asked, bounds, only))
-    read = kept(records.read(found))
-    bounds = _with_complete(bounds, read, asked, only)
+    # The plan that decodes is long, and many frames are derived from it.
+    record_rows = gateway.leaf(records_of(run, topic_scope, bounds, suspects))
+    read = kept(records.read(record_rows))
+    bounds = _with_complete(bounds, read, topic_scope, suspects)
     limits = _limits(spark, bounds)
     actions = records.actions(read)
     batch = batch_now(settings)
@@ -163,31 +169,33 @@ def _compared(
     run.say("reading kafka-journal's tables")
     stored_heads = kept(heads_of(journals.select(*_JOURNAL), settings))
     rows = as_stored(
-        journal_rows(_replicated(found, limits), after), stored_heads, batch.segment_size
+        journal_rows(_replicated(record_rows, limits), after), stored_heads, batch.segment_size
     )
-    by_value = only is not None
-    said = kept(events.judged(events.briefly(rows, by_value=by_value), limits))
-    if asked.is_whole and only is None:
-        in_journal = scanned(run, bounds)
+    by_value = suspects is not None
+    record_events = kept(events.judged(events.briefly(rows, by_value=by_value), limits))
+    if topic_scope.is_everything and suspects is None:
+        table_rows = scanned(run, bounds)
     else:
-        in_journal = rows_of(run, actions, stored_heads, batch.segment_size, only)
-    stored = kept(events.briefly(in_journal, by_value=by_value))
-    # What a range says of expiry, a later record may have changed.
+        table_rows = rows_of(run, actions, stored_heads, batch.segment_size, suspects)
+    table_events = kept(events.briefly(table_rows, by_value=by_value))
+    # Records after a range may have changed the expiry.
     today = expired.day_of(clock.now(), settings)
-    is_known = not asked.is_range or only is not None
-    expiry = Expiry(today, settings.kafka_journal_zone) if is_known else None
-    verdicts = kept(events.verdicts(said, stored, read, journals, stored_heads, limits, expiry))
-    findings = events.event_findings(verdicts, said).unionByName(
+    has_all_records = not topic_scope.is_range or suspects is not None
+    expiry = Expiry(today, settings.kafka_journal_zone) if has_all_records else None
+    verdicts = kept(
+        events.verdicts(record_events, table_events, read, journals, stored_heads, limits, expiry)
+    )
+    findings = events.event_findings(verdicts, record_events).unionByName(
         heads.head_findings(journals, stored_heads, read, verdicts, expiry)
     )
-    left = verdicts.where(F.col("verdict") == Verdict.LEFT.value)
+    not_judged = verdicts.where(F.col("verdict") == Verdict.LEFT.value)
     return TopicComparison(
         bounds,
         kept(findings),
-        said.count(),
-        left.select(*_JOURNAL, "seq_nr").distinct().count(),
+        record_events.count(),
+        not_judged.select(*_JOURNAL, "seq_nr").distinct().count(),
         rows,
-        stored,
+        table_events,
         verdicts,
         journals,
         stored_heads,
@@ -198,23 +206,27 @@ def _compared(
 def _with_complete(
     bounds: Mapping[TopicPartition, OffsetBounds],
     read: DataFrame,
-    asked: TopicScope,
-    only: Suspects | None,
+    topic_scope: TopicScope,
+    suspects: Suspects | None,
 ) -> Mapping[TopicPartition, OffsetBounds]:
-    """Tell of which partitions each record since offset 0 was read: compaction leaves gaps."""
-    if only is not None:
+    """Mark the partitions whose records were all read since offset 0: compaction leaves gaps."""
+    if suspects is not None:
         return {
-            one: replace(found, is_complete=one in only.complete) for one, found in bounds.items()
+            partition: replace(offsets, is_complete=partition in suspects.complete)
+            for partition, offsets in bounds.items()
         }
-    if not asked.is_whole:
+    if not topic_scope.is_everything:
         return bounds
-    read_of = {
+    records_read = {
         TopicPartition(row["topic"], row["partition"]): row["count"]
         for row in read.groupBy("topic", "partition").count().collect()
     }
     return {
-        one: replace(found, is_complete=found.first == 0 and read_of.get(one) == found.end + 1)
-        for one, found in bounds.items()
+        partition: replace(
+            offsets,
+            is_complete=offsets.first == 0 and records_read.get(partition) == offsets.end + 1,
+        )
+        for partition, offsets in bounds.items()
     }
 
 
@@ -222,8 +234,12 @@ def _limits(spark: SparkSession, bounds: Mapping[TopicPartition, OffsetBounds]) 
     return local_rows(
         spark,
         [
-            (one.topic, one.partition, *(getattr(found, name) for name in (*BOUNDS,)[2:]))
-            for one, found in bounds.items()
+            (
+                partition.topic,
+                partition.partition,
+                *(getattr(offsets, name) for name in (*BOUNDS,)[2:]),
+            )
+            for partition, offsets in bounds.items()
         ],
         ddl(BOUNDS),
     )
@@ -232,5 +248,5 @@ def _limits(spark: SparkSession, bounds: Mapping[TopicPartition, OffsetBounds]) 
 def _replicated(rows: DataFrame, limits: DataFrame) -> DataFrame:
     """Return the rows of records up to the pointers."""
     pointers = F.broadcast(limits.select("topic", "partition", "pointer"))
-    placed = rows.join(pointers, ["topic", "partition"])
-    return placed.where(F.col("offset") <= F.col("pointer")).drop("pointer")
+    with_pointer = rows.join(pointers, ["topic", "partition"])
+    return with_pointer.where(F.col("offset") <= F.col("pointer")).drop("pointer")

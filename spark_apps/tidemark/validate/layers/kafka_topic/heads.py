@@ -1,4 +1,4 @@
-"""The rules of heads: records against metajournal, as pure transformations."""
+"""The comparison of records with heads in metajournal, as pure transformations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidemark.spark.shapes import shaped
 from tidemark.validate import shapes
 from tidemark.validate.findings.finding import FindingRule, findings_of
 from tidemark.validate.layers.kafka_topic import checks
-from tidemark.validate.layers.kafka_topic.events import placed
+from tidemark.validate.layers.kafka_topic.events import with_finding_key
 from tidemark.validate.layers.kafka_topic.records import Expiry
 from tidemark.validate.layers.kafka_topic.shapes import JOURNALS, READ, VERDICTS
 
@@ -29,8 +29,8 @@ def head_findings(
 ) -> DataFrame:
     """Return the findings of heads whose journals have records.
 
-    A head is judged only by records that it has seen: not if the record that it names is one of
-    another journal, or comes after all records that Kafka holds.
+    A head is not judged if the record at its offset belongs to another journal, or if its offset is
+    after all records of its journal.
     """
     said, stored = F.col("said"), F.col("head")
     records = read.select(*_RECORD, F.struct("id").alias("record"))
@@ -39,7 +39,7 @@ def head_findings(
     is_own = F.col("record").isNull() | F.col("record").eqNullSafe(F.struct("id"))
     is_here = F.coalesce(stored["partition"] == F.col("partition"), F.lit(True))
     is_expired = F.lit(False) if expiry is None else expiry.is_over()
-    both = (
+    with_differences = (
         journals.join(heads, list(_JOURNAL), "left")
         .join(mixed, list(_JOURNAL), "left_anti")
         .where(~F.col("is_in_doubt") & is_here)
@@ -59,7 +59,7 @@ def head_findings(
         ),
     )
     return findings_of(
-        placed(both),
+        with_finding_key(with_differences),
         [
             FindingRule(
                 checks.MISSING_HEAD,
@@ -87,24 +87,28 @@ def head_findings(
 
 
 def differing_fields() -> Column:
-    """Return the names of the fields in which the head `head` is not as `said`.
+    """Return the names of the fields in which `head` differs from `said`.
 
     kafka-journal merges the deletes of a poll and keeps the largest, so `delete_to` may be as high
-    as any of them, and the head's offset that of an earlier one.
+    as that of any of these deletes, and the head's offset may be that of an earlier delete.
     """
     said, stored = F.col("said"), F.col("head")
-    deleted, stored_deleted = (F.coalesce(one["delete_to"], F.lit(0)) for one in (said, stored))
-    most = F.greatest(deleted, F.least(F.coalesce("most_delete_to", F.lit(0)), said["seq_nr"]))
+    deleted, stored_deleted = (F.coalesce(head["delete_to"], F.lit(0)) for head in (said, stored))
+    highest_allowed = F.greatest(
+        deleted, F.least(F.coalesce("most_delete_to", F.lit(0)), said["seq_nr"])
+    )
     has_append, is_whole = F.col("has_append"), F.col("is_whole")
-    # A delete that Kafka does not hold any more may have named a higher number.
+    # A delete that Kafka no longer holds may have had a higher number.
     too_low = (is_whole | F.col("deleted_since")) & (stored_deleted < deleted)
-    broken = {
+    differs_by_field = {
         "offset": has_append & (stored["offset"] < F.col("last_append")),
         "seq_nr": has_append & ~stored["seq_nr"].eqNullSafe(said["seq_nr"]),
-        "delete_to": too_low | (is_whole & (stored_deleted > most)),
+        "delete_to": too_low | (is_whole & (stored_deleted > highest_allowed)),
         "expire_after": has_append & ~stored["expire_after"].eqNullSafe(said["expire_after"]),
     }
-    return F.array_compact(F.array(*(F.when(when, F.lit(name)) for name, when in broken.items())))
+    return F.array_compact(
+        F.array(*(F.when(differs, F.lit(name)) for name, differs in differs_by_field.items()))
+    )
 
 
 def _text(value: Column) -> Column:

@@ -1,4 +1,4 @@
-"""What a comparison reads: records from Kafka, and rows from journal."""
+"""The reads of a comparison: records from Kafka, and rows from journal."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tidemark.replicate.kafka.records import records
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.replicate.shapes import HEADS, JOURNAL_ROWS
 from tidemark.spark.shapes import shaped
-from tidemark.validate.layers.kafka_topic.asked import OffsetBounds, TopicScope
 from tidemark.validate.layers.kafka_topic.shapes import READ
+from tidemark.validate.layers.kafka_topic.topic_scope import OffsetBounds, TopicScope
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _FEW = 100_000
-"""So many journals are sent to all tasks; more are joined by a shuffle."""
+"""The largest number of journals sent to all tasks; more are joined by a shuffle."""
 
 
 @dataclass(frozen=True)
 class Suspects:
-    """The journals that a second reading is of.
+    """The journals that are compared a second time.
 
     Attributes:
         journals: their keys, of shape JOURNAL_KEY.
-        number: of them.
-        partitions: the partitions of journal that the first reading has found rows of them in.
+        number: the number of journals.
+        partitions: the partitions of journal with rows of them, as the first comparison read.
         complete: the topic partitions that `OffsetBounds.is_complete`.
     """
 
@@ -48,57 +48,61 @@ class Suspects:
 @shaped(returns=DECODED)
 def records_of(
     run: RunContext,
-    asked: TopicScope,
+    topic_scope: TopicScope,
     bounds: Mapping[TopicPartition, OffsetBounds],
-    only: Suspects | None,
+    suspects: Suspects | None,
 ) -> DataFrame:
-    """Read the records of the partitions, but for those in quarantine."""
-    spans = {one: found.span for one, found in bounds.items()}
-    wanted = _with_key(records(run.spark, run.settings, spans), asked, only)
-    found = decoded(quarantine.corrected(run, wanted, list(bounds)))
-    held = quarantine.held_keys(run, list(bounds))
-    if held is not None:
-        found = quarantine.replicable(found, held)
-    return found
+    """Read the records of the partitions, except those in quarantine."""
+    spans = {partition: offsets.span for partition, offsets in bounds.items()}
+    wanted = _with_key(records(run.spark, run.settings, spans), topic_scope, suspects)
+    decoded_records = decoded(quarantine.corrected(run, wanted, list(bounds)))
+    quarantined_keys = quarantine.held_keys(run, list(bounds))
+    if quarantined_keys is not None:
+        decoded_records = quarantine.replicable(decoded_records, quarantined_keys)
+    return decoded_records
 
 
-@shaped(stored=RECORDS, returns=RECORDS)
-def _with_key(stored: DataFrame, asked: TopicScope, only: Suspects | None) -> DataFrame:
-    """Return the records of some journals, before they are decoded."""
-    if asked.keys:
-        stored = stored.where(F.col("key").isin([key.encode() for key in asked.keys]))
-    if only is None:
-        return stored
-    keyed = stored.withColumn("id", F.col("key").cast("string"))
-    return among(keyed, only.journals, only.number).select(*RECORDS)
+@shaped(record_rows=RECORDS, returns=RECORDS)
+def _with_key(
+    record_rows: DataFrame, topic_scope: TopicScope, suspects: Suspects | None
+) -> DataFrame:
+    """Return the records of the journals in scope, before they are decoded."""
+    if topic_scope.keys:
+        record_rows = record_rows.where(
+            F.col("key").isin([key.encode() for key in topic_scope.keys])
+        )
+    if suspects is None:
+        return record_rows
+    keyed = record_rows.withColumn("id", F.col("key").cast("string"))
+    return among(keyed, suspects.journals, suspects.number).select(*RECORDS)
 
 
 def among(rows: DataFrame, journals: DataFrame, number: int) -> DataFrame:
-    """Return the rows of some journals, whose number is known."""
-    few = F.broadcast(journals) if number <= _FEW else journals
-    return rows.join(few, list(_JOURNAL), "left_semi")
+    """Return the rows of `number` journals."""
+    keys = F.broadcast(journals) if number <= _FEW else journals
+    return rows.join(keys, list(_JOURNAL), "left_semi")
 
 
 @shaped(rows=JOURNAL_ROWS, heads=HEADS, returns=JOURNAL_ROWS)
 def as_stored(rows: DataFrame, heads: DataFrame, default_size: int) -> DataFrame:
-    """Put rows where the stored heads have them, in the name of these."""
-    placed = _with_size(rows, heads, default_size).withColumns(
+    """Return rows with the segments and record ids of the stored heads."""
+    sized = _with_size(rows, heads, default_size).withColumns(
         {
             "segment": columns.journal_segment(F.col("seq_nr"), F.col("size")),
             "meta_record_id": F.coalesce("record_id", "meta_record_id"),
         }
     )
-    return placed.select(*JOURNAL_ROWS)
+    return sized.select(*JOURNAL_ROWS)
 
 
 def _with_size(rows: DataFrame, heads: DataFrame, default_size: int) -> DataFrame:
-    """Add `size`, that of the head's segments, and `record_id`, null without a head."""
-    known = heads.select(
+    """Add the segment size of the head as `size`, and its `record_id`, null without a head."""
+    sizes = heads.select(
         *_JOURNAL,
         segment_size.of_column(F.col("head")["segment_size"]).alias("size"),
         F.col("head")["record_id"].alias("record_id"),
     )
-    sized = rows.join(known, list(_JOURNAL), "left")
+    sized = rows.join(sizes, list(_JOURNAL), "left")
     return sized.withColumn("size", F.coalesce("size", F.lit(default_size)))
 
 
@@ -106,7 +110,7 @@ def _with_size(rows: DataFrame, heads: DataFrame, default_size: int) -> DataFram
 def scanned(run: RunContext, bounds: Mapping[TopicPartition, OffsetBounds]) -> DataFrame:
     """Read the rows of the topics by a scan of journal."""
     rows = connector.read(run.spark, *_journal(run), *JOURNAL_ROWS)
-    return rows.where(F.col("topic").isin(sorted({one.topic for one in bounds})))
+    return rows.where(F.col("topic").isin(sorted({partition.topic for partition in bounds})))
 
 
 @shaped(actions=READ, heads=HEADS, returns=JOURNAL_ROWS)
@@ -115,19 +119,19 @@ def rows_of(
     actions: DataFrame,
     heads: DataFrame,
     default_size: int,
-    only: Suspects | None,
+    suspects: Suspects | None,
 ) -> DataFrame:
     """Read the rows of the segments of journal that records append to, by key."""
     appends = actions.where(F.col("first_nr").isNotNull())
     first, last = (
         columns.journal_segment(F.col(name), F.col("size")) for name in ("first_nr", "last_nr")
     )
-    places = _with_size(appends, heads, default_size).select(
+    segments = _with_size(appends, heads, default_size).select(
         "id", "topic", F.explode(F.sequence(first, last)).alias("segment")
     )
-    if only is not None:
-        places = places.unionByName(only.partitions)
-    return connector.read_partitions(places.distinct(), *_journal(run), *JOURNAL_ROWS)
+    if suspects is not None:
+        segments = segments.unionByName(suspects.partitions)
+    return connector.read_partitions(segments.distinct(), *_journal(run), *JOURNAL_ROWS)
 
 
 def _journal(run: RunContext) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What the records say of journals, as pure transformations."""
+"""The state of journals as their records describe it, as pure transformations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACE = ("topic", "partition")
 
 @shaped(decoded=DECODED, returns=READ)
 def read(decoded: DataFrame) -> DataFrame:
-    """Return all records in short."""
+    """Return all records without their events."""
     ends = {
         "first_nr": F.element_at("events", 1)["seq_nr"],
         "last_nr": F.element_at("events", -1)["seq_nr"],
@@ -34,32 +34,29 @@ def read(decoded: DataFrame) -> DataFrame:
 @shaped(read=READ, returns=READ)
 def actions(read: DataFrame) -> DataFrame:
     """Return the records that change journals."""
-    does = [one.value for one in ActionType if one is not ActionType.MARK]
-    return read.where(F.col("action").isin(does))
+    changing = [action.value for action in ActionType if action is not ActionType.MARK]
+    return read.where(F.col("action").isin(changing))
 
 
 @shaped(folded=FOLDED, actions=READ, bounds=BOUNDS, returns=JOURNALS)
 def journals(folded: DataFrame, actions: DataFrame, bounds: DataFrame) -> DataFrame:
-    """Return what is known of each journal.
+    """Return the state of each journal.
 
-    Args:
-        folded: the actions up to the pointer, folded from nothing.
-        actions: all actions, those after the pointer as well.
-        bounds: of their topic partitions.
+    `folded`: the heads that the actions up to the pointer give. `actions`: also those after it.
     """
-    placed = actions.join(F.broadcast(bounds), list(_PLACE))
+    bounded = actions.join(F.broadcast(bounds), list(_PLACE))
     is_done = F.col("offset") <= F.col("pointer")
     offset, action = F.col("offset"), F.col("action")
     is_purge = action == ActionType.PURGE.value
     last_purge = F.max(F.when(is_done & is_purge, offset)).over(Window.partitionBy(*_JOURNAL))
-    in_life = placed.withColumn("last_purge", last_purge).withColumn(
+    in_life = bounded.withColumn("last_purge", last_purge).withColumn(
         "is_now", is_done & (F.col("last_purge").isNull() | (offset > F.col("last_purge")))
     )
     is_append = F.col("is_now") & (action == ActionType.APPEND.value)
     is_delete = F.col("is_now") & (action == ActionType.DELETE.value)
     is_in_flight = F.max(~is_done & (action != ActionType.APPEND.value))
     has_moved = F.min("partition") != F.max("partition")
-    known = in_life.groupBy(*_JOURNAL).agg(
+    by_journal = in_life.groupBy(*_JOURNAL).agg(
         F.min(F.when(is_append, offset)).alias("first_append"),
         F.max(F.when(is_append, offset)).alias("last_append"),
         F.max(F.when(is_done, offset)).alias("last_offset"),
@@ -72,7 +69,7 @@ def journals(folded: DataFrame, actions: DataFrame, bounds: DataFrame) -> DataFr
     )
     begins = (F.col("first_nr") == 1) & F.col("last_delete").isNull()
     deleted_since = F.col("last_delete") > F.col("first_append")
-    told = known.withColumns(
+    journal_facts = by_journal.withColumns(
         {
             "has_append": F.col("last_append").isNotNull(),
             "begins": F.coalesce(begins, F.lit(False)),
@@ -80,16 +77,16 @@ def journals(folded: DataFrame, actions: DataFrame, bounds: DataFrame) -> DataFr
         }
     )
     heads = folded.select(*_JOURNAL, "partition", F.col("head").alias("said"))
-    return heads.join(told, list(_JOURNAL)).select(*JOURNALS)
+    return heads.join(journal_facts, list(_JOURNAL)).select(*JOURNALS)
 
 
 @dataclass(frozen=True)
 class Expiry:
-    """How journals are known to have expired, so that they may be purged.
+    """The rule by which journals have expired, so that they may be purged.
 
     Attributes:
         today: the date in the time zone.
-        zone: name of the time zone of dates of expiry.
+        zone: name of the time zone of expiry dates.
     """
 
     today: date

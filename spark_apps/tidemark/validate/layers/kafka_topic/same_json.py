@@ -1,4 +1,4 @@
-"""JSON payloads by their values, which releases of kafka-journal write in different ways."""
+"""The comparison of JSON payloads by value: releases of kafka-journal format them differently."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidemark.journals.kafka.wire import json_text
 
 
 def normal_json(text: Column) -> Column:
-    """Return one text for all texts of equal values; null stays null.
+    """Return the same text for all texts of equal values; null stays null.
 
-    The payloads pass through Python, so only rows in question should.
+    The payloads pass through Python, so use it only for suspect rows.
     """
     return _by_python()(text)
 

@@ -1,4 +1,4 @@
-"""The frames of a comparison of topics with tables."""
+"""The shapes of the frames of a comparison of topics with tables."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BOUNDS: Shape = {
     "pointer": "bigint",
     "is_complete": "boolean",
 }
-"""Of a topic partition: `asked.Bounds`."""
+"""`topic_scope.OffsetBounds` of a topic partition."""
 READ: Shape = {**ACTIONS, "timestamp": "timestamp"}
-"""Every record that was read, also one that does nothing; `id` is null of one without a journal."""
+"""Every record read, also without effect; `id` is null if the record has no journal."""
 EVENT_CONTENT: Shape = {
     "payload": "bigint",
     "tags": "bigint",
@@ -26,7 +26,7 @@ EVENT_CONTENT: Shape = {
     "origin": "string",
     "version": "string",
 }
-"""What is compared of an event, in the order in which it is named; long parts by their hash."""
+"""The compared parts of an event, in the order of messages; long parts by their hash."""
 EVENT_KEY: Shape = {
     **JOURNAL_KEY,
     "partition": "int",
@@ -34,13 +34,13 @@ EVENT_KEY: Shape = {
     "seq_nr": "bigint",
     "timestamp": "timestamp",
 }
-"""The place of an event: its record, and its row in journal."""
+"""The keys of an event's record and of its row in journal."""
 EVENTS: Shape = {
     **EVENT_KEY,
     "segment": "bigint",
     "content": f"struct<{','.join(f'{name}:{kind}' for name, kind in EVENT_CONTENT.items())}>",
 }
-"""Events as their records say, or as journal holds them."""
+"""Events of records, or events in journal."""
 VERDICTS: Shape = {
     **EVENT_KEY,
     "segment": "bigint",
@@ -48,8 +48,8 @@ VERDICTS: Shape = {
     "differing": "string",
     "is_foreign": "boolean",
 }
-"""Events that records and journal do not agree on, each with its verdict (`rules.Verdict`), the
-names of what differs, and whether the record at the row's place is known to be another one."""
+"""Events on which records and journal disagree, each with its verdict (`events.Verdict`), the names
+of the parts that differ, and whether the record at the row's offset is certainly another record."""
 JOURNALS: Shape = {
     **JOURNAL_KEY,
     "partition": "int",
@@ -64,12 +64,13 @@ JOURNALS: Shape = {
     "last_at": "timestamp",
     "is_in_doubt": "boolean",
 }
-"""What records up to the pointer say of journals.
+"""The state of journals by their records up to the pointer.
 
-`said` is the head, null of one that is purged; the rest is of the last life. `is_whole`: all of its
-records are there. `begins`: they begin with event 1. `deleted_since`: a delete follows the first
-append. `most_delete_to` is the highest seq nr that a delete names; `last_append` is the offset of
-the last append, and `last_at` its time; `last_offset` is that of the last record that changes the
-journal. `is_in_doubt`: a delete or purge after the pointer may have been done already, or the
-records are in several partitions, whose offsets do not compare.
+`said` is the head, null if the journal is purged; the other columns describe the journal since its
+last purge. `is_whole`: all of its records exist. `begins`: they begin with event 1.
+`deleted_since`: a delete follows the first append. `most_delete_to` is the highest seq nr that a
+delete names; `last_append` is the offset of the last append, `last_at` its time, and `last_offset`
+the offset of the last record that changes the journal. `is_in_doubt`: a delete or purge after the
+pointer may have been replicated already, or the records are in several partitions, whose offsets do
+not compare.
 """

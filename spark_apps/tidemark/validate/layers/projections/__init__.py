@@ -1,1 +1,1 @@
-"""The layer `projections`: their offsets against their sources, and what they wait for."""
+"""The layer `projections`: compares offsets with sources, and reports work that is not done."""

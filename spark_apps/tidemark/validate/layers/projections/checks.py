@@ -21,7 +21,7 @@ OFFSET_AHEAD = _PROJECTIONS(
     "No projection has consumed a number that its source does not have.",
     remedy="restore what the source has lost, or set the offset back with project.py set-offset",
 )
-"""An offset is beyond what its source has: events to come under those numbers would be dropped."""
+"""An offset is after the last number of its source: new events with lower numbers are dropped."""
 
 PIECE_NOT_DONE = _PROJECTIONS(
     "projection_piece_not_done",
@@ -42,7 +42,7 @@ ROWS_DIFFER = _PROJECTIONS(
     "Every time bucket of a read model (mode bucket) has as many rows as were written.",
     severity=Severity.WARNS,
 )
-"""A time bucket of a read model has another number of rows than the ledger says were written."""
+"""A time bucket of a read model has another number of rows than the ledger records as written."""
 
 CHECKS = checks_of(globals())
-"""The checks of the layer, in the order in which they are shown."""
+"""The checks of the layer, in display order."""

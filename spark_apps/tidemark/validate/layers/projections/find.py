@@ -1,4 +1,4 @@
-"""The look at all projections: by the ledger what they wait for, by a scan their offsets."""
+"""The check of all projections: waiting time buckets by the ledger, offsets by a scan."""
 
 from __future__ import annotations
 
@@ -35,15 +35,11 @@ _NOT_DONE = (State.HELD, State.FAILED)
 
 @shaped(returns=shapes.FINDINGS)
 def find(run: RunContext, _keep: Keep) -> DataFrame:
-    """Return the findings of all projections that have begun, and of files that cannot be used.
-
-    Raises:
-        InvalidInput: there is no directory of projection files.
-    """
-    everything = catalog.read_all(run.settings.projections_dir)
-    definitions = everything.definitions
-    told = [
-        *(_unusable(broken) for broken in everything.unusable),
+    """Return the findings of all projections that have begun, and of files that cannot be used."""
+    files = catalog.read_all(run.settings.projections_dir)
+    definitions = files.definitions
+    rows = [
+        *(_unusable(unusable) for unusable in files.unusable),
         *(
             row
             for definition in definitions
@@ -51,19 +47,20 @@ def find(run: RunContext, _keep: Keep) -> DataFrame:
         ),
     ]
     parts = [_ahead(run, definition) for definition in definitions]
-    of_ledger = local_rows(run.spark, told, finding.SCHEMA)
-    return reduce(DataFrame.unionByName, map(finding.with_evidence, [of_ledger, *parts]))
+    ledger_findings = local_rows(run.spark, rows, finding.SCHEMA)
+    return reduce(DataFrame.unionByName, map(finding.with_evidence, [ledger_findings, *parts]))
 
 
 def _unusable(broken: catalog.Unusable) -> tuple[object, ...]:
     """Return the finding of a file, as a row of `finding.SCHEMA`."""
-    named = (NO_TIME_BUCKET, checks.UNUSABLE.name, "", broken.name)
-    return *named, 0, None, str(broken.error)
+    key = (NO_TIME_BUCKET, checks.UNUSABLE.name, "", broken.name)
+    return *key, 0, None, str(broken.error)
 
 
 def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ...]]:
     """Yield the findings by the ledger, as rows of `finding.SCHEMA`."""
-    entries = [e for e in ledger(run, definition).standing().rows if e.state in _NOT_DONE]
+    rows = ledger(run, definition).standing().rows
+    entries = [entry for entry in rows if entry.state in _NOT_DONE]
     for entry in entries:
         yield (
             *(NO_TIME_BUCKET, checks.PIECE_NOT_DONE.name, "", definition.name),
@@ -72,15 +69,15 @@ def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ..
             f" {entry.error or definition.source.waits_for}",
         )
     store = OffsetStore.of(run, definition)
-    by_bucket = missing_numbers.read(store, [e.time_bucket for e in entries if e.has_gap])
+    by_bucket = missing_numbers.read(store, [row.time_bucket for row in entries if row.has_gap])
     since: dict[missing_numbers.Missing, int] = {}
     for bucket, ranges in by_bucket.items():
         for missing in ranges:
             since[missing] = min(bucket, since.get(missing, bucket))
     for missing, bucket in sorted(since.items()):
-        place = " ".join(filter(None, (definition.name, missing.tag)))
+        subject = " ".join(filter(None, (definition.name, missing.tag)))
         yield (
-            *(NO_TIME_BUCKET, checks.NUMBERS_MISSING.name, missing.persistence_id, place),
+            *(NO_TIME_BUCKET, checks.NUMBERS_MISSING.name, missing.persistence_id, subject),
             *(missing.first, missing.last),
             f"{missing} missing, holds the time buckets from {_text(bucket)} on",
         )
@@ -97,13 +94,13 @@ def _rows_differing(run: RunContext, definition: Definition) -> Iterator[tuple[o
 
 def _ahead(run: RunContext, definition: Definition) -> DataFrame:
     store = OffsetStore.of(run, definition)
-    stored = consumption.stored_offsets(store, run.spark, ALL)
-    stored = stored.where(F.col("tag").isin(*definition.source.series_tags))
-    if stored.isEmpty():
+    offsets = consumption.stored_offsets(store, run.spark, ALL)
+    offsets = offsets.where(F.col("tag").isin(*definition.source.series_tags))
+    if offsets.isEmpty():
         return local_rows(run.spark, [], finding.SCHEMA)
     source = event_source(run, definition)
     numbers = source.numbers().localCheckpoint()
-    return offsets_ahead(definition.name, stored, numbers, source.written(), source.deleted())
+    return offsets_ahead(definition.name, offsets, numbers, source.written(), source.deleted())
 
 
 def _since(entry: PieceRow) -> str:

@@ -1,1 +1,1 @@
-"""The layer `storage`: how long tables keep their rows, against those who have yet to read them."""
+"""The layer `storage`: compares the retention of tables with the needs of their readers."""

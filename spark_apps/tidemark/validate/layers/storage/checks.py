@@ -1,6 +1,6 @@
-"""The checks of the tables of a journal. In a finding, `tag` is the table.
+"""The checks of the tables of a journal.
 
-Of what expires unread, it is the projection.
+In a finding, `tag` is the table; in a finding of `expires_unread` the projection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TTL_BELOW_LOOK_BACK = _STORAGE(
     "No row expires before whoever looks back for it has looked.",
     remedy="set a longer time to live, or a shorter look-back",
 )
-"""Rows expire before the next run has looked back for late ones: it finds gaps that are none."""
+"""Rows expire before a run has read them again in its look-back: it finds false gaps."""
 
 EXPIRES_UNREAD = _STORAGE(
     "expires_unread",
@@ -24,7 +24,7 @@ EXPIRES_UNREAD = _STORAGE(
     severity=Severity.WARNS,
     subject="projection",
 )
-"""A time bucket that a projection has not processed has expired, or does within the look-back."""
+"""A time bucket that a projection has not processed has expired, or expires in the look-back."""
 
 EVENTS_EXPIRE = _STORAGE(
     "events_expire",
@@ -45,7 +45,7 @@ SNAPSHOTS_EXPIRE = _STORAGE(
     "The snapshots have no time to live.",
     severity=Severity.WARNS,
 )
-"""The snapshots have a time to live: what they are of may be deleted by then."""
+"""The snapshots have a time to live: the events up to a snapshot may be deleted when it expires."""
 
 ROWS_EXPIRE = _STORAGE(
     "rows_expire",
@@ -62,4 +62,4 @@ COMPACTION_UNFIT = _STORAGE(
 """The compaction does not fit the time to live: Pekko's manual advises time windows."""
 
 CHECKS = checks_of(globals())
-"""The checks of the layer, in the order in which they are shown."""
+"""The checks of the layer, in display order."""

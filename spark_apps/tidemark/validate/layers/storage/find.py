@@ -1,6 +1,6 @@
-"""The look at the tables of a journal: their options, and what projections have yet to read.
+"""The check of the tables of a journal: their options, and unread time buckets of projections.
 
-It reads no events but a few sampled rows, so that each run of validate can afford it.
+It reads only a few sampled rows of events, so that each run of validate can do it.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _SAMPLED = 8
 
 @dataclass(frozen=True)
 class _Table:
-    """A table that is looked at.
+    """A table to check.
 
     Attributes:
         keyspace: its keyspace.
         name: its name.
-        look_back: seconds for which a row is needed, whoever reads it.
-        always_written: a column outside of the key that each row has.
-        loss: what expires with its rows.
+        look_back: seconds for which a row is needed by any reader.
+        always_written: a column outside the key that each row has.
+        loss: the loss when its rows expire.
         is_overwritten: whether rows are written again.
-        written_to_live: the time to live that Tidemark gives its rows.
+        written_to_live: the time to live (seconds) with which Tidemark writes rows.
     """
 
     keyspace: str
@@ -65,7 +65,7 @@ class _Table:
     written_to_live: int = 0
 
     @property
-    def place(self) -> tuple[str, str]:
+    def path(self) -> tuple[str, str]:
         """Keyspace and name."""
         return self.keyspace, self.name
 
@@ -74,44 +74,44 @@ class _Table:
 def find(run: RunContext, _keep: Keep) -> DataFrame:
     """Return the findings of messages, tag views and snapshots, and of kafka-journal's tables."""
     tables = _tables(run)
-    expiring = {place for place, stored in tables.items() if stored.times_to_live}
+    expiring = {path for path, stored in tables.items() if stored.times_to_live}
     definitions = _definitions(run, expiring)
-    found: list[Found] = []
-    for place, stored in tables.items():
-        readers = definitions.get(place, ())
+    findings: list[Found] = []
+    for path, stored in tables.items():
+        readers = definitions.get(path, ())
         needed = replace(stored, look_back=_look_back(stored, readers, run.settings))
-        found += of_table(needed)
-        found += _unread(run, needed, readers)
-    return local_rows(run.spark, found, finding.SCHEMA)
+        findings += of_table(needed)
+        findings += _unread(run, needed, readers)
+    return local_rows(run.spark, findings, finding.SCHEMA)
 
 
 def _tables(run: RunContext) -> Mapping[tuple[str, str], StoredTable]:
     """Read the options of the tables that exist, by keyspace and name."""
     tables = {}
-    for known in _known(run.settings):
+    for source in _possible_tables(run.settings):
         for row in run.control.execute(
             "SELECT default_time_to_live, compaction FROM system_schema.tables"
             " WHERE keyspace_name = ? AND table_name = ?",
-            known.place,
+            source.path,
         ):
             times = {
                 "the table's default": row["default_time_to_live"],
-                "TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE": known.written_to_live,
+                "TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE": source.written_to_live,
             }
-            tables[known.place] = StoredTable(
-                known.name,
+            tables[source.path] = StoredTable(
+                source.name,
                 {giver: time for giver, time in times.items() if time},
                 dict(row["compaction"]),
-                known.look_back,
-                known.loss,
-                known.is_overwritten,
-                _sampled(run, known),
+                source.look_back,
+                source.loss,
+                source.is_overwritten,
+                _sampled(run, source),
             )
     return tables
 
 
-def _known(settings: Settings) -> Sequence[_Table]:
-    """Return the tables that there may be."""
+def _possible_tables(settings: Settings) -> Sequence[_Table]:
+    """Return the tables that may exist."""
     bucket = settings.bucket_size.milliseconds // 1000
     journal, kafka = settings.journal_keyspace, settings.kafka_journal_keyspace
     replicated = settings.kafka_journal_delay + bucket
@@ -143,50 +143,50 @@ def _known(settings: Settings) -> Sequence[_Table]:
     )
 
 
-def _sampled(run: RunContext, known: _Table) -> int:
+def _sampled(run: RunContext, source: _Table) -> int:
     """Return the longest remaining time to live (seconds) of the first row of some partitions."""
     try:
         rows = run.control.execute(
-            f"SELECT ttl({identifier(known.always_written)}) AS ttl FROM {table(*known.place)}"
+            f"SELECT ttl({identifier(source.always_written)}) AS ttl FROM {table(*source.path)}"
             f" PER PARTITION LIMIT 1 LIMIT {_SAMPLED}"
         )
     except CassandraUnavailable:
-        # For example, too many tombstones before the first rows: the options are known anyway.
+        # For example too many tombstones before the first rows; the options are checked anyway.
         return 0
     return max((row["ttl"] or 0 for row in rows), default=0)
 
 
 def _definitions(
-    run: RunContext, places: Collection[tuple[str, str]]
+    run: RunContext, table_names: Collection[tuple[str, str]]
 ) -> Mapping[tuple[str, str], Sequence[Definition]]:
-    """Return the projections by the table that they read, of some tables."""
-    if not places:
+    """Return the projections that read these tables, by table."""
+    if not table_names:
         return {}
     try:
         definitions = catalog.read_all(run.settings.projections_dir).definitions
     except InvalidInput as error:
         run.say(f"what expires unread is not known: {error}")
         return {}
-    by_place: dict[tuple[str, str], list[Definition]] = {}
+    by_table: dict[tuple[str, str], list[Definition]] = {}
     for definition in definitions:
-        by_place.setdefault(_place(definition, run.settings), []).append(definition)
-    return {place: by_place.get(place, []) for place in places}
+        by_table.setdefault(_table_of(definition, run.settings), []).append(definition)
+    return {name: by_table.get(name, []) for name in table_names}
 
 
 def _look_back(stored: StoredTable, readers: Sequence[Definition], settings: Settings) -> int:
-    """Return for how long a table's rows are needed, by whoever looks back the farthest."""
+    """Return how long (seconds) any reader needs a table's rows."""
     bucket = settings.bucket_size.milliseconds // 1000
-    own = [((definition.look_back or 0) + 1) * bucket for definition in readers]
-    return max(stored.look_back, *own) if own else stored.look_back
+    projection_needs = [((definition.look_back or 0) + 1) * bucket for definition in readers]
+    return max(stored.look_back, *projection_needs) if projection_needs else stored.look_back
 
 
 def _unread(run: RunContext, stored: StoredTable, readers: Sequence[Definition]) -> Iterator[Found]:
     now = to_millis(clock.now())
     for definition in readers:
-        yield from of_unread(stored, definition.name, _open(run, definition, now), now)
+        yield from of_unread(stored, definition.name, _unprocessed(run, definition, now), now)
 
 
-def _place(definition: Definition, settings: Settings) -> tuple[str, str]:
+def _table_of(definition: Definition, settings: Settings) -> tuple[str, str]:
     if definition.source.reads_tag_views:
         return settings.journal_keyspace, settings.events_by_tag_table
     if definition.source.reads_journal:
@@ -194,20 +194,22 @@ def _place(definition: Definition, settings: Settings) -> tuple[str, str]:
     return settings.kafka_journal_keyspace, settings.kafka_journal_table
 
 
-def _open(run: RunContext, definition: Definition, now: int) -> set[int]:
-    """Return what a projection has not processed since it has begun, whether it may or not."""
+def _unprocessed(run: RunContext, definition: Definition, now: int) -> set[int]:
+    """Return the time buckets that a projection has not processed since it began, ready or not."""
     settings = run.settings
     size = settings.bucket_size.milliseconds
-    standing = ledger(run, definition).standing()
-    first = standing.known.first
-    if first is None or not history.has_begun(standing):
+    ledger_state = ledger(run, definition).standing()
+    first = ledger_state.known.first
+    if first is None or not history.has_begun(ledger_state):
         return set()
     begin = max(history.begin_of(definition, settings.bucket_size), first)
     if definition.source.reads_journal:
-        # What validate has failed expires as well.
-        of_validate = Pieces.of(run.control, settings, applications.VALIDATE).standing()
-        known = of_validate.known.within(begin, now)
+        # Time buckets that validate has failed expire as well.
+        validate_state = Pieces.of(run.control, settings, applications.VALIDATE).standing()
+        time_buckets = validate_state.known.within(begin, now)
     else:
-        known = ready_buckets(run, definition, begin, now)
-    made = progress(standing.rows, definition.fingerprint, known, size, standing.spans)
-    return set(made.open_buckets)
+        time_buckets = ready_buckets(run, definition, begin, now)
+    state = progress(
+        ledger_state.rows, definition.fingerprint, time_buckets, size, ledger_state.spans
+    )
+    return set(state.open_buckets)

@@ -1,4 +1,4 @@
-"""The rules of storage, on a table's options and on what projections have not read. No I/O."""
+"""The rules of storage, on a table's options and on unread time buckets of projections. No I/O."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tidemark.window import from_millis, iso
 
 TIME_WINDOWS = "TimeWindowCompactionStrategy"
 MOST_WINDOWS = 50
-"""Windows of a time to live. Cassandra's manual advises some 20 to 30."""
+"""The largest number of windows in a time to live. Cassandra's manual advises about 20 to 30."""
 _SECONDS = {"MINUTES": 60, "HOURS": 3600, "DAYS": 86_400}
 _SHOWN = 100
-"""Time buckets of one projection that are named one by one."""
+"""The largest number of findings (time buckets) of a projection."""
 
 
 class Found(NamedTuple):
@@ -34,12 +34,12 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """What is lost when the rows of a table expire that nothing else can tell.
+    """The loss when rows of a table expire that exist in no other table.
 
     Attributes:
-        check: the check that finds it.
-        rows: what the table's rows are.
-        then: what follows, as a clause.
+        check: the check of this loss.
+        rows: the kind of the rows.
+        then: the consequence, as a clause.
     """
 
     check: Check
@@ -58,15 +58,15 @@ SNAPSHOTS = Loss(
 
 @dataclass(frozen=True)
 class StoredTable:
-    """A table that events, heads of journals or snapshots are read from.
+    """A table of events, heads of journals or snapshots.
 
     Attributes:
         name: its name.
-        times_to_live: seconds that rows live, by what gives it to them; without zeros.
-        compaction: its options of compaction.
-        look_back: seconds for which a row is needed after it was written, at least.
-        loss: what expires for good; None of a table that is made of another.
-        is_overwritten: whether rows are written again and again, which time windows do not fit.
+        times_to_live: seconds that rows live, by table default or setting; without zeros.
+        compaction: its compaction options.
+        look_back: seconds for which a row is needed at least after it was written.
+        loss: the permanent loss; None if the table is derived from another table.
+        is_overwritten: whether rows are written repeatedly, which time windows do not fit.
         sampled: the longest remaining time to live among some rows, in seconds; 0 if none expires.
     """
 
@@ -80,15 +80,15 @@ class StoredTable:
 
     @property
     def shortest(self) -> int:
-        """The shortest time to live in seconds; 0 if nothing gives any."""
+        """The shortest time to live in seconds; 0 if there is none."""
         return min(self.times_to_live.values(), default=0)
 
 
 def of_table(table: StoredTable) -> Iterator[Found]:
-    """Yield what a table's own options show."""
+    """Yield the findings in a table's options."""
     for giver, seconds in table.times_to_live.items():
         if seconds < table.look_back:
-            yield _found(
+            yield _finding(
                 checks.TTL_BELOW_LOOK_BACK,
                 table.name,
                 seconds,
@@ -98,25 +98,20 @@ def of_table(table: StoredTable) -> Iterator[Found]:
             )
     if table.loss and table.times_to_live:
         detail = f"{table.loss.rows} live {_time(table.shortest)}, then {table.loss.then}"
-        yield _found(table.loss.check, table.name, table.shortest, 0, detail)
+        yield _finding(table.loss.check, table.name, table.shortest, 0, detail)
     if table.sampled and not table.times_to_live:
         detail = f"a sampled row expires in {_time(table.sampled)}, and nothing gives it that"
-        yield _found(checks.ROWS_EXPIRE, table.name, table.sampled, 0, detail)
+        yield _finding(checks.ROWS_EXPIRE, table.name, table.sampled, 0, detail)
     yield from _of_compaction(table)
 
 
 def of_unread(
     table: StoredTable, projection: str, unread: Collection[int], now: int
 ) -> Iterator[Found]:
-    """Yield the time buckets (epoch ms) that expire before a projection has surely read them.
+    """Yield the `unread` time buckets (epoch ms) that may expire before a projection reads them.
 
-    Rows live from their write, which may be as early as the begin of their time bucket.
-
-    Args:
-        table: the table that the projection reads.
-        projection: its name.
-        unread: what it has not processed.
-        now: epoch ms.
+    Rows live from their write, which may be as early as the beginning of their time bucket. `now`:
+    epoch ms.
     """
     if not table.shortest:
         return
@@ -125,13 +120,13 @@ def of_unread(
     for bucket in late[:_SHOWN]:
         is_last_shown = late[_SHOWN:] and bucket == late[_SHOWN - 1]
         more = f"; {len(late) - _SHOWN:,} more" if is_last_shown else ""
-        has = "has expired from" if ends[bucket] <= now else "expires from"
-        yield _found(
+        verb = "has expired from" if ends[bucket] <= now else "expires from"
+        yield _finding(
             checks.EXPIRES_UNREAD,
             projection,
             bucket,
             None,
-            f"time bucket {iso(from_millis(bucket))} of {table.name} {has}"
+            f"time bucket {iso(from_millis(bucket))} of {table.name} {verb}"
             f" {iso(from_millis(ends[bucket]))} on, unread{more}",
         )
 
@@ -141,23 +136,23 @@ def _of_compaction(table: StoredTable) -> Iterator[Found]:
     if not table.shortest:
         if by_window:
             detail = "compacted by time windows, though nothing expires: files pile up"
-            yield _found(checks.COMPACTION_UNFIT, table.name, 0, None, detail)
+            yield _finding(checks.COMPACTION_UNFIT, table.name, 0, None, detail)
         return
     if not by_window:
         if table.is_overwritten:
             return
         detail = f"rows live {_time(table.shortest)}, but are not compacted by {TIME_WINDOWS}"
-        yield _found(checks.COMPACTION_UNFIT, table.name, 0, None, detail)
+        yield _finding(checks.COMPACTION_UNFIT, table.name, 0, None, detail)
         return
     unit = table.compaction.get("compaction_window_unit", "DAYS")
     window = int(table.compaction.get("compaction_window_size", "1")) * _SECONDS[unit]
     windows = -(-max(table.times_to_live.values()) // window)
     if windows > MOST_WINDOWS:
         detail = f"{windows:,} windows of {_time(window)}, at most {MOST_WINDOWS} are advised"
-        yield _found(checks.COMPACTION_UNFIT, table.name, windows, MOST_WINDOWS, detail)
+        yield _finding(checks.COMPACTION_UNFIT, table.name, windows, MOST_WINDOWS, detail)
 
 
-def _found(check: Check, subject: str, number: int, expected: int | None, detail: str) -> Found:
+def _finding(check: Check, subject: str, number: int, expected: int | None, detail: str) -> Found:
     return Found(NO_TIME_BUCKET, check.name, "", subject, number, expected, detail)
 
 
