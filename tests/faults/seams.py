@@ -61,6 +61,7 @@ class Seam(Enum):
     ALL_STATES_VOIDED = "tidemark.project.offset_store.management_state:void_states"
     OFFSET_SET = "tidemark.project.offset_store.offsets:OffsetStore.set_offset"
     # Written by several applications.
+    RUN_PROGRESS_NOTED = "tidemark.ledger.claim:note_progress"
     FRONTIER_ADVANCED = "tidemark.ledger.frontier.partition:Partition.advance"
     EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
     EVENTS_RELEASED = "tidemark.ledger.quarantine:release"

@@ -40,6 +40,7 @@ BOUNDARIES = {
         Seam.TAG_WRITE_TAILS_WRITTEN,
     ],
     "validate": [
+        Seam.RUN_PROGRESS_NOTED,
         Seam.OLDER_FINDINGS_DELETED,
     ],
     "project": [
