@@ -32,10 +32,10 @@ from tidemark.status import (
 from tidemark.status.as_json import as_json as json_of
 from tidemark.status.page import LIMIT, MOST, Page
 from tidemark.status.purges import PurgePlan
-from tidemark.status.rules import State
+from tidemark.status.rules import PartState
 
 APPLICATION = "status"
-EXIT_STATUS = {State.OK: 0, State.EMPTY: 0, State.BAD: 3}
+EXIT_STATUS = {PartState.OK: 0, PartState.EMPTY: 0, PartState.BAD: 3}
 """The exit status of the overview; that of the other states is ATTENTION."""
 ATTENTION = 4
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def main(
     period = rules.period_of(cadence)
     with connected(APPLICATION) as run:
 
-        def show() -> State:
+        def show() -> PartState:
             found = overview.overview(run, period)
             _print(json.dumps(json_of(found)) if as_json else "\n".join(text.of_overview(found)))
             return found.state

@@ -16,7 +16,7 @@ OPEN, SETTLED = "open-findings", "settled-findings"
 
 
 @dataclass(frozen=True)
-class Finding:
+class FindingRow:
     """A finding.
 
     Attributes:
@@ -50,7 +50,7 @@ class Finding:
     owner: str = ""
 
 
-def open_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[Finding]:
+def open_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[FindingRow]:
     """Return findings that nobody has settled, in the order of the table.
 
     Raises:
@@ -62,7 +62,7 @@ def open_findings(run: RunContext, *, limit: int, after: str | None = None) -> P
     return Page([_open(row) for row in rows], state_token(OPEN, state))
 
 
-def settled_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[Finding]:
+def settled_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[FindingRow]:
     """Return what was settled, by check, persistence id and tag.
 
     Raises:
@@ -74,8 +74,8 @@ def settled_findings(run: RunContext, *, limit: int, after: str | None = None) -
     return Page([_settled(row) for row in rows], state_token(SETTLED, state))
 
 
-def _open(row: Row) -> Finding:
-    return Finding(
+def _open(row: Row) -> FindingRow:
+    return FindingRow(
         row["check_name"],
         stored_findings.is_blocking(row),
         row["layer"] or "",
@@ -90,8 +90,8 @@ def _open(row: Row) -> Finding:
     )
 
 
-def _settled(row: Row) -> Finding:
-    return Finding(
+def _settled(row: Row) -> FindingRow:
+    return FindingRow(
         row["check_name"],
         None,
         "",

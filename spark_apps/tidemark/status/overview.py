@@ -19,8 +19,8 @@ from tidemark.settings import Settings
 from tidemark.status import event_groups, findings, projections, purges, replication, rules
 from tidemark.status.page import MOST
 from tidemark.status.projections import ProjectionState
-from tidemark.status.rules import Line, State
-from tidemark.status.time_buckets import LedgerState, summary
+from tidemark.status.rules import Line, PartState
+from tidemark.status.time_buckets import LedgerSummary, summary
 from tidemark.window import from_millis, to_millis
 
 MOST_PAGES = 10
@@ -39,7 +39,7 @@ class Overview:
     """
 
     at: datetime
-    state: State
+    state: PartState
     lines: Sequence[Line]
     last_ended: datetime | None
 
@@ -95,7 +95,7 @@ def _nothing() -> list[Line]:
         rules.chain(name, None, expected=None, overdue_from=None, now=clock.now())
         for name in (rules.TAG_VIEWS, rules.CHECKS)
     ] + [
-        Line(name, State.EMPTY, rules.NOTHING_YET)
+        Line(name, PartState.EMPTY, rules.NOTHING_YET)
         for name in ("projections", "replication", "purge", "groups")
     ]
 
@@ -118,14 +118,14 @@ def _journal(run: RunContext, *, has_run: bool) -> Line:
     return rules.journal(problem, remedy, has_run=has_run, kind=kind)
 
 
-def _ledger(run: RunContext, application: str) -> LedgerState | None:
+def _ledger(run: RunContext, application: str) -> LedgerSummary | None:
     settings = run.settings
     name = LedgerName(application, settings.journal_keyspace, settings.bucket_size)
     return summary(name, pieces.of_ledger(run.control, settings, name))
 
 
 def _tag_views(
-    run: RunContext, ledger: LedgerState | None, period: timedelta | None, now: datetime
+    run: RunContext, ledger: LedgerSummary | None, period: timedelta | None, now: datetime
 ) -> Line:
     """Judge tag-write: a run takes what is out of live readers' reach, one bucket size later."""
     size = run.settings.bucket_size.milliseconds
@@ -142,7 +142,7 @@ def _tag_views(
 
 
 def _checks(
-    run: RunContext, ledger: LedgerState | None, tag_write: LedgerState | None, now: datetime
+    run: RunContext, ledger: LedgerSummary | None, tag_write: LedgerSummary | None, now: datetime
 ) -> Line:
     expected = None if tag_write is None else tag_write.done_until
     ended = None if tag_write is None else tag_write.last_ended

@@ -12,7 +12,7 @@ from tidemark.context import RunContext
 from tidemark.ledger import runs
 from tidemark.ledger.applications import PURGE
 from tidemark.ledger.reading import audits
-from tidemark.ledger.reading.audits import After, AuditRow
+from tidemark.ledger.reading.audits import AfterAudit, AuditRow
 from tidemark.purge.policies import states
 from tidemark.purge.policies.states import PolicyState
 from tidemark.status.page import Page, place, token
@@ -73,7 +73,7 @@ def plans(run: RunContext, *, limit: int, after: str | None = None) -> Page[Purg
         days=DAYS,
         after=None
         if begin is None
-        else After(date.fromisoformat(begin[0]), UUID(begin[1]) if begin[1] else None),
+        else AfterAudit(date.fromisoformat(begin[0]), UUID(begin[1]) if begin[1] else None),
     )
     rest = None
     if page.next_day is not None:

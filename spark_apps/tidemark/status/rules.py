@@ -25,7 +25,7 @@ from tidemark.purge.policies.states import PolicyState
 from tidemark.status.event_groups import StreamState
 from tidemark.status.projections import Condition, ProjectionState
 from tidemark.status.replication import PartitionState
-from tidemark.status.time_buckets import LedgerState
+from tidemark.status.time_buckets import LedgerSummary
 from tidemark.text import counted
 from tidemark.window import iso
 
@@ -49,7 +49,7 @@ _BROKEN = (Condition.UNUSABLE, Condition.TABLE_MISSING, Condition.FAILED)
 _NAMED = 3
 
 
-class State(StrEnum):
+class PartState(StrEnum):
     """The state of a line, from the best to the worst."""
 
     OK = "ok"
@@ -62,7 +62,7 @@ class State(StrEnum):
     @property
     def rank(self) -> int:
         """Return how bad it is."""
-        return list(State).index(self)
+        return list(PartState).index(self)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Line:
     """
 
     subject: str
-    state: State
+    state: PartState
     what: str
     since: datetime | None = None
     remedy: str = ""
@@ -102,14 +102,14 @@ def period_of(cadence: str) -> timedelta | None:
     return CADENCES[cadence]
 
 
-def overall(lines: Sequence[Line]) -> State:
+def overall(lines: Sequence[Line]) -> PartState:
     """Return the worst state of lines; EMPTY if no application has ever run.
 
     The line of a part that is not in use, or has not begun, makes nothing worse.
     """
-    if all(line.state is State.EMPTY for line in lines if line.subject != JOURNAL):
-        return State.EMPTY
-    used = [line.state for line in lines if line.state is not State.EMPTY]
+    if all(line.state is PartState.EMPTY for line in lines if line.subject != JOURNAL):
+        return PartState.EMPTY
+    used = [line.state for line in lines if line.state is not PartState.EMPTY]
     return max(used, key=lambda state: state.rank)
 
 
@@ -123,13 +123,13 @@ def journal(problem: str, remedy: str, *, has_run: bool, kind: str) -> Line:
         kind: what is there, for people.
     """
     if not problem:
-        return Line(JOURNAL, State.OK, kind)
-    return Line(JOURNAL, State.BAD if has_run else State.EMPTY, problem, remedy=remedy)
+        return Line(JOURNAL, PartState.OK, kind)
+    return Line(JOURNAL, PartState.BAD if has_run else PartState.EMPTY, problem, remedy=remedy)
 
 
 def chain(
     subject: str,
-    ledger: LedgerState | None,
+    ledger: LedgerSummary | None,
     *,
     expected: datetime | None,
     overdue_from: datetime | None,
@@ -146,12 +146,12 @@ def chain(
     """
     if ledger is None:
         remedy = f"airflow dags unpause {_dag(subject)}"
-        return Line(subject, State.EMPTY, NOTHING_YET, remedy=remedy)
+        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy=remedy)
     if failed := ledger.number(PieceState.FAILED):
         first = _at(ledger.failed.start) if ledger.failed else "?"
         why = f": {ledger.error}" if ledger.error else ""
         what = f"{_more(failed, ledger)} failed, the first is {first}{why}"
-        return Line(subject, State.BAD, what, ledger.failed_since, _again(subject, ledger))
+        return Line(subject, PartState.BAD, what, ledger.failed_since, _again(subject, ledger))
     done = ledger.newest_done
     reached = f"done up to {_at(done)}"
     is_behind = expected is not None and (done is None or done < expected)
@@ -160,16 +160,16 @@ def chain(
     held = ledger.number(PieceState.HELD, PieceState.PLANNED) + (ledger.missing or 0)
     if held and not ledger.number(PieceState.RUNNING):
         what = f"{_more(held, ledger)} wait for the next run: {ledger.error or 'not begun'}"
-        return Line(subject, State.LATE, what, ledger.last_ended, _command(subject))
+        return Line(subject, PartState.LATE, what, ledger.last_ended, _command(subject))
     if not ledger.is_complete:
         what = f"{reached}; the ledger has more open time buckets than one answer reads"
-        return Line(subject, State.UNKNOWN, what, remedy="spark_apps/status.py time-buckets")
-    return Line(subject, State.OK, reached, ledger.last_ended)
+        return Line(subject, PartState.UNKNOWN, what, remedy="spark_apps/status.py time-buckets")
+    return Line(subject, PartState.OK, reached, ledger.last_ended)
 
 
 def _behind(
     subject: str,
-    ledger: LedgerState,
+    ledger: LedgerSummary,
     expected: datetime | None,
     overdue_from: datetime,
     reached: str,
@@ -178,12 +178,12 @@ def _behind(
     if ledger.last_ended is not None and ledger.last_ended < overdue_from:
         since = ledger.last_ended
         return Line(
-            *(subject, State.STOPPED, f"nothing has run since {_day(since)}; {what}", since),
+            *(subject, PartState.STOPPED, f"nothing has run since {_day(since)}; {what}", since),
             f"airflow dags unpause {_dag(subject)}; or {_command(subject)}"
             f" --window-start {_at(ledger.newest_done or ledger.first)}"
             f" --window-end {_at(expected)}",
         )
-    return Line(subject, State.LATE, what, overdue_from, _command(subject))
+    return Line(subject, PartState.LATE, what, overdue_from, _command(subject))
 
 
 def checks(
@@ -202,10 +202,10 @@ def checks(
     if blocking:
         repair = Remedy(RECONCILE, "repair", {"found": True})
         what = f"{_number(blocking, 'open finding', more)} that block"
-        if line.state is State.BAD:
+        if line.state is PartState.BAD:
             what = f"{what}; {line.what}"
-        return Line(line.subject, State.BAD, what, since or line.since, str(repair))
-    if warning and line.state is State.OK:
+        return Line(line.subject, PartState.BAD, what, since or line.since, str(repair))
+    if warning and line.state is PartState.OK:
         what = f"{line.what}; {_number(warning, 'warning', more)}"
         return Line(line.subject, line.state, what, line.since)
     return line
@@ -220,13 +220,13 @@ def projections(states: Sequence[ProjectionState], *, overdue: bool) -> Line:
     """
     subject = "projections"
     if not states:
-        return Line(subject, State.EMPTY, "no projection is defined")
+        return Line(subject, PartState.EMPTY, "no projection is defined")
     if all(one.condition is Condition.NOT_BEGUN for one in states):
-        return Line(subject, State.EMPTY, NOTHING_YET, remedy="airflow dags unpause project")
+        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy="airflow dags unpause project")
     judged = [(_of_projection(one, overdue=overdue), one) for one in states]
     state = max((state for state, _ in judged), key=lambda each: each.rank)
     chosen = [one for each, one in judged if each is state]
-    if state is State.OK:
+    if state is PartState.OK:
         ended = [one.last_ended for one in states if one.last_ended]
         what = f"{counted(len(states), 'projection')} up to date"
         return Line(subject, state, what, max(ended, default=None))
@@ -236,14 +236,14 @@ def projections(states: Sequence[ProjectionState], *, overdue: bool) -> Line:
     return Line(subject, state, f"{named}{more}", since, remedy_of(chosen[0]))
 
 
-def _of_projection(one: ProjectionState, *, overdue: bool) -> State:
+def _of_projection(one: ProjectionState, *, overdue: bool) -> PartState:
     if one.condition in _BROKEN or one.quarantined.is_positive:
-        return State.BAD
+        return PartState.BAD
     if one.condition in (Condition.PAUSED, Condition.HELD):
-        return State.LATE
+        return PartState.LATE
     if one.condition is Condition.BEHIND or one.open.is_positive:
-        return State.LATE if overdue else State.OK
-    return State.UNKNOWN if one.lag_seconds.number is None else State.OK
+        return PartState.LATE if overdue else PartState.OK
+    return PartState.UNKNOWN if one.lag_seconds.number is None else PartState.OK
 
 
 def _why(one: ProjectionState) -> str:
@@ -292,7 +292,7 @@ def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: da
     """
     subject = "replication"
     if not partitions:
-        return Line(subject, State.EMPTY, NOTHING_YET)
+        return Line(subject, PartState.EMPTY, NOTHING_YET)
     held = [one for one in partitions if one.held_keys.is_positive]
     if held:
         keys = sum(one.held_keys.number or 0 for one in held)
@@ -302,7 +302,7 @@ def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: da
             f" {counted(len(held), 'topic partition')}"
         )
         since = min((one.held_since for one in held if one.held_since), default=None)
-        return Line(subject, State.BAD, what, since, str(Remedy(REPLICATE, "replay")))
+        return Line(subject, PartState.BAD, what, since, str(Remedy(REPLICATE, "replay")))
     oldest = min(partitions, key=lambda one: one.replicated_to)
     number = f"{len(partitions):,}{'+' if has_more else ''} topic partitions"
     if now - oldest.replicated_to > REPLICATED_WITHIN:
@@ -311,14 +311,14 @@ def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: da
             f" {oldest.topic}/{oldest.partition}; {number}"
         )
         return Line(
-            *(subject, State.STOPPED, what, oldest.replicated_to),
+            *(subject, PartState.STOPPED, what, oldest.replicated_to),
             f"airflow dags unpause replicate; or {Remedy(REPLICATE)}",
         )
     what = f"{number} replicated up to {_at(oldest.replicated_to)}"
-    return Line(subject, State.OK, what, oldest.replicated_to)
+    return Line(subject, PartState.OK, what, oldest.replicated_to)
 
 
-def purge(policies: Sequence[PolicyState], tag_views: LedgerState | None) -> Line:
+def purge(policies: Sequence[PolicyState], tag_views: LedgerSummary | None) -> Line:
     """Judge what purge has done last.
 
     Args:
@@ -331,41 +331,41 @@ def purge(policies: Sequence[PolicyState], tag_views: LedgerState | None) -> Lin
         first = failed[0]
         remedy = str(Remedy(PURGE, options={"policy": first.name}))
         return Line(
-            *(subject, State.BAD, f"the policy {first.name} failed: {first.error}"),
+            *(subject, PartState.BAD, f"the policy {first.name} failed: {first.error}"),
             *(first.finished_at, remedy),
         )
     if tag_views is not None and (number := tag_views.number(PieceState.FAILED)):
         what = f"{_more(number, tag_views)} of tag views failed: {tag_views.error}"
-        return Line(subject, State.BAD, what, tag_views.failed_since, str(Remedy(PURGE)))
+        return Line(subject, PartState.BAD, what, tag_views.failed_since, str(Remedy(PURGE)))
     ended = [one.finished_at for one in policies if one.finished_at]
     if tag_views is not None and tag_views.last_ended is not None:
         ended.append(tag_views.last_ended)
     if not ended:
-        return Line(subject, State.EMPTY, "nothing was purged yet")
-    return Line(subject, State.OK, f"last applied {_at(max(ended))}", max(ended))
+        return Line(subject, PartState.EMPTY, "nothing was purged yet")
+    return Line(subject, PartState.OK, f"last applied {_at(max(ended))}", max(ended))
 
 
 def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
     """Judge the streams of event groups together."""
     subject = "groups"
     if not streams:
-        return Line(subject, State.EMPTY, NOTHING_YET)
+        return Line(subject, PartState.EMPTY, NOTHING_YET)
     stuck = [one for one in streams if one.stuck]
     if stuck:
         first = stuck[0]
         what = f"{first.stuck[0]} of stream {first.stream} is not rolled back; {first.held} held"
         remedy = f"spark_apps/run_event_groups.py status {first.stuck[0]} --stream {first.stream}"
-        return Line(subject, State.BAD, what, first.oldest_submitted_at, remedy)
+        return Line(subject, PartState.BAD, what, first.oldest_submitted_at, remedy)
     open_ones = [one for one in streams if one.open.is_positive and one.oldest_submitted_at]
     oldest = min(open_ones, key=lambda one: one.oldest_submitted_at or now, default=None)
     if oldest is None:
-        return Line(subject, State.OK, f"no group is open in {counted(len(streams), 'stream')}")
+        return Line(subject, PartState.OK, f"no group is open in {counted(len(streams), 'stream')}")
     at = oldest.oldest_submitted_at or now
     what = f"{oldest.open} open in stream {oldest.stream}, the first is {oldest.oldest_open}"
     if now - at > GROUPS_WITHIN:
         remedy = str(Remedy(RUN_EVENT_GROUPS, options={"stream": oldest.stream}))
-        return Line(subject, State.LATE, what, at, remedy)
-    return Line(subject, State.OK, what, at)
+        return Line(subject, PartState.LATE, what, at, remedy)
+    return Line(subject, PartState.OK, what, at)
 
 
 def _dag(subject: str) -> str:
@@ -376,14 +376,14 @@ def _command(subject: str) -> str:
     return f"spark_apps/{_dag(subject)}.py"
 
 
-def _again(subject: str, ledger: LedgerState) -> str:
+def _again(subject: str, ledger: LedgerSummary) -> str:
     if ledger.failed is None:
         return _command(subject)
     start, end = ledger.failed.start, ledger.failed.end
     return f"{_command(subject)} --window-start {_at(start)} --window-end {_at(end)}"
 
 
-def _more(number: int, ledger: LedgerState) -> str:
+def _more(number: int, ledger: LedgerSummary) -> str:
     return _number(number, "time bucket", "" if ledger.is_complete else "+")
 
 

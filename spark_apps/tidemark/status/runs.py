@@ -10,7 +10,7 @@ from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.ledger import applications
 from tidemark.ledger.reading import locks, runs
-from tidemark.ledger.reading.runs import After, RunRow
+from tidemark.ledger.reading.runs import AfterRun, RunRow
 from tidemark.ledger.runs import RUNNING
 from tidemark.status.page import Amount, Page, place, token, unknown
 from tidemark.window import from_millis, to_millis
@@ -27,7 +27,7 @@ _ROWS = {
 
 
 @dataclass(frozen=True)
-class RunState:
+class RunProgress:
     """A run.
 
     Attributes:
@@ -59,7 +59,7 @@ class RunState:
     error: str = ""
 
 
-def runs_page(run: RunContext, *, limit: int, after: str | None = None) -> Page[RunState]:
+def runs_page(run: RunContext, *, limit: int, after: str | None = None) -> Page[RunProgress]:
     """Return the newest runs, the newest first. Dry runs are not among them.
 
     Raises:
@@ -72,7 +72,7 @@ def runs_page(run: RunContext, *, limit: int, after: str | None = None) -> Page[
         limit=limit,
         after=None
         if begin is None
-        else After(
+        else AfterRun(
             date.fromisoformat(begin[0]), from_millis(begin[1]) if begin[2] else None, begin[2]
         ),
     )
@@ -94,7 +94,7 @@ def _any_running(rows: Sequence[RunRow]) -> bool:
     return any(row.state == RUNNING for row in rows)
 
 
-def progress(row: RunRow, now: datetime, *, is_alive: bool) -> RunState:
+def progress(row: RunRow, now: datetime, *, is_alive: bool) -> RunProgress:
     """Return a run with its pace. No I/O."""
     is_running = row.state == RUNNING and is_alive
     ended_at = row.finished_at if row.state != RUNNING else None
@@ -105,7 +105,7 @@ def progress(row: RunRow, now: datetime, *, is_alive: bool) -> RunState:
         rows = unknown(f"{row.application} counts no rows for each time bucket")
     else:
         rows = Amount(row.counts.get(name, 0))
-    return RunState(
+    return RunProgress(
         row.run_id,
         row.application,
         DIED if row.state == RUNNING and not is_alive else row.state,

@@ -9,14 +9,14 @@ from typing import Any
 from tidemark.purge.policies.states import PolicyState
 from tidemark.replicate.progress.partition_pages import HeldKey
 from tidemark.status.event_groups import GroupOfStream, StreamState
-from tidemark.status.findings import Finding
+from tidemark.status.findings import FindingRow
 from tidemark.status.overview import Overview
 from tidemark.status.page import Amount, Page
 from tidemark.status.projections import ProjectionState
 from tidemark.status.purges import PurgePlan
 from tidemark.status.replication import PartitionState
-from tidemark.status.runs import RunState
-from tidemark.status.time_buckets import LedgerState, TimeBucketState
+from tidemark.status.runs import RunProgress
+from tidemark.status.time_buckets import LedgerSummary, TimeBucketState
 from tidemark.text import harmless
 
 _NOTHING = "-"
@@ -48,7 +48,7 @@ def of_overview(found: Overview) -> list[str]:
     return shown
 
 
-def of_ledgers(page: Page[LedgerState]) -> list[str]:
+def of_ledgers(page: Page[LedgerSummary]) -> list[str]:
     """Return ledgers with their time buckets by state."""
     return _paged(
         page,
@@ -94,7 +94,7 @@ def of_projections(page: Page[ProjectionState]) -> list[str]:
     )
 
 
-def of_findings(page: Page[Finding]) -> list[str]:
+def of_findings(page: Page[FindingRow]) -> list[str]:
     """Return findings."""
     return _paged(
         page,
@@ -192,7 +192,7 @@ def of_groups(page: Page[GroupOfStream]) -> list[str]:
     )
 
 
-def of_runs(page: Page[RunState]) -> list[str]:
+def of_runs(page: Page[RunProgress]) -> list[str]:
     """Return runs."""
     return _paged(
         page,
@@ -233,7 +233,7 @@ def _states(states: Mapping[str, int], *, is_complete: bool) -> str:
     return ", ".join(f"{number:,}{more} {state}" for state, number in states.items())
 
 
-def _blocks(one: Finding) -> str:
+def _blocks(one: FindingRow) -> str:
     if one.blocks is None:
         return "settled"
     return "yes" if one.blocks else "no"

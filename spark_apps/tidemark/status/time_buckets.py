@@ -19,7 +19,7 @@ LEDGERS, BUCKETS = "ledgers", "time-buckets"
 
 
 @dataclass(frozen=True)
-class Span:
+class FailedSpan:
     """Time buckets from the first to the end, exclusive."""
 
     start: datetime
@@ -27,7 +27,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class LedgerState:
+class LedgerSummary:
     """The time buckets of one application on one subject.
 
     Attributes:
@@ -58,7 +58,7 @@ class LedgerState:
     done_until: datetime | None
     newest_done: datetime | None
     last_ended: datetime | None
-    failed: Span | None = None
+    failed: FailedSpan | None = None
     failed_since: datetime | None = None
     error: str = ""
 
@@ -81,7 +81,7 @@ class TimeBucketState:
     finished_at: datetime | None
 
 
-def ledgers(run: RunContext, *, limit: int, after: str | None = None) -> Page[LedgerState]:
+def ledgers(run: RunContext, *, limit: int, after: str | None = None) -> Page[LedgerSummary]:
     """Return the ledgers of the journals, by application, subject and bucket size.
 
     Raises:
@@ -140,7 +140,7 @@ def time_buckets(
     return Page([_bucket(row) for row in rows], None if rest is None else token(BUCKETS, rest))
 
 
-def summary(name: LedgerName, found: BoundedStanding) -> LedgerState | None:
+def summary(name: LedgerName, found: BoundedStanding) -> LedgerSummary | None:
     """Return what a ledger holds; None if it is empty. No I/O."""
     standing, size = found.standing, name.size.milliseconds
     known, done = standing.known, standing.done
@@ -150,7 +150,7 @@ def summary(name: LedgerName, found: BoundedStanding) -> LedgerState | None:
     states[State.DONE] += sum((span.before - span.first) // size for span in standing.spans)
     begun = [row for row in standing.rows if row.state in (State.FAILED, State.HELD) and row.error]
     failed = [row for row in standing.rows if row.state is State.FAILED]
-    return LedgerState(
+    return LedgerSummary(
         name.application,
         name.subject,
         name.size.value,
@@ -167,7 +167,7 @@ def summary(name: LedgerName, found: BoundedStanding) -> LedgerState | None:
             ],
             default=None,
         ),
-        Span(from_millis(failed[0].time_bucket), from_millis(failed[-1].time_bucket + size))
+        FailedSpan(from_millis(failed[0].time_bucket), from_millis(failed[-1].time_bucket + size))
         if failed
         else None,
         min(

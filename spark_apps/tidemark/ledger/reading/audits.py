@@ -17,7 +17,7 @@ from tidemark.settings import Settings
 from tidemark.window import from_millis
 
 
-class After(NamedTuple):
+class AfterAudit(NamedTuple):
     """The place in the table after which a page begins; all rows of the day without a timeuuid."""
 
     day: date
@@ -45,11 +45,11 @@ class AuditRow:
 
 
 def page(
-    control: Control, settings: Settings, *, limit: int, days: int, after: After | None = None
+    control: Control, settings: Settings, *, limit: int, days: int, after: AfterAudit | None = None
 ) -> DayPage[AuditRow]:
     """Return the newest rows of the last `days` days, or the newest after a place."""
     today = clock.now().date()
-    begin = after or After(today)
+    begin = after or AfterAudit(today)
 
     def read(day: date, most: int) -> list[AuditRow]:
         is_first = day == begin.day and begin.at is not None

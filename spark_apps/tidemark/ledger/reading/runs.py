@@ -22,7 +22,7 @@ _COLUMNS = (
 _LONGEST_DAYS = 3650
 
 
-class After(NamedTuple):
+class AfterRun(NamedTuple):
     """The place in the table after which a page begins; all rows of the day without a run id."""
 
     day: date
@@ -48,13 +48,13 @@ class RunRow:
 
 
 def page(
-    control: Control, settings: Settings, *, limit: int, after: After | None = None
+    control: Control, settings: Settings, *, limit: int, after: AfterRun | None = None
 ) -> DayPage[RunRow]:
     """Return the newest runs, or the newest after a place; none if the table does not exist."""
     today = clock.now().date()
     if control.table_columns(settings.keyspace, BY_DAY) is None:
         return DayPage([], None)
-    begin = after or After(today)
+    begin = after or AfterRun(today)
 
     def read(day: date, most: int) -> list[RunRow]:
         is_first = day == begin.day and begin.started_at is not None

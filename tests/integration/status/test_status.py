@@ -22,7 +22,7 @@ from tests.integration.project.projections import (
     TOTALS_TABLE,
     Projections,
 )
-from tests.integration.status_reading import HOUR_MS, Ledger, context, with_settings
+from tests.integration.status.status_reading import HOUR_MS, Ledger, context, with_settings
 from tests.integration.support import Journal
 from tidemark import clock
 from tidemark.application.guarded_change import Plan, apply_plan, show_plan
@@ -62,7 +62,7 @@ from tidemark.status import (
 from tidemark.status.as_json import as_json
 from tidemark.status.page import Page
 from tidemark.status.projections import Condition
-from tidemark.status.rules import State as LineState
+from tidemark.status.rules import PartState as LineState
 from tidemark.validate import store
 from tidemark.window import from_millis, to_millis
 
@@ -121,7 +121,7 @@ class TestTimeBuckets:
         assert ledger.states == {"done": 4, "failed": 2, "planned": 1}
         assert (ledger.first, ledger.done_until, ledger.newest_done) == (at(0), at(3), at(8))
         assert ledger.missing == 2
-        assert ledger.failed == time_buckets.Span(at(3), at(6))
+        assert ledger.failed == time_buckets.FailedSpan(at(3), at(6))
         assert ledger.error == "no such table"
         assert ledger.failed_since is not None
         assert ledger.failed_since <= (ledger.last_ended or FIRST)

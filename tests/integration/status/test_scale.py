@@ -13,7 +13,7 @@ import pytest
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Pool
 from tests.integration.project.projections import TOTALS, TOTALS_TABLE, Projections
-from tests.integration.status_reading import Ledger, Requests, context, counted_requests
+from tests.integration.status.status_reading import Ledger, Requests, context, counted_requests
 from tests.integration.support import Journal
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext

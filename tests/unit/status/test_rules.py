@@ -17,8 +17,8 @@ from tidemark.status.event_groups import StreamState
 from tidemark.status.page import ZERO, Amount, bounded, place, state_of, state_token, token, unknown
 from tidemark.status.projections import Condition, ProjectionState
 from tidemark.status.replication import PartitionState
-from tidemark.status.rules import Line, State
-from tidemark.status.time_buckets import LedgerState, Span
+from tidemark.status.rules import Line, PartState
+from tidemark.status.time_buckets import FailedSpan, LedgerSummary
 
 NOW = datetime(2026, 11, 30, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -32,20 +32,20 @@ def ledger(
     missing: int | None = 0,
     is_complete: bool = True,
     error: str = "",
-) -> LedgerState:
+) -> LedgerSummary:
     states = states or {"done": 9}
     is_failed = bool(states.get("failed"))
-    return LedgerState(
+    return LedgerSummary(
         *("tag-write", "pekko", "Hour", states, is_complete, missing, done - 9 * HOUR),
         *(done, done, ended),
-        Span(done, done + HOUR) if is_failed else None,
+        FailedSpan(done, done + HOUR) if is_failed else None,
         ended if is_failed else None,
         error,
     )
 
 
 def chain(
-    found: LedgerState | None,
+    found: LedgerSummary | None,
     *,
     expected: datetime | None = NOW,
     overdue_from: datetime | None = NOW,
@@ -57,25 +57,25 @@ def chain(
 class TestChain:
     def test_an_application_that_never_ran_is_empty(self) -> None:
         line = chain(None)
-        assert (line.state, line.what) == (State.EMPTY, "nothing has run yet")
+        assert (line.state, line.what) == (PartState.EMPTY, "nothing has run yet")
         assert line.remedy == "airflow dags unpause tag_write"
 
     def test_done_up_to_what_is_expected_is_ok(self) -> None:
         line = chain(ledger())
-        assert (line.state, line.since) == (State.OK, NOW)
+        assert (line.state, line.since) == (PartState.OK, NOW)
         assert line.what == "done up to 2026-11-30T20:00:00Z"
 
     def test_behind_but_not_overdue_is_ok(self) -> None:
-        assert chain(ledger(done=NOW - HOUR), overdue_from=NOW + HOUR).state is State.OK
+        assert chain(ledger(done=NOW - HOUR), overdue_from=NOW + HOUR).state is PartState.OK
 
     def test_overdue_and_something_has_run_since_is_late(self) -> None:
         line = chain(ledger(done=NOW - HOUR, ended=NOW), overdue_from=NOW - HOUR)
-        assert (line.state, line.since) == (State.LATE, NOW - HOUR)
+        assert (line.state, line.since) == (PartState.LATE, NOW - HOUR)
 
     def test_overdue_and_nothing_has_run_since_is_stopped(self) -> None:
         tuesday = datetime(2026, 11, 24, 3, tzinfo=UTC)
         line = chain(ledger(done=tuesday, ended=tuesday), overdue_from=NOW - HOUR)
-        assert (line.state, line.since) == (State.STOPPED, tuesday)
+        assert (line.state, line.since) == (PartState.STOPPED, tuesday)
         assert line.what.startswith("nothing has run since Tuesday 2026-11-24 03:00; ")
         assert line.remedy == (
             "airflow dags unpause tag_write; or spark_apps/tag_write.py"
@@ -85,13 +85,14 @@ class TestChain:
     def test_without_a_schedule_nothing_is_late(self) -> None:
         old = NOW - timedelta(days=4000)
         assert (
-            chain(ledger(done=old, ended=old), expected=None, overdue_from=None).state is State.OK
+            chain(ledger(done=old, ended=old), expected=None, overdue_from=None).state
+            is PartState.OK
         )
 
     def test_a_failed_time_bucket_is_bad_even_if_it_is_late_as_well(self) -> None:
         found = ledger({"done": 8, "failed": 1}, done=NOW - HOUR, ended=NOW - HOUR, error="wrong")
         line = chain(found, overdue_from=NOW - HOUR)
-        assert (line.state, line.since) == (State.BAD, NOW - HOUR)
+        assert (line.state, line.since) == (PartState.BAD, NOW - HOUR)
         assert line.what == "1 time bucket failed, the first is 2026-11-30T19:00:00Z: wrong"
         assert line.remedy == (
             "spark_apps/tag_write.py --window-start 2026-11-30T19:00:00Z"
@@ -104,30 +105,30 @@ class TestChain:
     def test_what_waits_for_the_next_run_is_late(
         self, states: dict[str, int] | None, missing: int
     ) -> None:
-        assert chain(ledger(states, missing=missing)).state is State.LATE
+        assert chain(ledger(states, missing=missing)).state is PartState.LATE
 
     def test_what_a_run_is_working_on_is_ok(self) -> None:
-        assert chain(ledger({"done": 8, "planned": 1, "running": 1})).state is State.OK
+        assert chain(ledger({"done": 8, "planned": 1, "running": 1})).state is PartState.OK
 
     def test_a_ledger_that_was_not_read_to_its_end_is_unknown(self) -> None:
-        assert chain(ledger(is_complete=False, missing=None)).state is State.UNKNOWN
+        assert chain(ledger(is_complete=False, missing=None)).state is PartState.UNKNOWN
 
 
 class TestChecks:
-    OK = Line(rules.CHECKS, State.OK, "done", NOW)
+    OK = Line(rules.CHECKS, PartState.OK, "done", NOW)
 
     def line(self, blocking: int, warning: int, *, has_more: bool = False) -> Line:
         return rules.checks(self.OK, blocking, warning, has_more=has_more, since=NOW - HOUR)
 
     def test_open_findings_that_block_are_bad(self) -> None:
         line = self.line(3, 1)
-        assert (line.state, line.since) == (State.BAD, NOW - HOUR)
+        assert (line.state, line.since) == (PartState.BAD, NOW - HOUR)
         assert line.what == "3 open findings that block"
         assert line.remedy == "spark_apps/reconcile.py repair --found"
 
     def test_warnings_are_named_and_make_nothing_worse(self) -> None:
         line = self.line(0, 2, has_more=True)
-        assert (line.state, line.what) == (State.OK, "done; 2+ warnings")
+        assert (line.state, line.what) == (PartState.OK, "done; 2+ warnings")
 
     def test_without_findings_the_line_is_that_of_the_ledger(self) -> None:
         assert self.line(0, 0) is self.OK
@@ -142,20 +143,24 @@ class TestProjections:
     @pytest.mark.parametrize(
         ("found", "overdue", "state"),
         [
-            (projection(Condition.UP_TO_DATE), True, State.OK),
-            (projection(Condition.BEHIND, open=Amount(2)), False, State.OK),
-            (projection(Condition.BEHIND, open=Amount(2)), True, State.LATE),
-            (projection(Condition.HELD), False, State.LATE),
-            (projection(Condition.PAUSED), False, State.LATE),
-            (projection(Condition.FAILED), False, State.BAD),
-            (projection(Condition.UNUSABLE), False, State.BAD),
-            (projection(Condition.TABLE_MISSING), False, State.BAD),
-            (projection(Condition.UP_TO_DATE, quarantined=Amount(1)), False, State.BAD),
-            (projection(Condition.UP_TO_DATE, lag_seconds=unknown("why")), False, State.UNKNOWN),
-            (projection(Condition.NOT_BEGUN), True, State.EMPTY),
+            (projection(Condition.UP_TO_DATE), True, PartState.OK),
+            (projection(Condition.BEHIND, open=Amount(2)), False, PartState.OK),
+            (projection(Condition.BEHIND, open=Amount(2)), True, PartState.LATE),
+            (projection(Condition.HELD), False, PartState.LATE),
+            (projection(Condition.PAUSED), False, PartState.LATE),
+            (projection(Condition.FAILED), False, PartState.BAD),
+            (projection(Condition.UNUSABLE), False, PartState.BAD),
+            (projection(Condition.TABLE_MISSING), False, PartState.BAD),
+            (projection(Condition.UP_TO_DATE, quarantined=Amount(1)), False, PartState.BAD),
+            (
+                projection(Condition.UP_TO_DATE, lag_seconds=unknown("why")),
+                False,
+                PartState.UNKNOWN,
+            ),
+            (projection(Condition.NOT_BEGUN), True, PartState.EMPTY),
         ],
     )
-    def test_one_projection(self, found: ProjectionState, overdue: bool, state: State) -> None:
+    def test_one_projection(self, found: ProjectionState, overdue: bool, state: PartState) -> None:
         assert rules.projections([found], overdue=overdue).state is state
 
     def test_the_worst_are_named_with_the_remedy_of_the_first(self) -> None:
@@ -180,10 +185,10 @@ class TestProjections:
             " --window-end 2026-11-30T20:00:00Z"
         )
         idle = projection(Condition.NOT_BEGUN, name="idle")
-        assert rules.projections([begun, idle], overdue=True).state is State.OK
+        assert rules.projections([begun, idle], overdue=True).state is PartState.OK
 
     def test_no_definition_is_empty(self) -> None:
-        assert rules.projections([], overdue=True).state is State.EMPTY
+        assert rules.projections([], overdue=True).state is PartState.EMPTY
 
 
 def partition(minutes: float, held: int = 0, *, is_bound: bool = False) -> PartitionState:
@@ -197,9 +202,14 @@ def partition(minutes: float, held: int = 0, *, is_bound: bool = False) -> Parti
 class TestReplication:
     @pytest.mark.parametrize(
         ("minutes", "held", "state"),
-        [(1, 0, State.OK), (15, 0, State.OK), (16, 0, State.STOPPED), (16, 2, State.BAD)],
+        [
+            (1, 0, PartState.OK),
+            (15, 0, PartState.OK),
+            (16, 0, PartState.STOPPED),
+            (16, 2, PartState.BAD),
+        ],
     )
-    def test_one_partition(self, minutes: float, held: int, state: State) -> None:
+    def test_one_partition(self, minutes: float, held: int, state: PartState) -> None:
         line = rules.replication([partition(minutes, held)], has_more=False, now=NOW)
         assert line.state is state
 
@@ -214,7 +224,7 @@ class TestReplication:
         assert rules.replication(found, has_more=False, now=NOW).since == NOW - HOUR
 
     def test_nothing_replicated_is_empty(self) -> None:
-        assert rules.replication([], has_more=False, now=NOW).state is State.EMPTY
+        assert rules.replication([], has_more=False, now=NOW).state is PartState.EMPTY
 
 
 def policy(state: PieceState, error: str | None = None) -> PolicyState:
@@ -224,19 +234,22 @@ def policy(state: PieceState, error: str | None = None) -> PolicyState:
 class TestPurge:
     def test_a_failed_policy_is_bad(self) -> None:
         line = rules.purge([policy(PieceState.DONE), policy(PieceState.FAILED, "lost")], None)
-        assert (line.state, line.what) == (State.BAD, "the policy old-rows failed: lost")
+        assert (line.state, line.what) == (PartState.BAD, "the policy old-rows failed: lost")
         assert line.remedy == "spark_apps/purge.py --policy old-rows"
 
     def test_failed_tag_views_are_bad(self) -> None:
         line = rules.purge([], ledger({"failed": 2}, error="lost"))
-        assert (line.state, line.what) == (State.BAD, "2 time buckets of tag views failed: lost")
+        assert (line.state, line.what) == (
+            PartState.BAD,
+            "2 time buckets of tag views failed: lost",
+        )
 
     def test_the_last_of_both_is_named(self) -> None:
         line = rules.purge([policy(PieceState.DONE)], ledger(ended=NOW - HOUR))
-        assert (line.state, line.since) == (State.OK, NOW)
+        assert (line.state, line.since) == (PartState.OK, NOW)
 
     def test_without_a_purge_it_is_empty(self) -> None:
-        assert rules.purge([], None).state is State.EMPTY
+        assert rules.purge([], None).state is PartState.EMPTY
 
 
 def stream(open_groups: int, hours: float, *stuck: str) -> StreamState:
@@ -248,13 +261,13 @@ class TestGroups:
     @pytest.mark.parametrize(
         ("found", "state"),
         [
-            (stream(0, 0), State.OK),
-            (stream(2, 1), State.OK),
-            (stream(2, 1.1), State.LATE),
-            (stream(2, 0.1, "g1"), State.BAD),
+            (stream(0, 0), PartState.OK),
+            (stream(2, 1), PartState.OK),
+            (stream(2, 1.1), PartState.LATE),
+            (stream(2, 0.1, "g1"), PartState.BAD),
         ],
     )
-    def test_one_stream(self, found: StreamState, state: State) -> None:
+    def test_one_stream(self, found: StreamState, state: PartState) -> None:
         assert rules.groups([found], now=NOW).state is state
 
     def test_remedies(self) -> None:
@@ -266,27 +279,33 @@ class TestGroups:
         )
 
     def test_no_stream_is_empty(self) -> None:
-        assert rules.groups([], now=NOW).state is State.EMPTY
+        assert rules.groups([], now=NOW).state is PartState.EMPTY
 
 
 @pytest.mark.parametrize(
     ("problem", "has_run", "state"),
-    [("", True, State.OK), ("gone", True, State.BAD), ("gone", False, State.EMPTY)],
+    [("", True, PartState.OK), ("gone", True, PartState.BAD), ("gone", False, PartState.EMPTY)],
 )
-def test_journal(problem: str, has_run: bool, state: State) -> None:
+def test_journal(problem: str, has_run: bool, state: PartState) -> None:
     assert rules.journal(problem, "do", has_run=has_run, kind="pekko").state is state
 
 
-@given(st.lists(st.sampled_from(State), max_size=6), st.sampled_from(State))
+@given(st.lists(st.sampled_from(PartState), max_size=6), st.sampled_from(PartState))
 def test_the_whole_is_as_its_worst_part_and_empty_only_without_any(
-    states: list[State], journal: State
+    states: list[PartState], journal: PartState
 ) -> None:
     lines = [Line("x", state, "") for state in states] + [Line(rules.JOURNAL, journal, "")]
     found = rules.overall(lines)
-    if all(state is State.EMPTY for state in states):
-        assert found is State.EMPTY
+    if all(state is PartState.EMPTY for state in states):
+        assert found is PartState.EMPTY
     else:
-        worst_first = (State.BAD, State.STOPPED, State.LATE, State.UNKNOWN, State.OK)
+        worst_first = (
+            PartState.BAD,
+            PartState.STOPPED,
+            PartState.LATE,
+            PartState.UNKNOWN,
+            PartState.OK,
+        )
         assert found is next(one for one in worst_first if one in {*states, journal})
 
 

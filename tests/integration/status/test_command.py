@@ -16,7 +16,7 @@ import pytest
 
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Pool
-from tests.integration.status_reading import Ledger
+from tests.integration.status.status_reading import Ledger
 from tests.integration.support import ROOT, Journal
 from tidemark.ledger.pieces import State
 
