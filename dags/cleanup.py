@@ -1,4 +1,4 @@
-"""Deletes events and snapshots as Pekko's Cleanup does, and brings back what it or purge has saved.
+"""Deletes events and snapshots as Pekko's Cleanup does, and restores rows that it or purge saved.
 
 Only by hand: with the form, REST or the command line. The log says what stays, and who needs it.
 Every operation is a dry run unless the form says otherwise: the plan is then in the log, the task
@@ -27,7 +27,7 @@ OPTIONS = [
 
 with DAG(
     dag_id="cleanup",
-    description="Delete events and snapshots by hand, and bring them back",
+    description="Delete events and snapshots by hand, and restore them",
     schedule=None,
     catchup=False,
     is_paused_upon_creation=True,

@@ -1,9 +1,9 @@
 """Executes the event groups of a stream that have not ended, in their order.
 
 Starts by hand with the form, REST or the command line; and every few minutes, if
-TIDEMARK_EVENT_GROUPS_MINUTES says so. Groups are submitted with the DAG `submit_event_groups`, or
-with `run_event_groups.py submit`. A run fails if a group was rolled back, or is held behind one
-that could not be; the others are executed nevertheless.
+TIDEMARK_EVENT_GROUPS_MINUTES is set. Groups are submitted with the DAG `submit_event_groups`, or
+with `run_event_groups.py submit`. A run fails if a group was rolled back, or waits for a group that
+could not be rolled back; the other groups are executed nevertheless.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidemark_airflow.timetables import every_few_minutes
 
 with DAG(
     dag_id="event_groups",
-    description="Execute event groups as a whole, or roll them back",
+    description="Execute event groups, all or nothing",
     schedule=every_few_minutes("TIDEMARK_EVENT_GROUPS_MINUTES", 0),
     catchup=False,
     is_paused_upon_creation=True,

@@ -1,7 +1,7 @@
-"""Says how projections stand, what they would do and how far they are, and changes that by hand.
+"""Shows the state, the plans and the offsets of projections, and changes them by hand.
 
 Only by hand: with the form, REST or the command line. The answer is in the task's log and in its
-XCom `report`. Without names, `status`, `plan`, `releases` and `quarantine list` speak of all
+XCom `report`. Without names, `status`, `plan`, `releases` and `quarantine list` show all
 projections; `pause` and `resume` need names, `diff` needs two versions of one projection, such as
 `totals@1` and `totals@2`, and the others exactly one name. `set-offset`, `skip`, `clear`,
 `promote`, `drop-release`, `quarantine retry` and `quarantine discard` only show what they would do,

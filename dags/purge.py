@@ -1,10 +1,10 @@
-"""Purges what the policies of `include/retention.yaml` let go of, and nobody needs any more.
+"""Deletes what the policies of `include/retention.yaml` release and nobody needs any more.
 
-Starts when `project` has moved a read model, by hand with the form, or by
-`airflow backfill create --dag-id purge`. It is never scheduled by time. It looks at all that is
-past its retention; with a window in the form, and in a backfill, at that window. By hand it is a
-dry run unless the form says otherwise; a run that an asset starts applies its plan if
-TIDEMARK_SCHEDULED_PURGE is `apply`, else it only prints it (`plan`, the default).
+Starts when `project` has updated a read model, by hand with the form, or by
+`airflow backfill create --dag-id purge`. It is never scheduled by time. It plans everything that is
+past its retention; with a window in the form, and in a backfill, only that window. By hand it is a
+dry run by default; a run that an asset starts applies its plan if TIDEMARK_SCHEDULED_PURGE is
+`apply`, and only prints it otherwise (`plan`, the default).
 
 A run that applies plans first; a plan with more deletes than TIDEMARK_PURGE_APPROVAL_ABOVE (1000)
 waits in "Required actions" for at most TIDEMARK_PURGE_APPROVAL_HOURS (24). Whoever may run the DAG
@@ -25,7 +25,7 @@ from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="purge",
-    description="Delete by policy what is past its retention and what nobody needs any more",
+    description="Delete rows by policy: past their retention, and needed by nobody",
     schedule=started_by(READ_MODELS),
     catchup=False,
     is_paused_upon_creation=True,
@@ -35,8 +35,10 @@ with DAG(
         empty="all that is past its retention",
         retention_days=number_param("Retention in days; empty: TIDEMARK_RETENTION_DAYS", 1),
         below_retention=FLAG_BELOW_RETENTION,
-        give_up=names_param("Give up projections", "none; only one that ran and has no file"),
-        policies=names_param("Policies", "all of the file of the policies"),
+        give_up=names_param(
+            "Give up projections", "none; for projections that ran and have no file"
+        ),
+        policies=names_param("Policies", "all policies in the file"),
         save_to=SAVE_TO,
         approval_above=ABOVE_FIELD,
     ),

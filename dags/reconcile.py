@@ -1,9 +1,9 @@
 """Lists, checks, repairs, deletes, rebuilds or re-buckets the tag views, or settles findings.
 
-Only by hand: with the form, REST or the command line. `check` and `repair` look at everything
-unless the form narrows it; `delete`, `rebuild` and `propagate-deletes` want to be told what, or
-`All`. What writes is a dry run unless the form says otherwise: the plan is then in the log, the
-task ends as skipped, and its button `Next step` opens the form that does it.
+Only by hand: with the form, REST or the command line. `check` and `repair` compare everything
+unless you select a part in the form; `delete`, `rebuild` and `propagate-deletes` need a selection,
+or `All`. Operations that write are a dry run by default: the plan is then in the log, the task ends
+as skipped, and its button `Next step` opens the form that executes the plan.
 """
 
 from __future__ import annotations

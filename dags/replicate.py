@@ -1,7 +1,7 @@
 """Replicates the topics of kafka-journal into its tables, from their pointers to their ends.
 
 Starts every few minutes (TIDEMARK_REPLICATE_MINUTES), or by hand with the form. A topic partition
-that cannot go on fails the run at its end; the others are replicated nevertheless.
+that cannot continue fails the run at its end; the others are replicated nevertheless.
 """
 
 from __future__ import annotations

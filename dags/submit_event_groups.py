@@ -1,9 +1,9 @@
-"""Submits an event group that is typed into the form, or those of a Kafka topic.
+"""Submits an event group from the form, or the event groups of a Kafka topic.
 
 Only by hand: with the form, REST or the command line. They are checked and appended to their
-stream; the DAG `event_groups` executes them, or this run if `Execute` is set. A text that is
-refused is refused with its line and column, and nothing is submitted. Of a topic, a record that is
-refused goes into quarantine, and the run fails after it has submitted the others.
+stream; the DAG `event_groups` executes them, or this run if `Execute` is set. If the
+text is rejected, the error contains line and column, and nothing is submitted. A rejected record of
+a topic is quarantined, and the run fails after it has submitted the other records.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ with DAG(
     is_paused_upon_creation=True,
     max_active_runs=1,
     params={
-        "group": lines_param("Group", "A group in YAML or JSON. Empty: those of a topic."),
-        "topic": text_param("Topic", "Take the records of this Kafka topic, a group each."),
+        "group": lines_param("Group", "A group in YAML or JSON. Empty: the groups of a topic."),
+        "topic": text_param("Topic", "Submit each record of this Kafka topic as a group."),
         "stream": text_param("Stream", "Empty: the stream `default`."),
         "execute": flag_param("Execute", "Also execute the open groups of the stream."),
         "dry_run": dry_run_param(False),

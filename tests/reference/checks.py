@@ -12,9 +12,9 @@ from tidemark.inspection.layers import CHECKS as FURTHER_CHECKS
 CHECKS = (*TAG_VIEW_CHECKS, *FURTHER_CHECKS)
 _HEAD = """# Checks
 
-What `validate` and `replicate.py verify` check. A finding of a check that *blocks* stops what is
-downstream until it is repaired or settled; one that *warns* is shown, and stops nothing.
-[Operating](operating.md#when-a-check-fails) describes what to do about findings, and how to write
+The checks of `validate` and `replicate.py verify`. A finding of a check that *blocks* stops
+everything downstream until it is repaired or settled. A finding of a check that
+*warns* stops nothing. [Operating](operating.md#when-a-check-fails) describes what to do about findings, and how to write
 [checks of your own](operating.md#checks-of-your-own).
 """
 _LAYERS = {

@@ -27,7 +27,7 @@ def page() -> str:
 
 
 def _sections(name: str, command: Any, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {name}"
+    yield f"{'#' * level} `{name}`"
     yield _prose(command.help or "")
     rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
     if rows:

@@ -37,7 +37,7 @@ def page() -> str:
     parts = [_HEAD]
     for module, names in NAMES.items():
         definitions = _definitions(module)
-        parts.append(f"## {module}")
+        parts.append(f"## `{module}`")
         for name in names:
             parts += _describe(definitions[name])
     return "\n\n".join(parts) + "\n"
@@ -52,7 +52,7 @@ def _definitions(module: str) -> dict[str, Definition]:
 
 
 def _describe(node: Definition) -> Iterator[str]:
-    yield f"### {node.name}"
+    yield f"### `{node.name}`"
     if isinstance(node, ast.FunctionDef):
         yield from _function(node)
         return
@@ -68,7 +68,7 @@ def _describe(node: Definition) -> Iterator[str]:
         yield from _prose(ast.get_docstring(made))
     for method in methods:
         if not method.name.startswith("_") and ast.get_docstring(method):
-            yield f"#### {node.name}.{method.name}"
+            yield f"#### `{node.name}.{method.name}`"
             yield from _function(method)
 
 

@@ -46,7 +46,7 @@ def _keyspace(name: str) -> Iterator[str]:
     if "CREATE" not in head:
         yield _prose(head)
     for found in _TABLE.finditer(text):
-        yield f"### {found['name']}"
+        yield f"### `{found['name']}`"
         if found["comment"]:
             yield _prose(found["comment"])
         yield table(("column", "type", "key"), _columns(found["columns"]))

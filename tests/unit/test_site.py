@@ -69,14 +69,14 @@ def test_every_table_of_the_schema_has_its_columns() -> None:
         for name, columns in re.findall(
             r"^CREATE TABLE IF NOT EXISTS \S+?\.(\w+) \((.*?)\n\)", file.read_text(), re.M | re.S
         ):
-            section = re.split(r"\n##", page.partition(f"### {name}\n")[2])[0]
+            section = re.split(r"\n##", page.partition(f"### `{name}`\n")[2])[0]
             for line in columns.strip().splitlines():
                 column = line.split()[0]
                 assert column == "PRIMARY" or f"| `{column}` |" in section, (name, column)
 
 
 def test_columns_show_their_part_of_the_key() -> None:
-    section = tables.page().partition("### piece\n")[2].partition("###")[0]
+    section = tables.page().partition("### `piece`\n")[2].partition("###")[0]
     parts = dict(re.findall(r"^\| `(\w+)` \| `[^`]*` \| ([^|]*?) \|$", section, re.M))
     assert parts["bucket_size"] == "partition key"
     assert parts["time_bucket"] == "clustering"
@@ -93,7 +93,7 @@ def test_every_option_of_every_application_is_listed() -> None:
         "#### project.py quarantine list",
     ):
         assert f"\n{heading}\n" in page
-    section = page.partition("\n## validate.py\n")[2].partition("\n## ")[0]
+    section = page.partition("\n## `validate.py`\n")[2].partition("\n## ")[0]
     for cell in ("`--scope` | `new or all` | `new` |", "`--slices` | `FIRST-LAST` | all |"):
         assert cell in section
     assert "spark_apps/validate.py --slices 0-127" in section
@@ -110,6 +110,6 @@ def test_public_names_have_signatures_and_texts() -> None:
     for names in python_api.NAMES.values():
         for name in names:
             assert re.search(
-                rf"^### {name}\n\n```python\n{name}\(.*?\n```\n\n\S", page, re.M | re.S
+                rf"^### `{name}`\n\n```python\n{name}\(.*?\n```\n\n\S", page, re.M | re.S
             )
     assert "- `bucket_size`: " in page

@@ -22,22 +22,21 @@ POLL = timedelta(seconds=30)
 
 
 class WaitUntilReplicated(BaseOperator):
-    """Waits until the pointers have passed what the topics hold when the task begins.
+    """Waits until the pointers have passed the ends of the topics at the start of the task.
 
-    So whatever is downstream reads everything that was appended before. It needs no mark in Kafka,
-    and works with any replicator. While it waits, the triggerer looks every `poll`.
+    Downstream tasks then read everything that was appended before. The operator needs no marker in
+    Kafka, and works with any replicator. While it waits, the triggerer reads the pointers.
 
     Args:
-        topics: only these; all with the prefix of the settings if none is named (templated).
-        offsets: these instead of the topics' ends, as `topic/partition:offset` (templated).
-        poll: how often the pointers are looked at.
-        timeout: how long at most; then the task fails.
-        cassandra_conn_id: the connection of Cassandra.
-        kafka_conn_id: the connection of Kafka.
+        topics: only these topics; by default all topics with the prefix in the settings
+        (templated). offsets: wait for these offsets instead, as `topic/partition:offset`
+        (templated). poll: the interval between two reads of the pointers. timeout: the maximum time
+        to wait; then the task fails. cassandra_conn_id: the connection of Cassandra. kafka_conn_id:
+        the connection of Kafka.
 
     Raises:
-        AirflowFailException: a topic or offset is refused.
-        AirflowException: it is not replicated in time, or a server does not answer.
+        AirflowFailException: a topic or an offset is rejected.
+        AirflowException: the offsets are not replicated in time, or a server does not answer.
     """
 
     template_fields: Sequence[str] = ("topics", "offsets")
@@ -62,7 +61,7 @@ class WaitUntilReplicated(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
 
     def execute(self, context: Context) -> None:
-        """Note where the topics end, and leave the rest to the triggerer."""
+        """Record the ends of the topics, and wait in the triggerer."""
         cassandra, kafka = (
             BaseHook.get_connection(name) for name in (self.cassandra_conn_id, self.kafka_conn_id)
         )
@@ -81,7 +80,7 @@ class WaitUntilReplicated(BaseOperator):
             self.defer(trigger=trigger, method_name="resume")
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> None:
-        """End as the trigger says."""
+        """End with the result of the trigger."""
         if event["error"]:
             raise AirflowException(event["error"])
         self.log.info("everything up to the start of this task is replicated")

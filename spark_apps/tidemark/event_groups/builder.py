@@ -41,7 +41,7 @@ Rollback = str | Sequence[tuple[str, Values]] | None
 
 @dataclass(frozen=True)
 class Need:
-    """A parameter out of the result of an event, or, without one, from outside."""
+    """A parameter from the result of an event, or from outside if there is no event."""
 
     event: Event | None
     keys: Mapping[str, object]
@@ -49,33 +49,33 @@ class Need:
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """An event of a group: what others wait for, or take data from."""
+    """An event of a group. Other events can wait for it or use its result."""
 
     group: EventGroup
     name: str
 
     def column(self, name: str, as_: str | None = None) -> Need:
-        """Return a column of its result, as the parameter `as_`, or one of the column's name."""
+        """Return a column of the result as the parameter `as_`; the default is its own name."""
         return Need(
             self, {"as": as_ or name, **({"take": name} if as_ not in (None, name) else {})}
         )
 
     def sql(self, expression: str, as_: str) -> Need:
-        """Return what an expression makes of its result, as a parameter."""
+        """Return the value of an expression over the result, as a parameter."""
         return Need(self, {"as": as_, "sql": expression})
 
     def call(self, function: str, as_: str, timeout: int | None = None) -> Need:
-        """Return what a function, `module:function`, makes of its rows, as a parameter."""
+        """Return the value of `module:function` for the rows of the result, as a parameter."""
         return Need(self, _given({"as": as_, "call": function, "timeout": timeout}))
 
 
 def called(function: str, as_: str, timeout: int | None = None) -> Need:
-    """Return what a function knows by itself, as a parameter."""
+    """Return the value of a function without arguments, as a parameter."""
     return Need(None, _given({"as": as_, "call": function, "timeout": timeout}))
 
 
 def asked(url: str, as_: str, timeout: int | None = None) -> Need:
-    """Return what an address answers, as a parameter."""
+    """Return the response of an HTTP address, as a parameter."""
     return Need(None, _given({"as": as_, "url": url, "timeout": timeout}))
 
 
@@ -89,15 +89,14 @@ class Jar:
 
 
 def row(table: str, /, **key: object) -> Mapping[str, object]:
-    """Return a row that a group declares: `keyspace.table`, and its key, or its partition key."""
+    """Return a row for the declaration of a group: `keyspace.table`, and its (partition) key."""
     return {"table": table, "key": key}
 
 
 class EventGroup:
-    """An event group that is put together event by event.
+    """An event group, to which you add events.
 
-    It is checked as a whole by `definition` and `save`; docs/event-groups.md says what the
-    arguments mean.
+    `definition` and `save` check the complete group. docs/event-groups.md explains the arguments.
     """
 
     def __init__(
@@ -109,10 +108,10 @@ class EventGroup:
         policy: Literal["all-for-one", "one-for-one"] | None = None,
         hooks: Mapping[str, object] | None = None,
     ) -> None:
-        """Begin a group without events; `hooks` as in a file, a group for `submit`.
+        """Create a group without events; `hooks` are written as in a file.
 
         Raises:
-            DefinitionError: the key of a row has a value that Cassandra has no text for.
+            DefinitionError: the key of a row has a value without a text form in Cassandra.
         """
         self._header: dict[str, Any] = {"group": name}
         if policy is not None:
@@ -140,27 +139,26 @@ class EventGroup:
         library: tuple[str, str] | Jar | None = None,
         hooks: Mapping[str, object] | None = None,
     ) -> Event:
-        """Add an event, which also depends on the events of what it needs.
+        """Add an event, which also depends on the events in its `needs`.
 
         Args:
             name: unique in the group.
             statement: CQL with named parameters.
-            values: of its parameters.
+            values: the values of the parameters.
             after: events of this group that must have succeeded before.
-            each: the select for each of whose rows the statement is sent.
-            needs: parameters out of results, or from outside.
-            many: whether a select finds many rows, and Spark reads them.
-            expect: the rows that a select must find.
-            rollback: the statements of a list have further parameters beside them; another text
-                is that of a function, `module:function`.
+            each: a select; the statement is sent for each of its rows.
+            needs: parameters from results, or from outside.
+            many: whether a select finds many rows, so that Spark reads them.
+            expect: the number of rows that a select must find.
+            rollback: `restore`, `none`, a function `module:function`, or a list of statements,
+                each with further parameters.
             timeout: seconds for one attempt.
-            library: the name and version of a library that it loads instead of a statement, or
-                a JAR.
+            library: instead of a statement, the name and version of a library to load, or a JAR.
             hooks: as in a file.
 
         Raises:
-            DefinitionError: it depends on an event of another group, or has a value that Cassandra
-                has no text for.
+            DefinitionError: the event depends on an event of another group, or has a value without
+                a text form in Cassandra.
         """
         where = _event_of(name, self._header["group"])
         needed = list(needs)
@@ -190,7 +188,7 @@ class EventGroup:
         return Event(self, name)
 
     def definition(self) -> Definition:
-        """Return the group, checked as far as can be told without Cassandra.
+        """Check the group without Cassandra, and return it.
 
         Raises:
             DefinitionError: the group cannot be used; the message names the event and the remedy.
@@ -204,7 +202,7 @@ class EventGroup:
         return definition
 
     def save(self, file: Path) -> None:
-        """Write the group into a file, which `run_event_groups.py submit` takes.
+        """Write the group into a file for `run_event_groups.py submit`.
 
         Raises:
             DefinitionError: as `definition`; nothing is written then.
@@ -213,7 +211,7 @@ class EventGroup:
         file.write_text(self._text(), encoding="utf-8")
 
     def keys(self) -> dict[str, Any]:
-        """Return the group as it stands in a file."""
+        """Return the group as a file contains it."""
         return {**self._header, "events": self._events}
 
     def _text(self) -> str:

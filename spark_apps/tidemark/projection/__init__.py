@@ -14,16 +14,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def projection(**header: object) -> Callable[[Function], Function]:
-    """State what a projection is; the arguments are the header of a SQL file, with `_` for `-`.
+    """Define a projection; the arguments are the header of a SQL file, with `_` for `-`.
 
-    They must be literals, also those in lists and dicts: they are read from the file before it is
-    run, see `tidemark.headed_files.python_file`. The function stays as it is, so that it can be
-    called in a test.
+    The arguments must be literals, also in lists and dicts: Tidemark reads them from the file
+    before it runs the file. The function does not change, so you can call it in a test.
 
-    In mode `fold` it is `fold(state, events)`: from the state of one persistence id (a dict of the
-    fields in `state`, or None) and a pandas DataFrame of its next events in the order of their
-    sequence nrs to the new state. In all other modes it takes the Spark DataFrame `events` and
-    returns the result.
+    In mode `fold`, the function is `fold(state, events)`. It receives the state of one persistence
+    id (a dict of the fields in `state`, or None) and a pandas DataFrame of its next events, in the
+    order of their sequence nrs, and returns the new state. In all other modes, it receives the
+    Spark DataFrame `events` and returns the result.
     """
 
     def unchanged(function: Function) -> Function:

@@ -81,7 +81,7 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
     create_own_tables(run.control, settings)
     resource = tables.lock_of(settings)
     with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
-        # So that one that never gets as far as its end is known to lack.
+        # Written first, so that a partition that never completes shows up as behind.
         replicated_to.write(run, dict.fromkeys(partitions, UpTo(EPOCH, 0)))
         # Those that were added since the first request are there as well.
         replicated_to.keep_only(run, kafka.partitions(topics))

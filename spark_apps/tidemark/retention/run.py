@@ -227,7 +227,8 @@ def _require_approved(order: PurgeRequest, approval: Approval, planned: _Planned
         return
     moved = "" if order.saved is None else f": {_moved(order.saved.digests, planned)}"
     raise InvalidInput(
-        f"the world has moved since the plan was approved, or it was another plan{moved}",
+        "the data changed after this plan was approved, or the approval belongs to a different"
+        f" plan{moved}",
         where="--approved",
         do="nothing was deleted; plan again, and approve that",
     )

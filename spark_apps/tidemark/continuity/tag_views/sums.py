@@ -2,8 +2,8 @@
 
 Of an id in order, everything comes in pairs: each (event, tag) with its row, and the last row of
 each tag with its progress. Each of a pair gives the same hash of 64 bits, so that the exclusive or
-of all hashes is 0, and their numbers cancel out. What can be told of an event or a row beside its
-predecessor alone is told beside it. One sum for each id is left, instead of joins and sorts of all
+of all hashes is 0, and their numbers cancel out. Checks that need only an event or a row and its
+predecessor run on that pair. One sum for each id is left, instead of joins and sorts of all
 events by each key that a comparison needs.
 
 An id that differs need not have findings: the comparison judges it.

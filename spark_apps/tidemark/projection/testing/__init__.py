@@ -48,32 +48,31 @@ def run_projection(
     spark: SparkSession | None = None,
     tables: Tables | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows that a definition makes of some events, by the code that processes a journal.
+    """Return the rows that a definition computes from events, with the code of a run.
 
     Args:
-        definition: its file; or its text, which then cannot name files of its own.
-        events: each has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
-            text); perhaps tags, serializer_id, manifest, event_manifest and metadata (a dict of
-            serializer_id, manifest and payload); and the payload, either as `event` (bytes) or,
-            for a payload in JSON, by its fields. In a definition that starts from
-            snapshots perhaps is_snapshot; what the newest one stands for is left out. For mode
-            rollup the rows of the read model instead.
-        bucket_size: of the time buckets.
-        spark: the session to use; by default the active one, else a small local one.
+        definition: the file of the definition, or its text; a text cannot refer to other files.
+        events: each event has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO
+            8601 text), and the payload, either as `event` (bytes) or, for JSON, by its fields.
+            Optional are tags, serializer_id, manifest, event_manifest and metadata (a dict of
+            serializer_id, manifest and payload). If the definition starts from snapshots,
+            is_snapshot is optional too; events up to the newest snapshot are left out. For mode
+            rollup, the rows of the read model instead of events.
+        bucket_size: the size of the time buckets.
+        spark: the session to use; by default the active session, or else a small local session.
         tables: the rows of each table in `with`, by its name there.
 
     Returns:
-        The result's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
-        row that stays of each persistence id; in mode fold its state, begun without one.
+        The rows of the result as dicts, in no order; times are aware and in UTC. In mode upsert,
+        the last row of each persistence id; in mode fold, its state, starting without a state.
 
     Raises:
         DefinitionError: the definition cannot be used.
-        SchemaMismatch: the result lacks what every target of the mode needs.
-        InvalidInput: an event lacks something.
+        SchemaMismatch: the result lacks a column that every target of the mode needs.
+        InvalidInput: an event lacks a required field.
         TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
-            contradicts the rules of the mode, or fails a blocking check; or it is another one from
-            each time bucket by itself, of a fold from one event after the other, than from all at
-            once.
+            contradicts the rules of the mode, or fails a blocking check; or the result depends on
+            how the events are divided: into time buckets, or in mode fold into single events.
     """
     checked, rows, columns = _result(definition, events, bucket_size, spark, tables)
     result_checks.require(checked.definition, _findings(checked, rows))
@@ -88,9 +87,9 @@ def failed_checks(
     spark: SparkSession | None = None,
     tables: Tables | None = None,
 ) -> dict[str, int]:
-    """Return the number of rows that fail each check, by the check's text; warnings count too.
+    """Return the number of rows that fail each check, by the text of the check, with warnings.
 
-    Args and errors are as for `run_projection`; a failed check is no error.
+    Arguments and errors are those of `run_projection`; a failed check is no error.
     """
     checked, rows, _ = _result(definition, events, bucket_size, spark, tables)
     return {finding.check.text: finding.failing for finding in _findings(checked, rows)}
@@ -142,7 +141,7 @@ def unreadable_events(
 ) -> dict[tuple[str, int], str]:
     """Return the cause of each event that a run would quarantine, by (persistence_id, sequence_nr).
 
-    Args and errors are as for `run_projection`.
+    Arguments and errors are those of `run_projection`.
     """
     session, read_definition = _prepared(spark), _read(definition)
     if read_definition.mode is Mode.ROLLUP:
