@@ -13,8 +13,10 @@ CHECKS = (*TAG_VIEW_CHECKS, *FURTHER_CHECKS)
 _HEAD = """# Checks
 
 The checks of `validate` and `replicate.py verify`. A finding of a check that *blocks* stops
-everything downstream until it is repaired or settled. A finding of a check that
-*warns* stops nothing. [Operating](operating.md#when-a-check-fails) describes what to do about findings, and how to write
+everything downstream until it is repaired or settled. A finding of a check that *warns* stops
+nothing.
+
+[Operating](operating.md#when-a-check-fails) describes what to do about findings, and how to write
 [checks of your own](operating.md#checks-of-your-own).
 """
 _LAYERS = {
