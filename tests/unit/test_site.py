@@ -88,9 +88,9 @@ def test_every_option_of_every_application_is_listed() -> None:
     page = commands.page()
     assert len(commands.APPLICATIONS) > 8
     for heading in (
-        "## tag_write.py",
-        "### reconcile.py settle",
-        "#### project.py quarantine list",
+        "## `tag_write.py`",
+        "### `reconcile.py settle`",
+        "#### `project.py quarantine list`",
     ):
         assert f"\n{heading}\n" in page
     section = page.partition("\n## `validate.py`\n")[2].partition("\n## ")[0]

@@ -65,7 +65,7 @@ those that it writes up to there. Deletes never go beyond the last event."""
 WRONG_PARTITION_NR = Check(
     "wrong_partition_nr",
     "Every event is in the partition of its sequence nr (TIDEMARK_TARGET_PARTITION_SIZE), or,"
-    " as a write group may, in the next one.",
+    " after a write of several events, in the next partition.",
     Layer.MESSAGES,
     Inputs.NUMBERS,
     "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events",
