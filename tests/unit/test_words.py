@@ -61,9 +61,9 @@ def _texts(file: Path) -> Iterator[str]:
     if file.parent.name == "dags":
         yield ast.get_docstring(tree) or ""
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and node not in docstrings and " " in node.value:
-            yield node.value
+        text = node.value if isinstance(node, ast.Constant) and node not in docstrings else None
+        if isinstance(text, str) and " " in text:
+            yield text
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda file: file.name)
