@@ -47,7 +47,7 @@ def test_only_the_approved_plan_is_applied_and_none_of_a_moved_world(
         assert refused.status == 2
         [line] = refused.error_lines
         assert "the data changed after this plan was approved" in line
-        assert ("another plan: reds (" in line) == (option[0] == "--plan")
+        assert ("a different plan: reds (" in line) == (option[0] == "--plan")
         assert numbers(tagged) == {1, 2, 3}
 
     again = tagged.run("purge", "--save", saved, **file)
