@@ -13,7 +13,7 @@ COMPILE := .venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no
   --no-emit-index-url --quiet
 CHECKED := spark_apps plugins embedded examples benchmarks dags tests
 
-.PHONY: help demo install test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
+.PHONY: help demo install test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,9 +99,10 @@ jars: $(VENV)  ## fetch the jars of Cassandra and of Spark's sources
 worker-packages: $(VENV)  ## make the archive of packages for Spark's workers whose Python has none: ALSO='name ...'
 	@$(PY) -m embedded worker-packages $(ALSO)
 
-lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed
+lint: $(VENV)  ## ruff: style and format; codespell; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)
 	@.venv/bin/ruff format --check $(CHECKED)
+	@.venv/bin/codespell $(CHECKED) include docs *.md Makefile
 	@PYTHONPATH=.:spark_apps:plugins .venv/bin/lint-imports --no-logo
 
 fmt: $(VENV)  ## ruff: put style and format right
@@ -110,6 +111,10 @@ fmt: $(VENV)  ## ruff: put style and format right
 
 typing: $(VENV)  ## mypy --strict
 	@.venv/bin/mypy
+
+docs: $(VENV)  ## build the documentation as a site, .tidemark/site (SERVE=1: with search, on port 8000)
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.:spark_apps:plugins $(PY) -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
+	@echo "docs: .tidemark/site/index.html"
 
 schemas: $(VENV)  ## write what is made from code: include/schemas (for editors), the rooms in docs/architecture.md
 	@$(PY) -m tests.schemas

@@ -27,7 +27,7 @@ OPTIONS = [
 
 with DAG(
     dag_id="cleanup",
-    description="Delete events and snapshots by hand, and bring them back",
+    description="Delete events and snapshots by hand, and restore them",
     schedule=None,
     catchup=False,
     is_paused_upon_creation=True,

@@ -18,7 +18,7 @@ from tidemark_airflow.timetables import every_few_minutes
 
 with DAG(
     dag_id="event_groups",
-    description="Execute event groups as a whole, or roll them back",
+    description="Execute event groups, all or nothing",
     schedule=every_few_minutes("TIDEMARK_EVENT_GROUPS_MINUTES", 0),
     catchup=False,
     is_paused_upon_creation=True,

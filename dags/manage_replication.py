@@ -17,7 +17,7 @@ from tidemark_airflow.operators import TidemarkOperator
 for suffix, connection in kafka_connections().items():
     with DAG(
         dag_id=f"manage_replication{suffix}",
-        description="Verify and repair what replicate has written; mend and replay held records",
+        description="Verify and repair the tables of replicate; correct and replay held records",
         schedule=None,
         catchup=False,
         is_paused_upon_creation=True,

@@ -26,7 +26,7 @@ from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="project",
-    description="Bring the read models up to the validated window",
+    description="Update the read models to the end of the validated window",
     schedule=started_by(VALIDATED, REPLICATED),
     catchup=False,
     is_paused_upon_creation=True,

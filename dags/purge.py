@@ -26,7 +26,7 @@ from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="purge",
-    description="Delete by policy what is past its retention and what nobody needs any more",
+    description="Delete rows by policy: past their retention, and needed by nobody",
     schedule=started_by(READ_MODELS),
     catchup=False,
     is_paused_upon_creation=True,
@@ -36,8 +36,10 @@ with DAG(
         empty="all that is past its retention",
         retention_days=number_param("Retention in days; empty: TIDEMARK_RETENTION_DAYS", 1),
         below_retention=FLAG_BELOW_RETENTION,
-        give_up=names_param("Give up projections", "none; only one that ran and has no file"),
-        policies=names_param("Policies", "all of the file of the policies"),
+        give_up=names_param(
+            "Give up projections", "none; for projections that ran and have no file"
+        ),
+        policies=names_param("Policies", "all policies in the file"),
         save_to=SAVE_TO,
         approval_above=ABOVE_FIELD,
     ),

@@ -23,8 +23,8 @@ with DAG(
     is_paused_upon_creation=True,
     max_active_runs=1,
     params={
-        "group": lines_param("Group", "A group in YAML or JSON. Empty: those of a topic."),
-        "topic": text_param("Topic", "Take the records of this Kafka topic, a group each."),
+        "group": lines_param("Group", "A group in YAML or JSON. Empty: the groups of a topic."),
+        "topic": text_param("Topic", "Submit each record of this Kafka topic as a group."),
         "stream": text_param("Stream", "Empty: the stream `default`."),
         "execute": flag_param("Execute", "Also execute the open groups of the stream."),
         "dry_run": dry_run_param(False),

@@ -17,7 +17,7 @@ from tidemark_airflow.timetables import THREE_DAGS, by_date_bucket
 
 with DAG(
     dag_id="tag_write",
-    description="Number the window's tagged events and write their rows of the tag views",
+    description="Number the tagged events of the window and write their rows in the tag views",
     schedule=by_date_bucket(THREE_DAGS),
     catchup=False,
     is_paused_upon_creation=True,

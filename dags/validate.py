@@ -22,7 +22,7 @@ from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="validate",
-    description="Check sequence continuity before anything downstream may move",
+    description="Check the sequence numbers before anything downstream starts",
     schedule=started_by(TAG_VIEWS),
     catchup=False,
     is_paused_upon_creation=True,

@@ -15,14 +15,14 @@ from tidemark.application.cli import Job
 def main(
     months: Annotated[
         int,
-        typer.Option(min=1, max=MONTHS, metavar="N", help="Load the first so many months of 2013."),
+        typer.Option(min=1, max=MONTHS, metavar="N", help="Load the first N months of 2013."),
     ] = 1,
     force: cli.Force = False,
 ) -> Job:
     """Load flights of 2013 into the journal as Pekko Persistence would have written them.
 
-    Makes the journal's keyspace and tables if they are absent, and refuses a journal that holds
-    anything else. A month that is loaded is left alone; loading it again writes the same rows.
+    Creates the keyspace and the tables of the journal if they are absent, and fails if the journal
+    contains other events. A loaded month is skipped; with --force, loading it writes the same rows.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

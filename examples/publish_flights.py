@@ -13,13 +13,13 @@ from tidemark.application.cli import Job
 
 def main(
     days: Annotated[
-        int, typer.Option(min=1, max=365, metavar="N", help="The first so many days of 2013.")
+        int, typer.Option(min=1, max=365, metavar="N", help="The first N days of 2013.")
     ] = 7,
 ) -> Job:
     """Append flights of 2013 to the topic <TIDEMARK_KAFKA_TOPIC_PREFIX>-flights.
 
-    It makes the topic if it is absent. Events that are there are left alone, so that it can be
-    called again, also after a crash.
+    Creates the topic if it is absent. Existing events are skipped, so you can run it again, also
+    after a crash.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

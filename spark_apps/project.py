@@ -1,4 +1,4 @@
-"""Bring the read models up to a window, and manage the projections that make them."""
+"""Update read models to the end of a window, and manage the projections that make them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ Projection = Annotated[
     ),
 ]
 Show = Annotated[
-    bool, typer.Option("--show", help="In a dry run, show what each makes of a sample of events.")
+    bool,
+    typer.Option(
+        "--show", help="In a dry run, show the result of each projection for a sample of events."
+    ),
 ]
-Rows = Annotated[int, typer.Option(min=1, metavar="N", help="Rows that --show shows.")]
+Rows = Annotated[int, typer.Option(min=1, metavar="N", help="Number of rows that --show shows.")]
 Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Fail a projection in which an event is missing before anything of it is written.",
+        help="If an event of a projection is missing, fail the projection before it writes.",
     ),
 ]
 AcceptPurged = Annotated[
     bool,
     typer.Option(
-        "--accept-purged", help="Give up events that were deleted before they were consumed."
+        "--accept-purged", help="Skip events that were deleted before they were consumed."
     ),
 ]
 AcceptPurgedId = Annotated[
@@ -49,7 +52,7 @@ AcceptPurgedId = Annotated[
     typer.Option(
         "--accept-purged-id",
         metavar="ID",
-        help="Give up such events of this persistence id alone; repeat it for more.",
+        help="Skip such events of this persistence id only; repeat it for more.",
     ),
 ]
 SavedPlanFile = Annotated[
@@ -57,8 +60,8 @@ SavedPlanFile = Annotated[
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="Run exactly this plan, which `plan --save FILE` has kept; refused if what it was made"
-        " upon has changed.",
+        help="Run exactly this plan of `plan --save FILE`; fails if the state has changed since the"
+        " plan was made.",
     ),
 ]
 
@@ -79,11 +82,11 @@ def main(
     plan: SavedPlanFile = None,
     max_pieces: cli.MaxPieces = None,
 ) -> Job | None:
-    """Bring the read models up to a window; with a command, manage the projections instead.
+    """Update read models to the end of a window; with a command, manage the projections instead.
 
-    The files of the projections' directory define them; see docs/projections.md. Time
-    buckets that validate has not passed are held, unless --force is given. Paused projections
-    are left out. Rollups come after the projections that they read.
+    The files in the directory of projections define them; see docs/projections.md. Time buckets
+    that validate has not passed are held, unless --force is given. Paused projections are skipped.
+    Rollups run after the projections that they read.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

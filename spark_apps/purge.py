@@ -1,4 +1,4 @@
-"""Purge what the policies let go of. A dry run unless --apply is given."""
+"""Delete what the policies release. A dry run unless --apply is given."""
 
 from __future__ import annotations
 
@@ -43,51 +43,49 @@ def main(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A projection that ran, and whose file is gone for good: drop its pieces, so that"
-            " it holds nothing back; can be repeated.",
+            help="Drop the pieces of a projection whose file you have removed permanently, so that"
+            " purge keeps nothing for it; can be repeated.",
         ),
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option(
-            "--explain", help="Also show where each value of the policies comes from; only plan."
-        ),
+        typer.Option("--explain", help="Show the source of each value of the policies; only plan."),
     ] = False,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the plan in this file; only plan.")
+        Path | None, typer.Option(metavar="FILE", help="Save the plan in this file; only plan.")
     ] = None,
     plan: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Apply only the plan that --save has kept, with the options it was made with.",
+            help="Apply exactly this plan of --save, with the options of that plan.",
         ),
     ] = None,
     approved: Annotated[
         str | None,
         typer.Option(
             metavar="APPROVAL",
-            help="Apply only the plan with this hash and time, `digest@time` in its report; with"
-            " the options that it was made with.",
+            help="Apply exactly the plan with this hash and time, `digest@time` in its report, with"
+            " the options of that plan.",
         ),
     ] = None,
     save_to: Annotated[
         str | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Before anything is deleted, save it there as Parquet, below TIDEMARK_SAVE_DIRS;"
-            " `cleanup.py restore` writes it back.",
-            show_default="TIDEMARK_PURGE_SAVE_TO, nowhere",
+            help="Save rows as Parquet in this directory below TIDEMARK_SAVE_DIRS before deleting"
+            " them; `cleanup.py restore` writes them back.",
+            show_default="TIDEMARK_PURGE_SAVE_TO, else not saved",
         ),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
 ) -> Job:
-    """Purge what the policies of TIDEMARK_RETENTION_FILE let go of, and nobody needs any more.
+    """Delete what the policies of TIDEMARK_RETENTION_FILE release and nobody needs any more.
 
-    A time bucket of the tag views goes as a whole, one partition delete for each tag, and only if
-    every projection that reads tag views has consumed it, late rows included, and all buckets
-    before it; with a window, only those in it. Without --apply nothing is deleted: the plan is
-    shown. Both leave a row in the audit table.
+    Purge deletes complete time buckets of the tag views, with one partition delete for each tag. It
+    deletes a time bucket only if every projection that reads tag views has consumed it, including
+    late rows, and all time buckets before it; with a window, only time buckets in the window.
+    Without --apply, it shows the plan and deletes nothing. Both write a row to the table audit.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

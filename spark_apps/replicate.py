@@ -45,10 +45,11 @@ def main(
 ) -> Job | None:
     """Replicate topics of kafka-journal into its tables.
 
-    Each topic partition goes on behind its pointer, up to where it ends at the start of the run:
-    first what purges take, then events, heads, what deletes take, and the pointer last. Running it
-    again after a crash writes the same. A record that cannot be read is kept in quarantine, with
-    all later ones of its key, unless TIDEMARK_KAFKA_JOURNAL_POISON says otherwise.
+    Each topic partition continues after its pointer, up to its end at the start of the run. The
+    order of writes is: deletes of purges, events, heads, other deletes, and the pointer last.
+    Running it again after a crash writes the same rows. A record that cannot be read is kept in
+    quarantine, with all later records of its key, unless TIDEMARK_KAFKA_JOURNAL_POISON has another
+    value.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
@@ -66,12 +67,12 @@ def replay(
             "--skip",
             metavar="OFFSET",
             min=0,
-            help="Pass over this record of the key for good; can be repeated.",
+            help="Skip this record of the key permanently; can be repeated.",
         ),
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Replicate records that were held, in their order, up to the next that cannot be read."""
+    """Replicate held records in order, up to the next record that cannot be read."""
     choice = ReplaySelection(tuple(topic or ()), tuple(key or ()), tuple(skip or ()))
     return Job(lambda run: run_replay(run, choice, do=apply), dry_run=not apply)
 
@@ -81,12 +82,14 @@ def held(
     key: Key = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write all of them here, to be edited for mend."),
+        typer.Option(
+            metavar="FILE", help="Also write all of them to this file, to edit for `mend`."
+        ),
     ] = None,
 ) -> Job:
-    """Show the held records that cannot be read, one JSON object a line.
+    """Show the held records that cannot be read, one JSON object per line.
 
-    Bytes that are no text are in base64, as `value_base64`.
+    Bytes that are not text are in base64, as `value_base64`.
     """
     return Job(lambda run: mending.run_held(run, topic or (), key or (), save), dry_run=True)
 
@@ -98,10 +101,11 @@ def mend(
     ],
     apply: cli.Apply = False,
 ) -> Job:
-    """Give held records another content, with which replay replicates them.
+    """Give held records a new content, which `replay` then replicates.
 
-    Only what differs is mended, and only if it can be read. Kafka keeps what was written; the new
-    content stays in the table quarantined_record, beside the old one.
+    Replaces only records whose content changed, and only if the new content can be decoded. Kafka
+    keeps the original record. The table quarantined_record contains both the old and the new
+    content.
     """
     return Job(lambda run: mending.run_mend(run, mending.parse(file), do=apply), dry_run=not apply)
 
@@ -128,10 +132,10 @@ def verify(
         ),
     ] = None,
 ) -> Job:
-    """Compare what the topics say, as far as they are replicated, with the tables.
+    """Compare the replicated part of the topics with the tables.
 
-    What differs goes to the table `finding`, and ends the run with exit status 3. Nothing in
-    kafka-journal's tables is written, and the replicator may go on meanwhile.
+    Differences are written to the table `finding`, and end the run with exit status 3. The tables
+    of kafka-journal are not changed, and the replicator may continue meanwhile.
     """
     return Job(
         lambda run: run_verify(
@@ -165,20 +169,20 @@ def wait(
         typer.Option(
             "--offset",
             metavar="TOPIC/PARTITION:OFFSET",
-            help="Until this one is replicated; can be repeated.",
-            show_default="where the topics end now",
+            help="Wait until this offset is replicated; can be repeated.",
+            show_default="the present ends of the topics",
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="At most so long.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time to wait.")
     ] = 3600,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what is waited for, and what is missing, as JSON.")
+        bool, typer.Option("--json", help="Print the awaited and the missing offsets as JSON.")
     ] = False,
 ) -> None:
-    """Wait until all that the topics hold now is replicated, by whichever replicator.
+    """Wait until all present records of the topics are replicated, by any replicator.
 
-    It ends with exit status 1 if it is not within the timeout. Nothing is written.
+    Ends with exit status 1 if they are not replicated within the timeout. Nothing is written.
     """
     if topic and offset:
         raise InvalidInput("--topic and --offset exclude each other", do="leave one of them out")

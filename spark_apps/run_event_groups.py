@@ -1,4 +1,4 @@
-"""Execute event groups: statements over Cassandra as a whole, or rolled back."""
+"""Execute event groups: statements over Cassandra, all or nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ StreamName = Annotated[
 Values = Annotated[
     bool, typer.Option("--values", help="Show each row before and after the writes of a group.")
 ]
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its id.", show_default=False)]
+GroupName = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The id of the group.", show_default=False)
+]
 
 
 def main(
@@ -32,9 +34,9 @@ def main(
 ) -> Job | None:
     """Execute the groups of a stream that have not ended, in their order.
 
-    Groups whose declared rows do not collide run together. A group whose event fails is rolled
-    back, or left without what depends on it, as its policy says. Running it again after a crash
-    goes on where it was.
+    Groups whose declared rows do not collide run at the same time. If an event of a group fails,
+    the policy of the group decides: the group is rolled back, or only the events that depend on the
+    failed event are left out. Running it again after a crash continues where the run stopped.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
@@ -50,7 +52,7 @@ def submit(
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Take the records of a Kafka topic, a group each."),
+        typer.Option(metavar="NAME", help="Submit each record of this Kafka topic as a group."),
     ] = None,
     stream: StreamName = "default",
     execute: Annotated[
@@ -61,10 +63,11 @@ def submit(
 ) -> Job:
     """Check groups, and append them to a stream in the order of the files, or of a topic.
 
-    A group that was submitted before is not submitted again. Of a topic, records are taken that no
-    run has taken yet; one that is refused goes into the table quarantined_group. With --dry-run:
-    which open groups each collides with, and how many rows its writes would touch now; with
-    --values also each row before and after.
+    A group that was submitted before is not submitted again. From a topic, a run submits the
+    records that no run has submitted yet, and writes rejected records to the table
+    quarantined_group. With --dry-run, it shows the open groups that each group collides with, and
+    the number of rows that the group would change now; with --values, also each row before and
+    after.
     """
     return Job(
         lambda run: commands.run_submit(
@@ -79,28 +82,31 @@ def submit(
 
 def status(
     group: Annotated[
-        str | None, typer.Argument(metavar="GROUP", help="Its id.", show_default="all open ones")
+        str | None,
+        typer.Argument(
+            metavar="GROUP", help="The id of the group.", show_default="all open groups"
+        ),
     ] = None,
     stream: StreamName = "default",
     values: Values = False,
 ) -> Job:
-    """Show the groups that have not ended and how far they lag, or the events of one group.
+    """Show the groups that have not ended and their lag, or the events of a group.
 
-    With --json, the details of a group have all that is stored of it, but for values.
+    With --json, the details of a group contain everything that is stored about it, except values.
     """
     return Job(lambda run: run_status(run, stream, group, shows_values=values), dry_run=True)
 
 
 def retry(group: GroupName, stream: StreamName = "default", apply: cli.Apply = False) -> Job:
-    """Let the next run try once more to roll a group back."""
+    """Let the next run try again to roll a group back."""
     return Job(lambda run: commands.run_retry(run, stream, group, apply=apply), dry_run=not apply)
 
 
 def cancel(group: GroupName, stream: StreamName = "default", apply: cli.Apply = False) -> Job:
-    """Take a group out of its stream, or let one that has begun go back.
+    """Remove a group from its stream, or roll it back if it has begun.
 
-    A run that executes the group notices it between two events, and rolls the group back; else the
-    next run does.
+    A run that is executing the group notices this between two events, and rolls the group back.
+    Otherwise the next run does.
     """
     return Job(lambda run: commands.run_cancel(run, stream, group, apply=apply), dry_run=not apply)
 
@@ -114,14 +120,16 @@ class SettledAs(StrEnum):
 
 def settle(
     group: GroupName,
-    settled_as: Annotated[SettledAs, typer.Option("--as", help="What you have made of it.")],
+    settled_as: Annotated[
+        SettledAs, typer.Option("--as", help="The state of its rows after your corrections.")
+    ],
     stream: StreamName = "default",
     apply: cli.Apply = False,
 ) -> Job:
     """End a group whose rollback has failed, or does not end; its rows stay as they are.
 
-    Groups that have waited for it are executed from then on. Put its rows right before: status and
-    the plan name the events that were not taken back. Refused while a run works on the stream.
+    Groups that wait for it can then be executed. Correct its rows first: `status` and the plan list
+    the events that were not rolled back. Fails while a run works on the stream.
     """
     state = GroupState(settled_as)
     return Job(
@@ -135,9 +143,9 @@ def release(
     ],
     apply: cli.Apply = False,
 ) -> Job:
-    """Let another stream use a table, which belongs to the first one that has written it.
+    """Let another stream use a table. A table belongs to the first stream that wrote it.
 
-    Refused as long as an open group names the table, or a run works on its stream.
+    Fails while an open group uses the table, or a run works on its stream.
     """
     return Job(lambda run: commands.run_release(run, table, apply=apply), dry_run=not apply)
 
@@ -147,7 +155,7 @@ def playback(
         list[str],
         typer.Option(
             metavar="KEYSPACE=KEYSPACE",
-            help="What was written to the first goes into the second; can be repeated.",
+            help="Write the rows of the first keyspace into the second keyspace; can be repeated.",
         ),
     ],
     group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only this group.")] = None,
@@ -162,11 +170,12 @@ def playback(
     stream: StreamName = "default",
     apply: cli.Apply = False,
 ) -> Job:
-    """Send what groups have written once more, into other keyspaces, and compare the rows.
+    """Send the writes of groups again, into other keyspaces, and compare the rows.
 
-    The tables there must be as those that they are copies of. Each statement has the parameters
-    and the write time that it had; nobody outside is asked, and nothing is selected. Groups that
-    were rolled back or cancelled leave nothing. Without --apply the rows are only compared.
+    The tables there must have the same columns as the original tables. Each statement has its
+    original parameters and write time; playback calls no external service and executes no SELECT.
+    Groups that were rolled back or cancelled write nothing. Without --apply, the rows are only
+    compared.
     """
     part = SelectedPart(group, first, last)
     return Job(lambda run: run_playback(run, stream, part, into, apply=apply), dry_run=not apply)
@@ -177,10 +186,10 @@ def plan(
     stream: StreamName = "default",
     values: Values = False,
 ) -> Job:
-    """Check groups as `submit --dry-run` does, and say what they would do if they ran now.
+    """Check groups as `submit --dry-run` does, and show what they would do if they ran now.
 
-    Shown are the waves of their events, with which open groups each collides, and how many rows its
-    writes would touch; with --values also each row before and after.
+    Shows the waves of their events, the open groups that each group collides with, and the number
+    of rows that its writes would change; with --values, also each row before and after.
     """
     return Job(
         lambda run: commands.run_submit(
@@ -195,7 +204,7 @@ def draw(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a flowchart of Mermaid.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The waves as JSON.")] = False,
 ) -> None:
-    """Check a group as far as its file tells, and draw its events; Cassandra is not asked."""
+    """Check a group by its file alone, without Cassandra, and draw its events."""
     typer.echo(commands.drawn(file, as_mermaid=mermaid, as_json=as_json))
 
 

@@ -188,7 +188,10 @@ def of_purges(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False
 
 def of_replication(
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Ask Kafka how many events each partition is behind.")
+        bool,
+        typer.Option(
+            "--kafka", help="Ask Kafka for the number of events that wait in each partition."
+        ),
     ] = False,
     held: Annotated[
         bool, typer.Option("--held", help="The keys of which records are held, one a line.")

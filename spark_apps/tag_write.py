@@ -25,9 +25,9 @@ def main(
 ) -> Job:
     """Build and repair the tag views of a window.
 
-    For every event in the window: its rows in tag_views, then tag_write_progress, then
-    tag_scanning, numbered as Pekko numbers them. Running it again writes the same rows. Time
-    buckets that live readers may still look back at are left for later unless --force is given.
+    For every event in the window, tag_write writes the rows in tag_views, then tag_write_progress,
+    then tag_scanning, with the same numbers as Pekko. Running it again writes the same rows. Time
+    buckets that live readers may still read are left to a later run, unless --force is given.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

@@ -28,41 +28,41 @@ def main(
     scope: Annotated[
         ValidationScope,
         typer.Option(
-            help="What is looked at: what is new, if that shows whether it is whole; or everything,"
-            " and the time buckets that have passed once more.",
+            help="`new`: check only new events, and everything if that is not conclusive. `all`:"
+            " check everything, including time buckets that have passed.",
         ),
     ] = ValidationScope.NEW,
     skip_passed: Annotated[
         bool,
         typer.Option(
             "--skip-passed",
-            help="Leave out time buckets of the window that have passed, as runs do that a"
-            " schedule or an asset starts.",
+            help="Skip time buckets of the window that have passed, as in runs that a schedule or"
+            " an asset starts.",
         ),
     ] = False,
     layer: Annotated[
         list[LayerName] | None,
         typer.Option(
-            help="A further layer to look at, beside messages and the tag views, whether time"
-            " buckets are due or not; may be repeated. `storage` is looked at by every run."
+            help="Also check this layer, in addition to messages and tag views, even if no time"
+            " bucket is due; can be repeated. Every run checks `storage`."
         ),
     ] = None,
 ) -> Job:
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 
-    What is found goes to the table `finding` and into Data Docs. Any finding ends the run with
-    exit status 3, so that nothing downstream starts. The window is examined even if its time
+    Findings are written to the table `finding` and to Data Docs. A finding that blocks ends the run
+    with exit status 3, so that nothing downstream starts. The window is checked even if its time
     buckets have passed before.
 
-    With persistence ids or slices, it judges only these, in every time bucket that is over,
-    whatever the window. It then marks no time bucket as passed, makes no page in Data Docs, and
-    looks at no further layer and at no check of your own.
+    With persistence ids or slices, the run checks only these, in every time bucket that has ended,
+    whatever the window. It then marks no time bucket as passed, writes no page in Data Docs, and
+    checks neither further layers nor your own checks.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
     if persistence_id or slices is not None:
         if force or layer:
-            what = "persistence ids are judged by themselves; leave it out"
+            what = "persistence ids are checked alone; leave it out"
             raise typer.BadParameter(what, param_hint="--force" if force else "--layer")
         return Job(
             lambda run: run_ids(run, Scope.of_ids(persistence_id, slices), dry_run=dry_run),

@@ -19,8 +19,7 @@ def dry_run_param(default: bool) -> Param:
 
 FORCE = flag_param(
     "Force",
-    "Do pieces again that the ledger has as done, and time buckets that are still"
-    " within reach of live readers.",
+    "Process pieces again that are done, and time buckets that live readers may still read.",
 )
 
 STRATEGY = Param(
@@ -28,9 +27,9 @@ STRATEGY = Param(
     type=["null", "string"],
     enum=[None, "scan", "tails", "index"],
     title="Strategy",
-    description="How the events are found: scan reads all keys of messages, tails looks behind the"
-    " last complete event of each persistence id, index asks the index on timestamp. Empty: what is"
-    " cheapest.",
+    description="How to find the events: `scan` reads all keys of messages, `tails` reads after the"
+    " last complete event of each persistence id, `index` uses the index on timestamp. Empty: the"
+    " cheapest strategy.",
 )
 
 FLAG_BELOW_RETENTION = flag_param(
@@ -42,8 +41,8 @@ SCOPE = Param(
     type=["null", "string"],
     enum=[None, "new", "all"],
     title="Scope",
-    description="What is looked at: new is what is new, if that shows whether it is whole; all is"
-    " everything, and the time buckets that have passed once more. Empty: new.",
+    description="`new`: check only new events, and everything if that is not conclusive. `all`:"
+    " check everything, including time buckets that have passed. Empty: new.",
 )
 
 LAYERS = Param(
@@ -52,17 +51,17 @@ LAYERS = Param(
     items={"type": "string", "enum": ["kafka_journal", "projections", "storage"]},
     examples=["kafka_journal", "projections", "storage"],
     title="Further layers",
-    description="What is looked at beside messages and the tag views, whether time buckets are due"
-    " or not. Empty: storage, which every run looks at, and where something has blocked.",
+    description="Layers to check in addition to messages and tag views, even if no time bucket is"
+    " due. If empty, the run checks `storage` and every layer that has open blocking findings.",
 )
 
 STRICT = flag_param(
     "Strict",
-    "Fail a projection in which an event is missing, before anything of it is written.",
+    "If an event of a projection is missing, fail the projection before it writes.",
 )
 
 ACCEPT_PURGED = flag_param(
-    "Accept purged", "Give up events that were deleted before they were consumed."
+    "Accept purged", "Skip events that were deleted before they were consumed."
 )
 
 SLICES = Param(
@@ -85,7 +84,7 @@ def run_form(
         "window_start": moment_param(
             "Window start",
             "First moment of event time, UTC, such as 2013-01-01T00:00:00Z."
-            f" Empty: {empty}. Give both ends or neither; in a backfill none, which has its own.",
+            f" Empty: {empty}. Give both ends or neither; leave both empty in a backfill.",
         ),
         "window_end": moment_param(
             "Window end", "End of event time, UTC, exclusive. Give both ends or neither."
@@ -104,7 +103,7 @@ def moment_param(title: str, description: str) -> Param:
 def names_param(title: str, empty: str) -> Param:
     """Return a param for names, one a line; `empty` says what an empty list means."""
     items = {"type": "string"}
-    description = f"One a line. Empty: {empty}."
+    description = f"One per line. Empty: {empty}."
     # Without null among its types, the UI marks a field as required.
     types = ["null", "array"]
     return Param([], type=types, items=items, title=title, description=description)
@@ -133,7 +132,9 @@ def directory_param(title: str, description: str) -> Param:
 
 
 SAVE_TO = directory_param(
-    "Save to", "Where what goes is saved first; cleanup restores it. Empty: TIDEMARK_PURGE_SAVE_TO."
+    "Save to",
+    "Rows are saved here before they are deleted; cleanup restores them. Empty:"
+    " TIDEMARK_PURGE_SAVE_TO.",
 )
 
 

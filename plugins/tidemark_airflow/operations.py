@@ -188,22 +188,22 @@ RECONCILE_FORM = with_owners(
         "window_end": moment_param("End of the time buckets", "Exclusive. Give both or neither."),
         "all": flag_param("All", "All persistence ids and tags."),
         "found": flag_param(
-            "What was found", "Only persistence ids of which validate or check has open findings."
+            "What was found", "Only persistence ids with open findings of validate or check."
         ),
         "to": Param(None, type=["null", "string"], enum=_SIZES, title="To bucket size"),
         "table": text_param("Name of the new table", "Empty: tag_views_ and the size."),
         "drop_old": text_param(
-            "Drop this old table", "After the switch; then leave the size empty."
+            "Drop this old table", "After the switch. Leave the bucket size empty then."
         ),
-        "thorough": flag_param("Thorough", "Look again where an earlier run has looked."),
+        "thorough": flag_param("Thorough", "Also check again what an earlier run has checked."),
         "beyond_search_limit": flag_param(
             "Beyond the search limit",
-            "Also where readers without an offset would fail: more than 5000 numbers go.",
+            "Also delete more than 5000 numbers, where readers without an offset then fail.",
         ),
         "limit": number_param("Show at most this many tags", 1, description="Empty: 100."),
         "check": text_param("Check", "Only findings of this check."),
         "number": number_param("Number", 0, description="Only the finding with this number."),
-        "reason": text_param("Reason", "Why nothing is to be done; it is kept."),
+        "reason": text_param("Reason", "Why you accept the finding; it is stored."),
     },
     RECONCILE,
 )
@@ -215,20 +215,22 @@ CLEANUP_FORM = with_owners(
         "persistence_ids": names_param("Persistence ids", "not chosen by persistence id"),
         "entity_types": names_param("Entity types", "not chosen by entity type"),
         "all": flag_param("All", "All persistence ids."),
-        "keep": number_param("Keep", 1, description="The newest snapshots of each that stay."),
-        "keep_after": moment_param("Keep after", "Snapshots taken after this stay too."),
-        "events": flag_param("Events", "Also the events before the oldest snapshot that stays."),
-        "to": number_param("To", 1, description="The last sequence nr that goes."),
-        "never_use_again": flag_param(
-            "Never use again", "Also forget the sequence nr, and the persistence id itself."
+        "keep": number_param(
+            "Keep", 1, description="Number of the newest snapshots to keep per persistence id."
         ),
-        "save_to": directory_param("Save to", "Where what goes is saved first."),
-        "saved_in": directory_param("Saved in", "That of an earlier run's `Save to`."),
-        "of_run": text_param("Run", "Only what the run with this id has saved."),
+        "keep_after": moment_param("Keep after", "Also keep snapshots after this time."),
+        "events": flag_param("Events", "Also delete the events before the oldest kept snapshot."),
+        "to": number_param("To", 1, description="The last sequence nr to delete."),
+        "never_use_again": flag_param(
+            "Never use again", "Also delete the sequence nr, and the persistence id itself."
+        ),
+        "save_to": directory_param("Save to", "Rows are saved here before they are deleted."),
+        "saved_in": directory_param("Saved in", "The directory in `Save to` of an earlier run."),
+        "of_run": text_param("Run", "Only rows that the run with this id saved."),
         "keep_write_times": flag_param(
             "Keep write times",
-            "Write each row at its old write time: into another keyspace, or once the delete is"
-            " compacted away.",
+            "Write each row with its old write time. Use it for another keyspace, or after"
+            " compaction has removed the delete.",
         ),
     },
     CLEANUP,
@@ -240,37 +242,41 @@ MANAGE_FORM = with_owners(
         "projections": names_param(
             "Projections", "all of them (status, plan, releases, quarantine list)"
         ),
-        "apply": flag_param("Apply", "Do it; without it the plan is shown."),
+        "apply": flag_param("Apply", "Execute the plan; without it, only show it."),
         "window_start": moment_param("Window start", "Give both ends."),
         "window_end": moment_param("Window end", "Exclusive."),
         "persistence_id": text_param("Persistence id"),
-        "sequence_nr": number_param("Sequence nr", 1, description="Only this event of the id."),
-        "reason": text_param("Reason", "Why the events are given up; it is kept."),
+        "sequence_nr": number_param(
+            "Sequence nr", 1, description="Only the event with this sequence nr."
+        ),
+        "reason": text_param("Reason", "Why the events are discarded; it is stored."),
         "limit": number_param(
             "Most shown",
             1,
             1000,
             description="Events of each projection, empty: 100; rows that differ, empty: 10.",
         ),
-        "tag": text_param("Tag", "Of the series, if the source has several."),
-        "gaps": flag_param(
-            "Gaps", "The missing numbers of all series for which runs have recorded some."
-        ),
+        "tag": text_param("Tag", "The tag of the series, if the source has several tags."),
+        "gaps": flag_param("Gaps", "Skip all recorded missing numbers of all series."),
         "before": moment_param(
-            "Before", "With Gaps: only of series that hold back a time bucket before this."
+            "Before", "With Gaps: only series that hold a time bucket before this time."
         ),
-        "to": number_param("To", 0, description="Everything up to it counts as consumed."),
-        "expected": number_param("Expected", 0, description="Refuse it unless the offset is this."),
+        "to": number_param("To", 0, description="All numbers up to this number count as consumed."),
+        "expected": number_param(
+            "Expected", 0, description="Fail unless the offset is this number."
+        ),
         "slice": number_param("Slice", 0, 1023, "Only this slice."),
         "all": flag_param("All", "Every offset."),
-        "version": number_param("Version", 1, description="The one to drop or promote."),
+        "version": number_param("Version", 1, description="The version to drop or promote."),
         "max_pieces": number_param("Most time buckets", 1, description="Empty: no limit."),
-        "force": flag_param("Force", "As if the run did pieces again that are done."),
-        "exact": flag_param("Exact", "Count what each slice is behind, with Spark."),
-        "verify": flag_param(
-            "Verify", "Compare the rows of each time bucket with what was written, with Spark."
+        "force": flag_param(
+            "Force", "Plan a run with Force, which processes pieces again that are done."
         ),
-        "ranges": number_param("Ranges", 1, 1024, "Ranges of slices that are shown."),
+        "exact": flag_param("Exact", "Count the pending events of each slice, with Spark."),
+        "verify": flag_param(
+            "Verify", "Compare the number of rows of each time bucket with the ledger, with Spark."
+        ),
+        "ranges": number_param("Ranges", 1, 1024, "Number of slice ranges to show."),
     },
     MANAGE_PROJECTIONS,
 )
@@ -285,10 +291,8 @@ MANAGE_REPLICATION_FORM = with_owners(
         "since": moment_param("Since", "Only records from this time on, by their timestamps."),
         "until": moment_param("Until", "Only records before this time."),
         "offsets": names_param("Offsets", "all; written as topic/partition:first-last"),
-        "skip": names_param("Skip", "none. Offsets of one key that are passed over for good"),
-        "records": lines_param(
-            "Records", "Lines of `held`, edited: what cannot be read, as it should be."
-        ),
+        "skip": names_param("Skip", "none. Offsets of one key to skip permanently"),
+        "records": lines_param("Records", "Lines of `held`, with the corrected content."),
     },
     MANAGE_REPLICATION,
 )
@@ -298,18 +302,18 @@ MANAGE_REPLICATION_FORM = with_owners(
 MANAGE_EVENT_GROUPS_FORM = with_owners(
     {
         "dry_run": dry_run_param(True),
-        "groups": names_param("Groups", "all open ones (status)"),
+        "groups": names_param("Groups", "all open groups (status)"),
         "stream": text_param("Stream", "Empty: the stream `default`."),
         "settled_as": Param(
             None,
             type=["null", "string"],
             enum=[None, "rolled-back", "done"],
             title="Settled as",
-            description="What you have made of its rows by hand.",
+            description="The state of its rows after your corrections.",
         ),
         "tables": names_param("Table", "none; written as keyspace.table"),
         "into": names_param("Into", "none; written as keyspace=keyspace"),
-        "played_group": text_param("Only this group", "Empty: all that ended."),
+        "played_group": text_param("Only this group", "Empty: all groups that have ended."),
         "first": number_param("First group", 1, description="Its number in the stream."),
         "last": number_param("Last group", 1, description="Its number in the stream."),
     },

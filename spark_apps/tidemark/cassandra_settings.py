@@ -43,8 +43,8 @@ class CassandraSettings(BaseSettings):
     )
     cassandra_local_dc: str = Field(
         "",
-        description="The data centre whose nodes are asked; empty: that of the contact point that"
-        " answers first.",
+        description="The data centre of the nodes to connect to; empty: that of the contact point"
+        " that answers first.",
     )
     cassandra_consistency: str = Field(
         "QUORUM",

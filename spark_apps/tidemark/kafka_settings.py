@@ -75,7 +75,7 @@ class KafkaSettings(BaseSettings):
     kafka_journal_poison: Literal["hold", "stop", "skip"] = Field(
         "hold",
         description="What `replicate` does at a record that cannot be read: `hold` it and all later"
-        " ones of its key, `stop` its topic partition there as kafka-journal does, or `skip` it.",
+        " records of its key, `stop` its topic partition as kafka-journal does, or `skip` it.",
     )
     replicate_max_records: int = Field(
         1_000_000,

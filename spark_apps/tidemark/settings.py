@@ -106,21 +106,21 @@ class Settings(CassandraSettings, EventGroupSettings):
     tag_write_look_back: int = Field(
         86_400,
         ge=0,
-        description="Seconds before its window in which tag-write looks for late events when it"
-        " finds them by the index on `messages(timestamp)`.",
+        description="Seconds before its window in which tag-write searches for late events by the"
+        " index on `messages(timestamp)`.",
     )
     catch_up_buckets: int = Field(
         10_000,
         ge=1,
-        description="The most time buckets that one run of `tag_write`, `validate` or of a"
-        " projection takes up, those tried least first, then the oldest; what is owed beyond is"
-        " left to the next runs.",
+        description="Maximum number of time buckets that a run of `tag_write`, `validate` or of a"
+        " projection processes: first those with the fewest attempts, then the oldest; the next"
+        " runs process the others.",
     )
     project_look_back: int = Field(
         1,
         ge=0,
-        description="Time buckets before each planned one in which projections by tags look for"
-        " late events; what is later than that is found by the gap that it leaves.",
+        description="Number of time buckets before each planned time bucket in which projections by"
+        " tags search for late events; they find later events by the gaps in their numbers.",
     )
     pekko_projection_keyspace: Name = Field(
         "pekko_projection",
@@ -133,7 +133,7 @@ class Settings(CassandraSettings, EventGroupSettings):
         5_000_000,
         ge=1,
         description="Rows of its source that a projection reads in one batch. Its time buckets are"
-        " processed in batches, oldest first; a bucket with more rows is a batch by itself.",
+        " processed in batches, oldest first; a time bucket with more rows is a separate batch.",
     )
     project_max_bytes: int = Field(
         1 << 30,
@@ -150,14 +150,14 @@ class Settings(CassandraSettings, EventGroupSettings):
         365,
         ge=0,
         le=3650,
-        description="Days after which Cassandra lets reports of runs expire, and records that were"
-        " refused as event groups; 0 keeps them for ever. For those written from now on.",
+        description="TTL in days of reports of runs, and of records that were rejected as event"
+        " groups; 0 keeps them permanently. Applies to new rows.",
     )
     retention_days: int = Field(
         30,
         ge=1,
-        description="Tag-view buckets younger than this are not purged; a"
-        " shorter retention is refused unless --below-retention says that it is meant.",
+        description="Tag-view buckets younger than this are not purged; a shorter retention is"
+        " rejected without --below-retention.",
     )
     retention_file: Path = Field(
         REPOSITORY / "include" / "retention.yaml",
@@ -174,8 +174,7 @@ class Settings(CassandraSettings, EventGroupSettings):
     )
     export_dir: str | Path = Field(
         REPOSITORY / ".tidemark" / "export",
-        description="The directory, or the URI of one, in which the relative targets of mode"
-        " `export` lie.",
+        description="The directory of the relative targets of mode `export`, or its URI.",
     )
     save_dirs: str | Path = Field(
         REPOSITORY / ".tidemark" / "saved",
@@ -185,8 +184,8 @@ class Settings(CassandraSettings, EventGroupSettings):
     )
     purge_save_to: str = Field(
         "",
-        description="Where `purge` saves what it deletes if `--save-to`, or the form's field, is"
-        " empty: as `--save-to`. Empty: nowhere.",
+        description="The directory in which `purge` saves rows before it deletes them, if"
+        " `--save-to`, or the form's field, is empty. Empty: they are not saved.",
     )
     data_docs_dir: Path = Field(
         REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
@@ -211,12 +210,12 @@ class Settings(CassandraSettings, EventGroupSettings):
     spark_jars: str = Field(
         "",
         description="Comma-separated jars of the Cassandra connector, and of spark-avro if a"
-        " decoder is `avro`; empty: the fetched ones.",
+        " decoder is `avro`; empty: the fetched jars.",
     )
     spark_kafka_jars: str = Field(
         "",
         description="Comma-separated jars of Spark's Kafka source, of `replicate` and `purge`;"
-        " empty: the fetched ones.",
+        " empty: the fetched jars.",
     )
 
     @field_validator("events_by_tag_first_time_bucket")

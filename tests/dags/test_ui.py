@@ -25,18 +25,18 @@ from tidemark_airflow.next_step import PREFIX as PAGES
 from tidemark_airflow.next_step import Step
 
 HELP = {
-    "tag_write": ("Strategy", "Empty: what is cheapest."),
+    "tag_write": ("Strategy", "Empty: the cheapest strategy."),
     "validate": ("Window end", "End of event time, UTC, exclusive."),
     "project": ("Slices", "Only persistence ids of these slices, such as 0-255."),
     "purge": ("Below the retention", "Accept fewer days than TIDEMARK_RETENTION_DAYS."),
-    "cleanup": ("Persistence ids", "One a line."),
-    "reconcile": ("Persistence ids", "One a line. Empty: not chosen by persistence id."),
-    "replicate": ("Topics", "One a line. Empty: all with the prefix"),
+    "cleanup": ("Persistence ids", "One per line."),
+    "reconcile": ("Persistence ids", "One per line. Empty: not chosen by persistence id."),
+    "replicate": ("Topics", "One per line. Empty: all with the prefix"),
     "event_groups": ("Stream", "Empty: the stream"),
     "submit_event_groups": ("Group", "A group in YAML or JSON."),
-    "manage_projections": ("Projections", "One a line. Empty: all of them"),
-    "manage_replication": ("Keys", "One a line. Empty: all of them."),
-    "manage_event_groups": ("Groups", "One a line. Empty: all open ones"),
+    "manage_projections": ("Projections", "One per line. Empty: all of them"),
+    "manage_replication": ("Keys", "One per line. Empty: all of them."),
+    "manage_event_groups": ("Groups", "One per line. Empty: all open groups"),
 }
 """A field of each form, with its text for the user."""
 FORMS_IN_MAKE_TEST = ("tag_write", "reconcile")

@@ -48,3 +48,15 @@ def test_every_link_of_the_docs_leads_somewhere() -> None:
             if not (page.parent / target).exists():
                 missing.append(f"{page.name}: {target}")
     assert missing == []
+
+
+def test_every_proof_of_a_guarantee_is_a_test() -> None:
+    page = ROOT / "docs" / "guarantees.md"
+    proofs = re.findall(r"\[`(test_\w+)`\]\(([^)]+)\)", page.read_text())
+    assert len(proofs) > 20
+    missing = [
+        name
+        for name, target in proofs
+        if not re.search(rf"^(?:async )?def {name}\b", (page.parent / target).read_text(), re.M)
+    ]
+    assert missing == []

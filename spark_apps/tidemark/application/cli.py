@@ -26,13 +26,15 @@ WindowStart = Annotated[
 WindowEnd = Annotated[
     str | None, typer.Option(metavar="TIME", help="End of the window, ISO 8601 in UTC, exclusive.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Do pieces again that are done.")]
+Force = Annotated[bool, typer.Option("--force", help="Process pieces again that are done.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")]
 RunId = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Name of this run in the ledger.", show_default="a new UUID"),
 ]
-Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it the plan is shown.")]
+Apply = Annotated[
+    bool, typer.Option("--apply", help="Execute the plan; without --apply, only show it.")
+]
 PersistenceIds = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,7 +69,8 @@ AsJson = Annotated[
     bool,
     typer.Option(
         "--json",
-        help="End with the report as a line of JSON, also on a terminal; elsewhere it always does.",
+        help="End with the report as a line of JSON also on a terminal. Without a terminal, this is"
+        " the default.",
     ),
 ]
 _RUN_OPTIONS = [

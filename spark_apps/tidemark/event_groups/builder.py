@@ -144,7 +144,7 @@ class EventGroup:
         Args:
             name: unique in the group.
             statement: CQL with named parameters.
-            values: of its parameters.
+            values: the values of the parameters.
             after: events of this group that must have succeeded before.
             each: the select for each of whose rows the statement is sent.
             needs: parameters from results, or from outside.

@@ -227,7 +227,8 @@ def _require_approved(request: PurgeRequest, approval: Approval, planned: _Plann
         return
     differing = "" if request.saved is None else f": {_changed(request.saved.digests, planned)}"
     raise InvalidInput(
-        f"the world has moved since the plan was approved, or it was another plan{differing}",
+        "the data changed after this plan was approved, or the approval belongs to a different"
+        f" plan{differing}",
         where="--approved",
         do="nothing was deleted; plan again, and approve that",
     )

@@ -28,9 +28,9 @@ def tags(
 ) -> Job:
     """List the tags that messages carry, with counts.
 
-    For each tag: how many events and persistence ids carry it, its first and last event, its rows
-    in the tag views, and the persistence ids whose progress is missing. Tags of which only rows or
-    progress are left are listed too. Nothing is written.
+    For each tag: the number of its events and persistence ids, its first and last event, its rows
+    in the tag views, and the persistence ids without progress. The list includes tags of which only
+    rows or progress remain. Nothing is written.
     """
 
     def work(run: RunContext) -> Outcome:
@@ -50,9 +50,9 @@ def check(
 ) -> Job:
     """Compare messages with tag views, progress and scanning.
 
-    Findings go, with their exact keys, to the table `finding`, where they replace earlier ones of
-    the same scope, and end the run with exit status 3. Nothing in the journal is written, and no
-    lock is taken: actors may go on.
+    Findings are written with their exact keys to the table `finding`, where they replace earlier
+    findings of the same scope, and end the run with exit status 3. The journal is not changed, and
+    no lock is taken: actors may continue.
     """
 
     def work(run: RunContext) -> Outcome:
@@ -73,16 +73,16 @@ def repair(
     found: Annotated[
         bool,
         typer.Option(
-            "--found", help="Only persistence ids of which validate or check has open findings."
+            "--found", help="Only persistence ids with open findings of validate or check."
         ),
     ] = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Put right what validate and check find, with the fewest writes.
+    """Repair the findings of validate and check, with as few writes as possible.
 
-    Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
-    With --found, or named persistence ids, everything of these is compared anew before a row is
-    touched. What has been put right is no finding any more.
+    Stop the actors of these persistence ids first: they keep their numbering in memory. With
+    --found or with persistence ids, all of their events and rows are compared again before a row is
+    changed. After the repair, they are no longer findings.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -92,7 +92,7 @@ def repair(
         scope = _scope(persistence_id, tag, window, everything, by_default=True)
         if found and (everything or not scope.is_everything):
             raise InvalidInput(
-                "--found says itself which persistence ids are meant",
+                "--found already selects the persistence ids",
                 where="--found, --all, --persistence-id, --tag, --window-start",
                 do="leave --found or the others out",
             )
@@ -106,15 +106,15 @@ def delete(
     tag: cli.Tags = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Also search the tags for rows that no event leads to."),
+        typer.Option("--thorough", help="Also search the tags for rows without an event."),
     ] = False,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete persistence ids or tags from the tag views.
 
-    With both, only the rows of those persistence ids under those tags. Persistence ids are deleted
-    by key, without Spark.
-    Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
+    With both, only the rows of these persistence ids with these tags are deleted. Persistence ids
+    are deleted by key, without Spark. The table messages does not change. Actors write the rows
+    again when they recover, or `rebuild` does.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -133,14 +133,14 @@ def propagate_deletes(
         bool,
         typer.Option(
             "--beyond-search-limit",
-            help="Also where readers without an offset would fail: more than 5000 numbers go.",
+            help="Also delete more than 5000 numbers, where readers without an offset then fail.",
         ),
     ] = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Delete the rows of events deleted from messages.
+    """Delete the rows of events that were deleted from messages.
 
-    Pekko never does. What remains keeps its numbers; progress and scanning stay.
+    Pekko never does this. The other rows keep their numbers; progress and scanning stay.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -160,10 +160,10 @@ def rebuild(
     everything: cli.Everything = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Delete tag views and write them anew from messages.
+    """Delete tag views and write them again from messages.
 
-    The scope is everything, persistence ids, tags, or a window of time buckets. Readers and actors
-    of what is rebuilt must be stopped.
+    The scope is everything, persistence ids, tags, or a window of time buckets. Stop the readers
+    and the actors of that scope first.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -177,7 +177,7 @@ def rebuild(
 
 def settle(
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why it is so; kept.", show_default=False)
+        str, typer.Option(metavar="TEXT", help="The reason; it is stored.", show_default=False)
     ],
     persistence_id: cli.PersistenceIds = None,
     tag: cli.Tags = None,
@@ -185,15 +185,18 @@ def settle(
         str | None, typer.Option(metavar="NAME", help="Only findings of this check.")
     ] = None,
     number: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only with this number, as in `finding`.")
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Only findings with this number, as in the table `finding`."
+        ),
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Settle findings of validate or check, so that they block nothing any more.
+    """Settle findings of validate or check, so that they no longer block.
 
-    Nothing in the journal changes. For what no run can put right: an event that is lost, or that no
-    reader could read. Give one or more of the options that say which findings are meant. A finding
-    is settled as it stands: if more goes missing there, it is open again.
+    The journal does not change. Use this for findings that no run can repair: an event that is
+    lost, or that no reader can read. Give at least one option that selects the findings. A finding
+    is settled in its present state: if more is lost there, it is open again.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -212,7 +215,7 @@ def truncate(
 ) -> Job:
     """Empty all tag views, progress and scanning.
 
-    `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
+    `rebuild --all` does this and writes them again. Stop readers and actors first.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -233,20 +236,22 @@ def rebucket(
     ] = None,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Compare all rows, however far earlier runs verified."),
+        typer.Option(
+            "--thorough", help="Compare all rows, including rows that earlier runs have verified."
+        ),
     ] = False,
     drop_old: Annotated[
         str | None,
-        typer.Option("--drop-old", metavar="NAME", help="After the switch: drop this old table."),
+        typer.Option("--drop-old", metavar="NAME", help="Drop this old table, after the switch."),
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Copy the tag views into a table of another bucket size.
 
-    The copy is verified row for row. Run again, it catches up: what came to the old table is
-    copied, what went is deleted. It prints the Pekko settings to switch to. The old table stays
-    until --drop-old, which is given after the switch, without --to, and drops nothing unless all
-    rows are in the configured table.
+    The copy is verified row by row. A repeated run catches up: it copies new rows of the old table,
+    and deletes rows that were deleted there. It prints the Pekko settings for the switch. The old
+    table stays until you run --drop-old, after the switch and without --to. --drop-old drops
+    nothing unless all rows are in the configured table.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:

@@ -1,4 +1,4 @@
-"""What purge deletes of persistence ids that are nowhere any more, and of numbers skipped by hand.
+"""What purge deletes of persistence ids that no longer exist, and of numbers skipped by hand.
 
 Each persistence id has left a trace in one table only, or in none.
 """
@@ -106,7 +106,9 @@ def test_tails_and_offsets_of_ids_that_are_nowhere_go(journal: Journal) -> None:
     planned = journal.run("purge", "--explain")
     assert planned.status == 0, planned.stderr
     assert "keep-days: 90, from " in planned.stdout
-    assert "validate_tail: 1 persistence ids that are nowhere any more go" in planned.stdout
+    assert (
+        "validate_tail: deletes state of 1 persistence ids that no longer exist" in planned.stdout
+    )
     assert "gone" in ids(journal, "projection_offset", "totals")
     applied = journal.run("purge", "--apply")
     assert applied.status == 0, applied.stderr

@@ -46,8 +46,8 @@ def test_only_the_approved_plan_is_applied_and_none_of_a_moved_world(
         refused = tagged.run("purge", "--apply", *option, **file)
         assert refused.status == 2
         [line] = refused.error_lines
-        assert "the world has moved since the plan was approved" in line
-        assert ("another plan: reds (" in line) == (option[0] == "--plan")
+        assert "the data changed after this plan was approved" in line
+        assert ("a different plan: reds (" in line) == (option[0] == "--plan")
         assert numbers(tagged) == {1, 2, 3}
 
     again = tagged.run("purge", "--save", saved, **file)

@@ -61,7 +61,7 @@ def test_time_to_live_against_those_who_have_yet_to_read(projections: Projection
     assert blocked.status == 3, blocked.stderr
     [line] = blocked.error_lines
     assert "ttl_below_look_back: table tag_views: the table's default" in line
-    assert "set a longer time to live, or a shorter look-back, or give it up" in line
+    assert "set a longer TTL, or a shorter look-back, or give it up" in line
     assert findings() == {
         unfit, *unread, ("ttl_below_look_back", "blocks", "tag_views", 3600, 7200)
     }  # fmt: skip

@@ -331,7 +331,7 @@ def test_a_lost_event_blocks_until_an_operator_has_settled_it(
     assert now["first_seen"] == found["first_seen"] < now["last_seen"]
     page = (tmp_path / "docs" / passed.report["details"]["data_docs"]).read_text()
     assert "every check passed" in page
-    assert settle[-1] in page.partition("What is settled")[2]
+    assert settle[-1] in page.partition("Settled findings")[2]
     checked = days.run("reconcile", "check").report["counts"]
     assert "sequence_nr_gap" not in checked
     assert checked["settled_findings"] == 1

@@ -31,11 +31,13 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", sh
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
 Name = Annotated[str, typer.Argument(metavar="PROJECTION")]
 PersistenceId = Annotated[
-    str, typer.Option("--persistence-id", metavar="ID", help="The series' persistence id.")
+    str, typer.Option("--persistence-id", metavar="ID", help="The persistence id of the series.")
 ]
 Tag = Annotated[
     str | None,
-    typer.Option("--tag", metavar="TAG", help="The series' tag, if the source has several."),
+    typer.Option(
+        "--tag", metavar="TAG", help="The tag of the series, if the source has several tags."
+    ),
 ]
 
 
@@ -47,7 +49,7 @@ def plan(
     max_pieces: cli.MaxPieces = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep the plan; `--plan FILE` runs exactly it."),
+        typer.Option(metavar="FILE", help="Save the plan; `--plan FILE` runs exactly this plan."),
     ] = None,
     ranges: Annotated[
         int | None,
@@ -55,17 +57,17 @@ def plan(
             min=1,
             max=NUMBER_OF_SLICES // BLOCK,
             metavar="N",
-            help="Also say how to cut the slices into N ranges with about as many events each, for"
-            " as many runs with `--slices`; starts Spark to count them.",
-            show_default="not said",
+            help="Also show N slice ranges with about the same number of events, for N runs with"
+            " `--slices`; starts Spark to count them.",
+            show_default="not shown",
         ),
     ] = None,
 ) -> Job:
-    """List what a run over the window would do: each piece, its reason, and how many rows it has.
+    """List what a run over the window would do: each piece, its reason, and its number of rows.
 
-    Reasons are new, late, gap, restated, changed definition, forced, and unfinished. Numbers of
-    rows are what tag-write and validate counted, `?` where they did not. Nothing is written, and
-    without --ranges Spark is not started: late events are found by the run itself.
+    Reasons are new, late, gap, restated, changed definition, forced, and unfinished. The numbers of
+    rows are the counts of tag-write and validate, or `?` without a count. Nothing is written.
+    Without --ranges, Spark is not started, so late events are not shown: the run itself finds them.
     """
     return Job(
         lambda run: run_plan(
@@ -83,14 +85,15 @@ def plan(
 def status(
     projection: Names = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Count what each slice is behind, with Spark.")
+        bool, typer.Option("--exact", help="Count the pending events of each slice, with Spark.")
     ] = False,
     verify: Annotated[
         bool,
         typer.Option(
             "--verify",
-            help="Compare the number of rows of each time bucket with what was written, with Spark:"
-            " mode bucket only, the newest 10,000 time buckets, no table whose rows expire.",
+            help="Compare the number of rows of each time bucket with the number that was written,"
+            " with Spark: only mode bucket, the newest 10,000 time buckets, and tables without a"
+            " TTL.",
         ),
     ] = False,
     ranges: Annotated[
@@ -99,18 +102,18 @@ def status(
             min=1,
             max=NUMBER_OF_SLICES,
             metavar="N",
-            help="Ranges of slices that --exact shows; a power of two.",
+            help="Number of slice ranges that --exact shows; a power of two.",
         ),
     ] = 16,
 ) -> Job:
-    """Say how projections stand: pieces by state, what is open and why, the lag, the oldest gap.
+    """Show the state of projections: pieces by state, open work, the lag, the oldest gap.
 
     A piece is open if validate has passed its time bucket and the present definition has not
-    processed it. Of a rollup: what it was made from, and whether it is up to date. Spark is not
-    started, unless --exact or --verify is given, and nothing has to run.
+    processed it. For a rollup: its source, and whether it is up to date. Spark is not started,
+    unless --exact or --verify is given, and no other application has to run.
 
-    Ends with an error for each file that cannot be used, each table that does not exist although
-    time buckets of it are done, and with --verify each table with too few or too many rows.
+    Ends with an error for each file that cannot be used, each absent table with time buckets that
+    are done, and with --verify each table with too few or too many rows.
     """
     return Job(
         lambda run: run_status(run, projection or [], exact=exact, verify=verify, ranges=ranges)
@@ -118,12 +121,12 @@ def status(
 
 
 def pause(projection: Named) -> Job:
-    """Exclude projections from every later run, until they are resumed."""
+    """Exclude projections from all runs until they are resumed."""
     return Job(lambda run: set_paused(run, projection, paused=True))
 
 
 def resume(projection: Named) -> Job:
-    """Let paused projections run again; the next run takes up what was left out."""
+    """Let paused projections run again; the next run catches up."""
     return Job(lambda run: set_paused(run, projection, paused=False))
 
 
@@ -131,7 +134,9 @@ def get_offset(
     projection: Name,
     persistence_id: Annotated[
         str | None,
-        typer.Option("--persistence-id", metavar="ID", help="Show the offsets of this one."),
+        typer.Option(
+            "--persistence-id", metavar="ID", help="Show the offsets of this persistence id."
+        ),
     ] = None,
     tag: Tag = None,
     slice_number: Annotated[
@@ -142,9 +147,9 @@ def get_offset(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print every offset.")] = False,
 ) -> Job:
-    """Show how far a projection has consumed: a persistence id's offsets, or where the slices are.
+    """Show the offsets of a persistence id, or the cursors of the slices, of a projection.
 
-    Without a persistence id: how many series have an offset, the newest and the oldest cursor.
+    Without a persistence id: the number of series with an offset, the newest and the oldest cursor.
     """
     return Job(
         lambda run: show_offset(
@@ -162,19 +167,18 @@ def set_offset(
     projection: Name,
     persistence_id: PersistenceId,
     to: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Everything up to N counts as consumed.")
+        int, typer.Option(min=0, metavar="N", help="All numbers up to N count as consumed.")
     ],
     tag: Tag = None,
     expected: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Refuse it unless the offset is N.")
+        int | None, typer.Option(min=0, metavar="N", help="Fail unless the offset is N.")
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Set how far a series is consumed. Forward skips events, back makes them new again.
+    """Set the offset of a series. Forward skips events, back makes them new again.
 
-    Events that are skipped are in no result. For those that are new again, the time buckets that
-    they lie in are planned again. 0 forgets the series. Refused while a run works on the
-    projection.
+    Skipped events are in no result. The time buckets of events that are new again are planned
+    again. 0 deletes the offset of the series. Fails while a run works on the projection.
     """
     return Job(
         lambda run: move_offset(
@@ -188,31 +192,31 @@ def skip(
     projection: Name,
     persistence_id: Annotated[
         str | None,
-        typer.Option("--persistence-id", metavar="ID", help="The series' persistence id."),
+        typer.Option("--persistence-id", metavar="ID", help="The persistence id of the series."),
     ] = None,
     tag: Tag = None,
     gaps: Annotated[
         bool,
         typer.Option(
             "--gaps",
-            help="Skip the missing numbers of all series for which runs have recorded some,"
-            " instead of one number of one series.",
+            help="Skip all recorded missing numbers of all series, instead of one number of one"
+            " series.",
         ),
     ] = False,
     before: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="With --gaps: only of series that hold back a time bucket before this time, ISO"
-            " 8601 in UTC.",
+            help="With --gaps: only series that hold a time bucket before this time, ISO 8601 in"
+            " UTC.",
         ),
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Skip the next number of a series, whether its event is there or missing; or recorded gaps.
+    """Skip the next number of a series, with or without an event; or recorded gaps.
 
-    The event, if it is there, is quarantined and in no result. With --gaps only numbers
-    that are still missing are skipped. Refused while a run works on the projection.
+    An existing event is quarantined and is in no result. With --gaps, only numbers that are still
+    missing are skipped. Fails while a run works on the projection.
     """
     return Job(
         lambda run: skip_numbers(
@@ -226,12 +230,12 @@ def clear(
     projection: Name,
     apply: cli.Apply = False,
 ) -> Job:
-    """Forget how far a projection is, so that the next run processes everything anew.
+    """Delete the offsets of a projection, so that the next run processes everything again.
 
-    A rollup is made again by the next run.
+    The next run computes a rollup again.
 
-    The target is left alone; rows are replaced when their time bucket is processed. Refused while
-    a run works on the projection.
+    The target does not change; rows are replaced when their time bucket is processed. Fails while a
+    run works on the projection.
     """
     return Job(
         lambda run: clear_projection(run, projection, apply=apply),
@@ -241,7 +245,7 @@ def clear(
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    mode: Annotated[Mode, typer.Option(help="How its result is stored.", show_default=False)],
+    mode: Annotated[Mode, typer.Option(help="How the result is stored.", show_default=False)],
     target: Annotated[
         str | None,
         typer.Option(
@@ -251,9 +255,9 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write a new definition, the statement that makes its table, and a test that passes.
+    """Write a new definition, the statement that creates its table, and a test that passes.
 
-    The files go to the projections' directory; change them as you like. Nothing is started.
+    The files are in the directory of projections; change them as you like. Nothing is started.
     """
     write_new(name, mode, target, typer.echo)
 

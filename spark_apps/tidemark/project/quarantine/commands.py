@@ -21,9 +21,7 @@ OnlyPersistenceId = Annotated[
 ]
 SequenceNr = Annotated[
     int | None,
-    typer.Option(
-        "--sequence-nr", min=1, metavar="N", help="Only the event of the id with this number."
-    ),
+    typer.Option("--sequence-nr", min=1, metavar="N", help="Only the event with this sequence nr."),
 ]
 
 
@@ -31,10 +29,11 @@ def list_quarantined(
     projection: Names = None,
     persistence_id: OnlyPersistenceId = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Events shown of each projection.")
+        int,
+        typer.Option(min=1, max=1000, metavar="N", help="Number of events to show per projection."),
     ] = 100,
 ) -> Job:
-    """List events that projections could not process: which, when, why, and by which version."""
+    """List events that projections could not process, with time, cause and version."""
     return Job(
         lambda run: list_events(run, projection or [], persistence_id=persistence_id, limit=limit)
     )
@@ -46,10 +45,10 @@ def retry(
     sequence_nr: SequenceNr = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Let the next run process quarantined events again, once their cause is corrected.
+    """Let the next run process quarantined events again, after you have corrected their cause.
 
-    The time buckets of the events are planned again; of mode fold the states of their persistence
-    ids are computed again. What can be processed then leaves quarantine. Refused while a run works
+    The time buckets of the events are planned again; in mode fold, the states of their persistence
+    ids are computed again. Events that can be processed leave quarantine. Fails while a run works
     on the projection.
     """
     choice = EventSelection(persistence_id, sequence_nr)
@@ -60,7 +59,9 @@ def discard(
     projection: Name,
     reason: Annotated[
         str,
-        typer.Option(metavar="TEXT", help="Why; kept in the table audit.", show_default=False),
+        typer.Option(
+            metavar="TEXT", help="The reason; it is stored in the table audit.", show_default=False
+        ),
     ],
     persistence_id: OnlyPersistenceId = None,
     sequence_nr: SequenceNr = None,
@@ -68,7 +69,7 @@ def discard(
 ) -> Job:
     """Delete quarantined events that nobody will process; the journal keeps them.
 
-    They stay consumed and in no result. Refused while a run works on the projection.
+    They stay consumed and are in no result. Fails while a run works on the projection.
     """
     choice = EventSelection(persistence_id, sequence_nr)
     return Job(

@@ -22,7 +22,7 @@ from tidemark.window import Window
 def releases(
     projection: Names = None,
 ) -> Job:
-    """Say which version of each projection is live, which one is built, and which are over."""
+    """Show the versions of each projection: live, being built, and ended."""
     return Job(lambda run: run_releases(run, projection or []))
 
 
@@ -36,16 +36,16 @@ def diff(
     limit: Annotated[
         int,
         typer.Option(
-            min=1, max=1000, metavar="N", help="Differing rows, and time buckets, that are shown."
+            min=1, max=1000, metavar="N", help="Number of rows, and of time buckets, to show."
         ),
     ] = 10,
 ) -> Job:
     """Compare the tables of two versions of a blue/green projection, with Spark.
 
-    Reports how many rows differ and how many only one version has, in mode bucket also by time
-    bucket, some of these rows with both values, and columns that only one table has. A window is
-    for mode bucket: then only its time buckets are read. Nothing is written, and differences are
-    no error.
+    Reports the number of rows that differ or that only one version has (in mode bucket also by time
+    bucket), some of these rows with both values, and columns that only one table has. With a
+    window, for mode bucket only, only its time buckets are read. Nothing is written, and
+    differences are no error.
     """
     window = (
         (lambda: Window.parse(window_start, window_end)) if window_start or window_end else None
@@ -69,10 +69,11 @@ def promote(
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Make a blue/green version that has caught up the live one.
+    """Make a blue/green version live, after it has caught up.
 
-    Refused by the rule of the automatic swap: if the version has not caught up, or skipped a larger
-    share of its events than the live version. Refused while a run works on the version.
+    The rule is that of the automatic swap: it fails if the version has not caught up, or skipped a
+    larger share of its events than the live version. It also fails while a run works on the
+    version.
     """
     return Job(
         lambda run: promote_version(run, projection, version, apply=apply), dry_run=not apply
@@ -84,7 +85,7 @@ def drop_release(
     version: Annotated[int, typer.Option(min=1, metavar="N", help="The version to drop.")],
     apply: cli.Apply = False,
 ) -> Job:
-    """Drop the table of a blue/green version that is not live, and what is stored about it."""
+    """Drop a blue/green version that is not live: its table and its state."""
     return Job(lambda run: drop(run, projection, version, apply=apply), dry_run=not apply)
 
 

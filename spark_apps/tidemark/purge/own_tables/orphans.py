@@ -64,7 +64,8 @@ def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
         return {"tail_deletes": number}
 
     lines = [
-        f"{name}: {n:,} persistence ids that are nowhere any more go" for name, n in counts.items()
+        f"{name}: deletes state of {n:,} persistence ids that no longer exist"
+        for name, n in counts.items()
     ]
     return TargetPlan(
         {"tail_deletes": number},

@@ -23,7 +23,7 @@ NeverUseAgain = Annotated[
     bool,
     typer.Option(
         "--never-use-again",
-        help="Also forget the sequence nr, and the persistence id itself.",
+        help="Also delete the sequence nr, and the persistence id itself.",
     ),
 ]
 Save = Annotated[
@@ -31,22 +31,22 @@ Save = Annotated[
     typer.Option(
         "--save-to",
         metavar="DIRECTORY",
-        help="Before anything is deleted, save it there as Parquet, below TIDEMARK_SAVE_DIRS;"
-        " `restore` writes it back.",
+        help="Save rows as Parquet in this directory below TIDEMARK_SAVE_DIRS before deleting them;"
+        " `restore` writes them back.",
     ),
 ]
 EntityTypes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--entity-type", metavar="TYPE", help="Only of this entity type; can be repeated."
-    ),
+    typer.Option("--entity-type", metavar="TYPE", help="Only this entity type; can be repeated."),
 ]
 
 
 def events_to(
     to: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="The last sequence nr to go.", show_default=False),
+        typer.Option(
+            min=1, metavar="N", help="The last sequence nr to delete.", show_default=False
+        ),
     ],
     persistence_id: cli.PersistenceIds = None,
     save_to: Save = None,
@@ -54,7 +54,7 @@ def events_to(
 ) -> Job:
     """Delete the events of persistence ids up to a sequence nr, inclusive.
 
-    As an actor's deleteMessages, and Pekko's deleteEventsTo. Snapshots and tag views stay.
+    Like deleteMessages of an actor, and Pekko's deleteEventsTo. Snapshots and tag views stay.
     """
 
     def operation(run: RunContext) -> CleanupOperation:
@@ -79,8 +79,8 @@ def all_events(
 ) -> Job:
     """Delete all events of persistence ids.
 
-    Pekko's deleteAllEvents. The last sequence nr is remembered unless --never-use-again is given.
-    Snapshots and tag views stay. The actors must be stopped.
+    Like Pekko's deleteAllEvents. The last sequence nr is kept unless --never-use-again is given.
+    Snapshots and tag views stay. Stop the actors first.
     """
 
     def operation(run: RunContext) -> CleanupOperation:
@@ -100,7 +100,7 @@ def all_events(
 def deleted_events(
     entity_type: EntityTypes = None, save_to: Save = None, apply: cli.Apply = False
 ) -> Job:
-    """Finish deletes that died: events up to metadata.deleted_to that are still in messages."""
+    """Finish interrupted deletes: delete events up to metadata.deleted_to from messages."""
 
     def operation(run: RunContext) -> CleanupOperation:
         from tidemark.purge.messages.plan import DeletedEventsPolicy, plan_deleted_events
@@ -120,16 +120,16 @@ def before_snapshot(
     keep: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Keep the newest N of each persistence id.", show_default=False
+            min=1, metavar="N", help="Keep the newest N per persistence id.", show_default=False
         ),
     ],
     keep_after: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Keep those taken after this too, ISO 8601 in UTC."),
+        typer.Option(metavar="TIME", help="Also keep snapshots after this time, ISO 8601 in UTC."),
     ] = None,
     events: Annotated[
         bool,
-        typer.Option("--events", help="Also delete the events up to the oldest snapshot kept."),
+        typer.Option("--events", help="Also delete the events up to the oldest kept snapshot."),
     ] = False,
     persistence_id: cli.PersistenceIds = None,
     entity_type: EntityTypes = None,
@@ -137,10 +137,10 @@ def before_snapshot(
     save_to: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Delete old snapshots, and with --events the events before those that stay.
+    """Delete old snapshots, and with --events the events before the kept snapshots.
 
-    Pekko's deleteBeforeSnapshot and cleanupBeforeSnapshot. A snapshot goes only if it is beyond the
-    newest N and not younger than the date. Actors may go on. Tag views stay.
+    Like Pekko's deleteBeforeSnapshot and cleanupBeforeSnapshot. Deletes a snapshot only if it is
+    not among the newest N and not after --keep-after. Actors may continue. Tag views stay.
     """
 
     def operation(run: RunContext) -> CleanupOperation:
@@ -171,7 +171,7 @@ def all_snapshots(
 ) -> Job:
     """Delete all snapshots of persistence ids; events and tag views stay.
 
-    Pekko's deleteAllSnapshots.
+    Like Pekko's deleteAllSnapshots.
     """
 
     def operation(run: RunContext) -> CleanupOperation:
@@ -188,8 +188,8 @@ def all_snapshots(
 def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = False) -> Job:
     """Delete persistence ids from the tag views, as `reconcile delete` does.
 
-    Pekko's deleteAllTaggedEvents. Messages stay, so that the actors write the rows again when they
-    recover, unless their events are deleted first.
+    Like Pekko's deleteAllTaggedEvents. Messages stay, so the actors write the rows again when they
+    recover, unless you delete their events first.
     """
 
     def work(run: RunContext) -> Outcome:
@@ -210,8 +210,8 @@ def delete_all(
 ) -> Job:
     """Delete events, snapshots and tag views of persistence ids.
 
-    Pekko's deleteAll. The last sequence nr is remembered unless --never-use-again is given. The
-    actors must be stopped.
+    Like Pekko's deleteAll. The last sequence nr is kept unless --never-use-again is given. Stop the
+    actors first.
     """
 
     def operation(run: RunContext) -> CleanupOperation:
@@ -231,14 +231,16 @@ def delete_all(
 def restore(
     saved_in: Annotated[
         str,
-        typer.Option("--from", metavar="DIRECTORY", help="That of --save-to.", show_default=False),
+        typer.Option(
+            "--from", metavar="DIRECTORY", help="The directory of --save-to.", show_default=False
+        ),
     ],
     of_run: Annotated[
         str | None,
         typer.Option(
             "--run",
             metavar="RUN_ID",
-            help="Only what this run has saved; its report has the id.",
+            help="Only rows that this run saved; its report contains the id.",
             show_default="all runs",
         ),
     ] = None,
@@ -247,17 +249,18 @@ def restore(
         bool,
         typer.Option(
             "--keep-write-times",
-            help="Write each row at its old write time: into another keyspace or cluster, or once"
-            " the delete is compacted away.",
+            help="Write each row with its old write time. Use it for another keyspace or cluster,"
+            " or after compaction has removed the delete.",
         ),
     ] = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Write back what other commands and purge have saved with --save-to and deleted.
+    """Write back rows that other commands and purge have saved with --save-to and deleted.
 
-    Events, snapshots and how far events were deleted. A persistence id whose journal does not fit
-    the copy any more is listed and left as it is; the others are restored, and the exit status
-    is 3. The rows' write time is that of the restore. The actors must be stopped.
+    Restores events, snapshots and metadata. If the journal of a persistence id no longer matches
+    the copy, the run lists the persistence id and does not change it; it restores the others and
+    ends with exit status 3. The write time of the rows is that of the restore. Stop the actors
+    first.
     """
 
     def operation(run: RunContext) -> CleanupOperation:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
-RESTORE = "restore what is lost from a backup or its tag views"
+RESTORE = "restore the lost events from a backup or their tag views"
 
 
 class Layer(StrEnum):

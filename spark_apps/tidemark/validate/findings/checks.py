@@ -44,7 +44,7 @@ SEQUENCE_NR_DUPLICATE = Check(
 
 SEQUENCE_NR_LOST_TAIL = Check(
     "sequence_nr_lost_tail",
-    "messages holds every event that tag_write_progress and tag_scanning know of.",
+    "messages contains every event up to tag_write_progress and tag_scanning.",
     Layer.MESSAGES,
     Inputs.NUMBERS,
     RESTORE,
@@ -64,8 +64,8 @@ it will write up to that number. Regular deletes never reach beyond the last eve
 
 WRONG_PARTITION_NR = Check(
     "wrong_partition_nr",
-    "Every event lies in the partition of its sequence nr (TIDEMARK_TARGET_PARTITION_SIZE), or,"
-    " as a write group may, in the next one.",
+    "Every event is in the partition of its sequence nr (TIDEMARK_TARGET_PARTITION_SIZE), or,"
+    " after a write of several events, in the next partition.",
     Layer.MESSAGES,
     Inputs.NUMBERS,
     "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events",
@@ -113,7 +113,7 @@ TAG_PID_SEQUENCE_NR_DUPLICATE = Check(
 
 TAG_PID_SEQUENCE_NR_LOST_TAIL = Check(
     "tag_pid_sequence_nr_lost_tail",
-    "tag_views holds the last row that tag_write_progress counts, unless it was purged.",
+    "tag_views contains the last row that tag_write_progress counts, unless it was purged.",
     Layer.TAG_VIEWS,
     Inputs.NUMBERS,
     Repair.OTHER_ROWS,
@@ -131,7 +131,7 @@ TAG_PID_SEQUENCE_NR_OUT_OF_ORDER = Check(
 
 WRONG_TIME_BUCKET = Check(
     "wrong_time_bucket",
-    "Every row of tag_views lies in the time bucket of its event.",
+    "Every row of tag_views is in the time bucket of its event.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.ROW_MOVED,
@@ -140,7 +140,7 @@ WRONG_TIME_BUCKET = Check(
 
 EXTRA_ROW = Check(
     "extra_row",
-    "No row of tag_views is of an event that never was.",
+    "Every row of tag_views belongs to an event that existed.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.ROW_DELETED,
@@ -167,7 +167,7 @@ DOUBLED_ROW = Check(
 
 WRONG_NUMBER = Check(
     "wrong_number",
-    "Every row of tag_views has the tag pid sequence nr that its event's predecessors give it.",
+    "Every row of tag_views has the tag pid sequence nr that follows from its predecessors.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.ROW_RENUMBERED,
@@ -185,7 +185,7 @@ PROGRESS_MISSING = Check(
 
 PROGRESS_BEHIND = Check(
     "progress_behind",
-    "tag_write_progress names the last event of its persistence id and tag.",
+    "tag_write_progress is at the last event of its persistence id and tag.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.PROGRESS,
@@ -195,7 +195,7 @@ PROGRESS_BEHIND = Check(
 
 PROGRESS_AHEAD = Check(
     "progress_ahead",
-    "tag_write_progress names no event and no number behind the last.",
+    "tag_write_progress is not after the last event or the last number.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.PROGRESS,
@@ -204,7 +204,7 @@ PROGRESS_AHEAD = Check(
 
 PROGRESS_WRONG = Check(
     "progress_wrong",
-    "tag_write_progress has the number and the offset of the event that it names.",
+    "tag_write_progress has the number and the offset of its event.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.PROGRESS,
@@ -213,7 +213,7 @@ PROGRESS_WRONG = Check(
 
 SCANNING_AHEAD = Check(
     "scanning_ahead",
-    "tag_scanning stands behind no event without its row, and behind no last event.",
+    "tag_scanning is not after an event without a row, and not after the last event.",
     Layer.TAG_VIEWS,
     Inputs.DIFFERENCES,
     Repair.SCANNING,
@@ -231,8 +231,7 @@ UNWRITABLE_EVENT = Check(
 
 EVENT_OUT_OF_ORDER = Check(
     "event_out_of_order",
-    "No event of a persistence id is older than the one before it, so that readers need not"
-    " search.",
+    "No event of a persistence id is older than its predecessor, so that readers need not search.",
     Layer.MESSAGES,
     Inputs.TIME_BUCKET,
     severity=Severity.WARNS,
@@ -241,7 +240,7 @@ EVENT_OUT_OF_ORDER = Check(
 
 TAG_PARTITION_TOO_LARGE = Check(
     "tag_partition_too_large",
-    "No partition of tag_views has more rows than is advised for the bucket size, or bytes.",
+    "No partition of tag_views has more rows or bytes than recommended for the bucket size.",
     Layer.TAG_VIEWS,
     Inputs.TIME_BUCKET,
     severity=Severity.WARNS,
@@ -259,8 +258,7 @@ PARTITION_TOO_LARGE = Check(
 
 BUCKET_SIZE_TOO_FINE = Check(
     "bucket_size_too_fine",
-    "No tag has so few rows that a coarser bucket size would do, and thousands of time buckets"
-    " for readers to look at.",
+    "No tag has thousands of time buckets with so few rows that a coarser bucket size would fit.",
     Layer.TAG_VIEWS,
     Inputs.JOURNAL,
     severity=Severity.WARNS,
@@ -269,7 +267,7 @@ BUCKET_SIZE_TOO_FINE = Check(
 
 SNAPSHOT_BEYOND_EVENTS = Check(
     "snapshot_beyond_events",
-    "No snapshot is of an event behind the last one that messages or metadata know.",
+    "No snapshot is after the last event in messages or metadata.",
     Layer.MESSAGES,
     Inputs.JOURNAL,
     severity=Severity.WARNS,

@@ -15,21 +15,21 @@ _BY_REPLICATOR = "let the replicator read the topic again from before that recor
 
 HEAD_IN_WRONG_SEGMENT = _KAFKA(
     "kafka_head_in_wrong_segment",
-    "Every head lies in the segment of metajournal that its id gives, of 10,000 or of 100.",
-    remedy="write the head anew in its segment and delete this row",
+    "Every head is in the segment of metajournal that its id gives, of 10,000 or of 100.",
+    remedy="write the head again in its segment and delete this row",
 )
 """A head is in a segment of metajournal that neither formula gives, so no reader finds it."""
 
 TWO_HEADS = _KAFKA(
     "kafka_two_heads",
     "No journal has two heads in metajournal.",
-    remedy="delete the head that is not the newer one's",
+    remedy="delete the older head",
 )
 """A journal has a head by each formula: readers use the new one, its events may be of the old."""
 
 EVENT_IN_WRONG_SEGMENT = _KAFKA(
     "kafka_event_in_wrong_segment",
-    "Every event lies in the segment of journal that its head's segment size gives.",
+    "Every event is in the segment of journal that its head's segment size gives.",
     remedy="move the events to their segment",
 )
 """An event is in another segment of journal than its head's segment size gives."""
@@ -43,14 +43,14 @@ EVENTS_WITHOUT_HEAD = _KAFKA(
 
 EVENTS_BEHIND_HEAD = _KAFKA(
     "kafka_events_behind_head",
-    "No event was written behind its head's last one and has not moved the head.",
+    "No event was written after the last event of its head without moving the head.",
     remedy=_BY_REPLICATOR,
 )
 """Events above the head's seq_nr that were written after it: an append without its head."""
 
 LOST_TAIL = _KAFKA(
     "kafka_lost_tail",
-    "journal holds the last event that its head counts, unless it is deleted.",
+    "journal contains the last event that its head counts, unless it is deleted.",
     remedy=_BY_REPLICATOR,
 )
 """The head counts more events than journal has, though events are written before the head."""
@@ -58,14 +58,14 @@ LOST_TAIL = _KAFKA(
 FOREIGN_EVENTS = _KAFKA(
     "kafka_foreign_events",
     "Every event was written under the record id of its head.",
-    remedy="delete the events of the earlier life",
+    remedy="delete the events of the earlier journal",
 )
 """Events written before the last purge of the journal, which the purge has not deleted."""
 
 DUPLICATE_SEQ_NR = _KAFKA(
     "kafka_duplicate_seq_nr",
     "No seq_nr of a journal belongs to two events.",
-    remedy="delete the event of the writer that should not have been",
+    remedy="delete the event of the wrong writer",
 )
 """Two events have one seq_nr, since the time is part of the key: readers reject the journal."""
 
@@ -79,7 +79,7 @@ HIDDEN_EVENTS = _KAFKA(
 HELD_RECORDS = _KAFKA(
     "kafka_held_records",
     "No record of a topic is held in quarantine.",
-    remedy="mend or skip what cannot be read, and replay it (replicate.py held, mend, replay)",
+    remedy="correct or skip the unreadable records, then replay (`replicate.py held`, `mend`)",
 )
 """A journal has records in quarantine: their changes are missing until they are replayed."""
 
@@ -92,14 +92,14 @@ SEQ_NR_GAP = _KAFKA(
 
 SEQ_NR_WENT_DOWN = _KAFKA(
     "kafka_seq_nr_went_down",
-    "The seq_nr of a head never goes down.",
+    "The seq_nr of a head never decreases.",
     severity=Severity.WARNS,
 )
 """Events above the head's seq_nr that are older than it: a later append had lower numbers."""
 
 UNDELETED_EVENTS = _KAFKA(
     "kafka_undeleted_events",
-    "No event is left up to its head's delete_to.",
+    "No event up to the delete_to of its head remains.",
     severity=Severity.WARNS,
 )
 """Events up to delete_to, left by a delete that has not ended; readers skip them."""
@@ -113,7 +113,7 @@ DELETE_TO_BEYOND_SEQ_NR = _KAFKA(
 
 MIXED_SEGMENT_SIZE = _KAFKA(
     "kafka_mixed_segment_size",
-    "All heads of a topic have one segment size.",
+    "All heads of a topic have the same segment size.",
     severity=Severity.WARNS,
 )
 """Some heads of a topic have another segment size than most."""

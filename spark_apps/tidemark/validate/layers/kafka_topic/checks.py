@@ -16,21 +16,21 @@ BY_REPAIR = "replicate.py repair --apply"
 
 MISSING_EVENT = _TOPIC(
     "kafka_missing_event",
-    "journal holds every event of the topic up to its pointer, unless it is deleted.",
+    "journal contains every event of the topic up to its pointer, unless it is deleted.",
     remedy=BY_REPAIR,
 )
 """An event of the topic is not in journal, although no record deletes it."""
 
 DIFFERENT_EVENT = _TOPIC(
     "kafka_different_event",
-    "Every event in journal is what its record in Kafka says.",
+    "Every event in journal equals its record in Kafka.",
     remedy=BY_REPAIR,
 )
 """The content of an event in journal differs from its record."""
 
 EXTRA_EVENT = _TOPIC(
     "kafka_extra_event",
-    "No event in journal is one that its record in Kafka does not ask for.",
+    "Every event in journal is in its record in Kafka.",
     remedy=BY_REPAIR,
 )
 """An event in journal whose record has no such event, or that a later record deletes."""
@@ -44,14 +44,14 @@ FORK = _TOPIC(
 
 MISSING_HEAD = _TOPIC(
     "kafka_missing_head",
-    "Every journal that lives by its records has its head in metajournal.",
+    "Every journal that exists by its records has its head in metajournal.",
     remedy=BY_REPAIR,
 )
 """A journal that its records do not purge has no head, so that readers find nothing."""
 
 DIFFERENT_HEAD = _TOPIC(
     "kafka_different_head",
-    "Every head in metajournal is what the records of its journal say.",
+    "Every head in metajournal agrees with the records of its journal.",
     remedy=BY_REPAIR,
 )
 """A head differs from what the records of its journal say."""
@@ -59,7 +59,7 @@ DIFFERENT_HEAD = _TOPIC(
 EXTRA_HEAD = _TOPIC(
     "kafka_extra_head",
     "No journal that its records purge has a head in metajournal.",
-    remedy="let kafka-journal purge it if its journal is not wanted",
+    remedy="let kafka-journal purge the head if you do not need its journal",
 )
 """A head whose journal a record has purged."""
 

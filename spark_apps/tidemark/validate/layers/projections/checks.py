@@ -19,7 +19,7 @@ UNUSABLE = _PROJECTIONS(
 OFFSET_AHEAD = _PROJECTIONS(
     "projection_offset_ahead",
     "No projection has consumed a number that its source does not have.",
-    remedy="restore what the source has lost, or set the offset back with project.py set-offset",
+    remedy="restore the lost events of the source, or set the offset back (project.py set-offset)",
 )
 """An offset is after the last number of its source: new events with lower numbers are dropped."""
 
@@ -39,7 +39,7 @@ NUMBERS_MISSING = _PROJECTIONS(
 
 ROWS_DIFFER = _PROJECTIONS(
     "projection_rows_differ",
-    "Every time bucket of a read model (mode bucket) has as many rows as were written.",
+    "Every time bucket of a read model (mode bucket) has the number of rows that was written.",
     severity=Severity.WARNS,
 )
 """A time bucket of a read model has another number of rows than the ledger records as written."""
