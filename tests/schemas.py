@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tests.repository import REPOSITORY
 from tidemark.continuity.user_checks.definition import CheckHeader
 from tidemark.headed_files.form import Form
 from tidemark.projection.definition.header import ProjectionHeader
 from tidemark.retention.policies.model import Policies
-from tidemark.settings import REPOSITORY
 from tidemark.tagging.rules import RuleHeader
 
 DIRECTORY = REPOSITORY / "include" / "schemas"

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.projections import FILES
+from tests.repository import REPOSITORY
 from tidemark.context import RunContext
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.user_checks import definition, named
@@ -20,7 +21,6 @@ from tidemark.continuity.user_checks.named import Reader
 from tidemark.continuity.user_checks.source import KEYS, Source, SourceKind
 from tidemark.errors import CassandraUnavailable, DefinitionError, InvalidInput, TidemarkError
 from tidemark.inspection.check_sources import READERS
-from tidemark.settings import REPOSITORY
 
 OF_MODEL = "SELECT persistence_id, n FROM read_model"
 MODEL = "persistence_id string, time_bucket bigint, n int"

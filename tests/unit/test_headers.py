@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
 from tests import schemas
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError
 from tidemark.headed_files.header import Header
 from tidemark.headed_files.python_file import read_python_file
 from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.header import ProjectionHeader
-from tidemark.settings import REPOSITORY
 
 ANY = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

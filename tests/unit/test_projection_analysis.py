@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, SchemaMismatch
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
@@ -15,7 +16,6 @@ from tidemark.projection.definition import catalog
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.writing import target
-from tidemark.settings import REPOSITORY
 
 HEADER = """\
 /*---

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.journal.series import NO_TAG
 from tidemark.projection.definition import catalog
@@ -20,7 +21,6 @@ from tidemark.projection.definition.source import (
     Source,
     Tags,
 )
-from tidemark.settings import REPOSITORY
 from tidemark.user_sql.statement import Select
 
 GOOD = """\

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tests.repository import REPOSITORY
 from tests.unit.decoder_payloads import event_rows
 from tidemark.errors import TidemarkError
 from tidemark.partitioning import keys
@@ -30,7 +31,6 @@ from tidemark.projection.transformation.fold_start import (
     FoldStart,
 )
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
-from tidemark.settings import REPOSITORY
 
 MODULE = """\
 from decimal import Decimal

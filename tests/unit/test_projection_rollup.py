@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.repository import REPOSITORY
 from tests.unit.conftest import Examples
 from tidemark.errors import DefinitionError, InvalidInput, SchemaMismatch, TidemarkError
 from tidemark.projection.definition import catalog, names
@@ -25,7 +26,6 @@ from tidemark.projection.rollups.standing import Standing
 from tidemark.projection.testing import failed_checks, run_projection, unreadable_events
 from tidemark.projection.transformation import transform
 from tidemark.projection.writing import rollup
-from tidemark.settings import REPOSITORY
 
 BUCKET = """\
 /*---

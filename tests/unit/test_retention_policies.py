@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.retention.approval import Approval, Choice, SavedPurge
 from tidemark.retention.policies.effective import effective
@@ -14,7 +15,7 @@ from tidemark.retention.policies.file import PolicyFile, load
 from tidemark.retention.policies.model import OwnTable, Snapshots, TagViews
 from tidemark.retention.request import request_of
 from tidemark.retention.tag_views import TagViewOrder
-from tidemark.settings import REPOSITORY, Settings
+from tidemark.settings import Settings
 
 RED = "- {name: red, target: tag-views, keep-days: 90, tags: [red]}"
 REST = "- {name: rest, target: tag-views}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.repository import REPOSITORY
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.check import Layer, Severity
 from tidemark.continuity.findings.checks import CHECKS
@@ -17,7 +18,6 @@ from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.partitioning import keys
-from tidemark.settings import REPOSITORY
 
 HOUR = 3_600_000
 TEMPLATE = "/*---\nname: mine\ncheck: {check}\n---*/\n{select}\n"

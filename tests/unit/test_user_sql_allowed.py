@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tests.unit.test_projection_analysis import HEADER
 from tests.unit.test_user_checks import OF_MESSAGES, loaded
 from tidemark.continuity.user_checks.evaluate import require_usable
@@ -20,7 +21,6 @@ from tidemark.event_groups.many_rows.shapes import KEPT
 from tidemark.projection.analysis import analyze
 from tidemark.projection.definition.file import read
 from tidemark.projection.transformation import result_checks
-from tidemark.settings import REPOSITORY
 from tidemark.spark import gateway
 from tidemark.spark.shapes import ddl
 from tidemark.tagging import rules

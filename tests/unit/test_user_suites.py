@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tests.unit.test_user_checks import HOUR, OF_MESSAGES, found
 from tidemark.continuity.findings.check import Severity
 from tidemark.continuity.judgement import catalogue, quiet_gx, small_table
@@ -26,7 +27,6 @@ from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import require_usable
 from tidemark.continuity.user_checks.suite import SUITES
 from tidemark.errors import DefinitionError
-from tidemark.settings import REPOSITORY
 
 BETWEEN = "expect_column_values_to_be_between"
 MEAN = "expect_column_mean_to_be_between"

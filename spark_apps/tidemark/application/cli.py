@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -16,6 +17,7 @@ import typer
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import TidemarkError
+from tidemark.installation import program
 from tidemark.text import harmless
 from tidemark.window import Window
 
@@ -109,7 +111,15 @@ def start(application: str, main: Command, *, examples: Sequence[str]) -> None:
     command_line = _plain()
     epilog = _examples(application, examples)
     command_line.command(context_settings=_WIDE, epilog=epilog)(_runs(application, main))
-    command_line()
+    _call(command_line)
+
+
+def start_tool(name: str, tool: Callable[..., None], *, examples: Sequence[str]) -> None:
+    """Run a tool as a command line; it does without Cassandra and leaves no report."""
+    command_line = _plain()
+    epilog = _examples(name, examples)
+    command_line.command(context_settings=_WIDE, epilog=epilog)(_in_one_line(tool))
+    _call(command_line)
 
 
 def group(
@@ -154,7 +164,7 @@ def group(
     for name, tool in tools.items():
         own = _examples(application, _calls(name, examples))
         command_line.command(name, context_settings=_WIDE, epilog=own)(_in_one_line(tool))
-    command_line()
+    _call(command_line)
 
 
 def _in_one_line(tool: Callable[..., None]) -> Callable[..., None]:
@@ -175,8 +185,7 @@ def _calls(name: str, examples: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _examples(application: str, calls: Sequence[str]) -> str:
     """Return the end of a help text; the mark in front keeps its lines as they are."""
-    program = f"spark_apps/{application.replace('-', '_')}.py"
-    lines = [f"  {program} {call}".rstrip() for call in calls]
+    lines = [f"  {program(application)} {call}".rstrip() for call in calls]
     return "\n".join(["\b", "Examples:", *lines])
 
 
@@ -206,6 +215,11 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _call(command_line: typer.Typer) -> None:
+    # By default the name would depend on how Python was started.
+    command_line(prog_name=Path(sys.argv[0]).name)
 
 
 def _plain(**more: Any) -> typer.Typer:

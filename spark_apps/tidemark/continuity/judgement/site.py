@@ -11,9 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tidemark.continuity.judgement.history import JudgedRun
 from tidemark.continuity.no_time_bucket import NOWHERE, place_of
-from tidemark.settings import REPOSITORY
+from tidemark.installation import SHIPPED
 
-TEMPLATES = REPOSITORY / "include" / "data_docs"
+TEMPLATES = SHIPPED / "data_docs"
 PLOTTED = 60
 """Runs in the plots of the start page."""
 BUCKETS_NAMED = 12

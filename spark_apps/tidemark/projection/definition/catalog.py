@@ -10,13 +10,13 @@ from pathlib import Path
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.python_file import is_definition
+from tidemark.installation import users_files
 from tidemark.projection.definition.decoder import MODULES_DIR
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.definition.source import ReadModel
-from tidemark.settings import REPOSITORY
 
-SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
+SHIPPED_DIR = users_files("sql/projections")
 """The default of TIDEMARK_PROJECTIONS_DIR."""
 _NAME = re.compile(rb"""\bname\s*[:=]\s*["']?(\w+)""")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tidemark.errors import DefinitionError
 from tidemark.headed_files.header import error_in
-from tidemark.settings import REPOSITORY
+from tidemark.installation import users_files
 
-MODULES_DIR = REPOSITORY / "include" / "projections"
+MODULES_DIR = users_files("projections")
 """Where the modules of `python` rules are that do not lie beside their definition."""
 
 
