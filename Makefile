@@ -105,9 +105,13 @@ wheels: $(VENV)  ## build the wheels of the library and of Airflow's plugin into
 	@for house in spark_apps plugins; do \
 	  .venv/bin/uv build --wheel --quiet --no-build-isolation --python $(PY) --out-dir $(DIST) $$house; done
 
-lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed
+hooks: $(VENV)  ## run the checks of .pre-commit-config.yaml before each commit in this checkout
+	@.venv/bin/pre-commit install
+
+lint: $(VENV)  ## ruff: style and format; codespell; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)
 	@.venv/bin/ruff format --check $(CHECKED)
+	@.venv/bin/codespell $(CHECKED) include docs *.md Makefile
 	@PYTHONPATH=spark_apps:plugins .venv/bin/lint-imports --no-logo
 
 fmt: $(VENV)  ## ruff: put style and format right

@@ -7,9 +7,19 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """Return the directory that holds `spark_apps`: TIDEMARK_HOME, else the one of this plugin."""
+    """Return the directory that holds `spark_apps`: TIDEMARK_HOME, else the plugin's checkout.
+
+    Raises:
+        ValueError: the plugin is installed, and TIDEMARK_HOME is not set; Airflow shows it as an
+            import error.
+    """
     named = os.environ.get("TIDEMARK_HOME")
-    return Path(named) if named else Path(__file__).resolve().parents[3]
+    if named:
+        return Path(named)
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / "spark_apps").is_dir():
+        raise ValueError("TIDEMARK_HOME is not set; set it to the directory that has spark_apps")
+    return checkout
 
 
 def spark_jars(group: str, variable: str) -> str:
