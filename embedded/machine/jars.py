@@ -19,7 +19,7 @@ from embedded.paths import JARS
 from embedded.progress import Progress
 from tidemark.errors import TidemarkError
 from tidemark.jars import fetch as locked
-from tidemark.jars.fetch import LOCK, TIMEOUT_S, Jar, sha256_of
+from tidemark.jars.fetch import LOCK, TIMEOUT_S, LockedJar, sha256_of
 
 ROOTS = {
     "cassandra": ("org.apache.cassandra:cassandra-all:5.0.9",),
@@ -102,14 +102,14 @@ def lock(lock_file: Path = LOCK) -> None:
     lock_file.write_text("\n".join(sections), encoding="utf-8")
 
 
-def _resolve(context: MavenContext, roots: tuple[str, ...], group: str) -> Iterator[Jar]:
+def _resolve(context: MavenContext, roots: tuple[str, ...], group: str) -> Iterator[LockedJar]:
     inputs, transitive = context.resolver.resolve([context.create_dependency(r) for r in roots])
     # Native libraries have one artifact id under several classifiers: collect all of them.
     shipped = _shipped_by_spark() if group.startswith("spark") else frozenset()
     for dependency in (*inputs, *transitive):
         if dependency.artifactId not in shipped:
             coordinate = _coordinate(dependency)
-            yield Jar(coordinate, sha256_of(dependency.artifact.resolve()))
+            yield LockedJar(coordinate, sha256_of(dependency.artifact.resolve()))
 
 
 def _coordinate(dependency: Dependency) -> str:

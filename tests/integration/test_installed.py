@@ -100,12 +100,17 @@ def test_jars_of_the_cache_are_checked_and_used(installed: Installed) -> None:
     assert "delete the file and run again" in damaged.stderr
 
 
+def settings_of(journal: Journal) -> dict[str, str]:
+    """Return the variables of a journal, without those that say where Spark, jars and Java are."""
+    return {
+        name: value for name, value in journal.environment.items() if OF_JOURNAL.fullmatch(name)
+    }
+
+
 def test_missing_jars_are_named_with_the_command_that_fetches_them(
     installed: Installed, journal: Journal
 ) -> None:
-    variables = {
-        name: value for name, value in journal.environment.items() if OF_JOURNAL.fullmatch(name)
-    }
+    variables = settings_of(journal)
     ended = installed.run("tidemark", "tag-write", *WINDOW, **variables, XDG_CACHE_HOME="/nowhere")
     assert ended.returncode == 2
     assert "the jars of the Cassandra connector are missing" in ended.stderr
@@ -117,14 +122,11 @@ def test_the_chain_runs_from_tagging_to_a_read_model(
 ) -> None:
     journal = projections.journal
     projections.insert_messages(*SOME_EVENTS)
-    projections.list_persistence_ids()
-    variables = {
-        name: value for name, value in journal.environment.items() if OF_JOURNAL.fullmatch(name)
-    }
+    variables = settings_of(journal)
 
-    def tidemark(*arguments: str, status: int = 0) -> str:
+    def tidemark(*arguments: str) -> str:
         ended = installed.run("tidemark", *arguments, **variables)
-        assert ended.returncode == status, ended.stderr
+        assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
     tagged = json.loads(tidemark("tag-write", *WINDOW).splitlines()[-1])
@@ -142,8 +144,16 @@ def test_the_chain_runs_from_tagging_to_a_read_model(
     rows = {(row["time_bucket"], row["kind"]): row["events"] for row in journal.rows("kinds")}
     assert sorted(rows.values()) == [1, 1, 3]
     assert "kinds version 1: 2 done, 0 open" in tidemark("project", "status")
-    for command in ("purge", "reconcile check", "run-event-groups status"):
-        tidemark(*command.split())
+
+
+@pytest.mark.parametrize(
+    "command", ["purge", "reconcile check", "cleanup all --all", "run-event-groups"]
+)
+def test_other_applications_run_over_an_empty_journal(
+    installed: Installed, journal: Journal, command: str
+) -> None:
+    ended = installed.run("tidemark", *command.split(), **settings_of(journal))
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_airflow_finds_the_plugin_of_its_wheel(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import ast
 import importlib
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import typer
@@ -27,10 +26,7 @@ COMMANDS = (
     applications.PUBLISH_FLIGHTS,
     "jars",
 )
-EXTRAS = {
-    "duckdb": "event-groups",
-    "httpx": "event-groups",
-}
+EXTRAS = {"httpx": "event-groups"}
 """The extra of the package that has each module that may be absent."""
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """Of commands that pass their arguments on, `--help` included."""
@@ -51,33 +47,32 @@ def main() -> None:
     program(prog_name="tidemark")
 
 
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 def _options(
     version: bool = typer.Option(
         False,
         "--version",
         is_eager=True,
-        callback=lambda value: _show_version(value=value),
+        callback=_show_version,
         help="Show the version.",
     ),
 ) -> None:
     """Batch projections of an event journal kept in Cassandra."""
 
 
-def _show_version(*, value: bool) -> None:
-    if value:
-        typer.echo(__version__)
-        raise typer.Exit
+def _help(name: str) -> str:
+    """Return the first line of an application's module, which is not imported: it loads Spark."""
+    file = Path(__file__).with_name(f"{_module(name)}.py")
+    return ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
 
 
 def _module(name: str) -> str:
-    return f"tidemark.command_line.{name.replace('-', '_')}"
-
-
-def _help(name: str) -> str:
-    """Return the first line of an application's module, which is not imported: it loads Spark."""
-    spec = find_spec(_module(name))
-    assert spec is not None and spec.origin is not None  # noqa: S101, PT018 - it is beside this one
-    return ast.get_docstring(ast.parse(Path(spec.origin).read_text("utf-8"))) or ""
+    return name.replace("-", "_")
 
 
 def _command(name: str) -> Callable[[typer.Context], None]:
@@ -85,7 +80,7 @@ def _command(name: str) -> Callable[[typer.Context], None]:
         # The application reads its command line as it does under spark-submit.
         sys.argv = [f"tidemark {name}", *context.args]
         try:
-            application = importlib.import_module(_module(name))
+            application = importlib.import_module(f"tidemark.command_line.{_module(name)}")
         except ModuleNotFoundError as error:
             extra = EXTRAS.get(error.name or "")
             if extra is None:

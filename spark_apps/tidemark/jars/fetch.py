@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, order=True)
-class Jar:
+class LockedJar:
     """One line of the lock."""
 
     coordinate: str
@@ -63,19 +63,19 @@ def fetch(group: str, directory: Path, say: Say, lock: Path = LOCK) -> list[Path
     return paths
 
 
-def _read_lock(lock_file: Path) -> dict[str, list[Jar]]:
-    groups: dict[str, list[Jar]] = {}
-    current: list[Jar] = []
+def _read_lock(lock_file: Path) -> dict[str, list[LockedJar]]:
+    groups: dict[str, list[LockedJar]] = {}
+    current: list[LockedJar] = []
     for line in lock_file.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             current = groups.setdefault(line.strip("[]"), [])
         elif line:
             coordinate, sha256 = line.split()
-            current.append(Jar(coordinate, sha256))
+            current.append(LockedJar(coordinate, sha256))
     return groups
 
 
-def _checked(path: Path, jar: Jar) -> bool:
+def _checked(path: Path, jar: LockedJar) -> bool:
     if not path.exists():
         return False
     actual = sha256_of(path)
@@ -88,7 +88,7 @@ def _checked(path: Path, jar: Jar) -> bool:
     return True
 
 
-def _download(jars: list[Jar], directory: Path, say: Say) -> None:
+def _download(jars: list[LockedJar], directory: Path, say: Say) -> None:
     # A file enters the directory only when whole and checked: a killed download leaves nothing.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as cache:
         context = MavenContext(repo_cache=Path(cache), timeout=TIMEOUT_S)
@@ -102,7 +102,7 @@ def _download(jars: list[Jar], directory: Path, say: Say) -> None:
                 raise
 
 
-def _fetch_one(context: MavenContext, jar: Jar, directory: Path) -> str:
+def _fetch_one(context: MavenContext, jar: LockedJar, directory: Path) -> str:
     group, artifact, version, *classifier = jar.coordinate.split(":")
     component = context.project(group, artifact).at_version(version)
     try:
