@@ -146,9 +146,7 @@ def test_the_chain_runs_from_tagging_to_a_read_model(
     assert "kinds version 1: 2 done, 0 open" in tidemark("project", "status")
 
 
-@pytest.mark.parametrize(
-    "command", ["purge", "reconcile check", "cleanup all --all", "run-event-groups"]
-)
+@pytest.mark.parametrize("command", ["purge", "reconcile check", "run-event-groups"])
 def test_other_applications_run_over_an_empty_journal(
     installed: Installed, journal: Journal, command: str
 ) -> None:
