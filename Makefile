@@ -13,7 +13,9 @@ COMPILE := .venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no
   --no-emit-index-url --quiet
 CHECKED := spark_apps plugins embedded examples benchmarks dags tests
 
-.PHONY: help demo install test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
+DIST := dist
+
+.PHONY: help demo install wheels hooks test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +101,13 @@ jars: $(VENV)  ## fetch the jars of Cassandra and of Spark's sources
 worker-packages: $(VENV)  ## make the archive of packages for Spark's workers whose Python has none: ALSO='name ...'
 	@$(PY) -m embedded worker-packages $(ALSO)
 
+wheels: $(VENV)  ## build the wheels of the library and of Airflow's plugin into DIST (dist)
+	@for house in spark_apps plugins; do \
+	  .venv/bin/uv build --wheel --quiet --no-build-isolation --python $(PY) --out-dir $(DIST) $$house; done
+
+hooks: $(VENV)  ## run the checks of .pre-commit-config.yaml before each commit in this checkout
+	@.venv/bin/pre-commit install
+
 lint: $(VENV)  ## ruff: style and format; codespell; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)
 	@.venv/bin/ruff format --check $(CHECKED)
@@ -120,8 +129,10 @@ schemas: $(VENV)  ## write what is made from code: include/schemas (for editors)
 	@$(PY) -m tests.schemas
 	@$(PY) -m tests.rooms
 
-lock: $(VENV)  ## resolve requirements.txt into requirements.lock, uv and the jars into their locks
+# What both locks have is of one version: the second is resolved within the first.
+lock: $(VENV)  ## resolve requirements.txt and requirements-dev.txt, uv and the jars into their locks
 	@$(COMPILE) requirements.txt -o requirements.lock
+	@$(COMPILE) requirements-dev.txt --constraint requirements.lock -o requirements-dev.lock
 	@echo "uv==$(UV_VERSION)" | $(COMPILE) - -o requirements-uv.lock
 	@$(PY) -m embedded lock-jars
 
@@ -129,7 +140,7 @@ clean: down  ## stop everything, then delete its data and the virtual environmen
 	@rm -rf .venv .tidemark .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The virtual environment follows the lock: a changed lock is installed at the next call.
-$(VENV): requirements.lock requirements-uv.lock spark_apps/pyproject.toml
+$(VENV): requirements-dev.lock requirements-uv.lock spark_apps/pyproject.toml
 	@python=$$(command -v python3.11 || command -v python3 || true); \
 	found=$$("$${python:-false}" -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none); \
 	if [[ $$found != 3.11 ]]; then \
@@ -141,7 +152,7 @@ $(VENV): requirements.lock requirements-uv.lock spark_apps/pyproject.toml
 	  echo "venv: installing uv $(UV_VERSION)"; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 	    --requirement requirements-uv.lock; fi
-	@echo "venv: installing $$(grep -c == requirements.lock) locked packages (1.7 GB; the first time takes minutes)"
-	@VIRTUAL_ENV=.venv .venv/bin/uv pip sync --require-hashes --compile-bytecode requirements.lock
-	@VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --no-deps --offline --editable spark_apps
+	@echo "venv: installing $$(grep -c == requirements-dev.lock) locked packages (1.7 GB; the first time takes minutes)"
+	@VIRTUAL_ENV=.venv .venv/bin/uv pip sync --require-hashes --compile-bytecode requirements-dev.lock
+	@VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --no-deps --offline --no-build-isolation --editable spark_apps
 	@touch $@

@@ -177,7 +177,7 @@ def make_worker_packages(
 
 @app.command()
 def lock_jars() -> None:
-    """Resolve the jars anew and write embedded/machine/jars.lock."""
+    """Resolve the jars anew and write spark_apps/tidemark/jars/jars.lock."""
     jars.lock()
 
 

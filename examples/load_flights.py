@@ -34,5 +34,5 @@ def main(
 
 if __name__ == "__main__":
     cli.start(
-        APPLICATION, main, examples=["", "--months 12"], program="python -m examples.load_flights"
+        APPLICATION, main, examples=["", "--months 12"], called_as="python -m examples.load_flights"
     )

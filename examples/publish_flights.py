@@ -28,5 +28,8 @@ def main(
 
 if __name__ == "__main__":
     cli.start(
-        APPLICATION, main, examples=["", "--days 31"], program="python -m examples.publish_flights"
+        APPLICATION,
+        main,
+        examples=["", "--days 31"],
+        called_as="python -m examples.publish_flights",
     )

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.application import cli
-from tidemark.reconcile.cleanup.commands import COMMANDS, EXAMPLES
-from tidemark.reconcile.cleanup.operation import APPLICATION
+from tidemark.command_line import cleanup
 
 if __name__ == "__main__":
-    cli.group(
-        APPLICATION,
-        COMMANDS,
-        examples=EXAMPLES,
-        text="Delete events, snapshots and tag views of persistence ids, as Pekko's Cleanup"
-        " does.\n\nEvery command shows its plan and does nothing without --apply. Settings are"
-        " TIDEMARK_* environment variables, see docs/settings.md.",
-    )
+    cleanup.start()

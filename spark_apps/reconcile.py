@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.application import cli
-from tidemark.reconcile.commands import COMMANDS, EXAMPLES
-from tidemark.reconcile.operation import APPLICATION
+from tidemark.command_line import reconcile
 
 if __name__ == "__main__":
-    cli.group(
-        APPLICATION,
-        COMMANDS,
-        examples=EXAMPLES,
-        text="List, check, repair, delete, rebuild and re-bucket the tag views of a journal.\n\n"
-        "Every command that changes something shows its plan and does nothing without --apply."
-        " Settings are TIDEMARK_* environment variables, see docs/settings.md.",
-    )
+    reconcile.start()

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tests.repository import REPOSITORY
 from tidemark.project.definition.header import ProjectionHeader
 from tidemark.purge.policies.model import Policies
-from tidemark.settings import REPOSITORY
 from tidemark.tag_write.rules import RuleHeader
 from tidemark.user_files.form import HeaderModel
 from tidemark.validate.user_checks.definition import CheckHeader

@@ -1,4 +1,4 @@
-"""Jars by coordinate, each checked against the sha256 in `jars.lock`.
+"""The jars of the embedded servers, of Spark and of the tests, each by its coordinate.
 
 `lock` resolves the roots with their transitive runtime dependencies; `fetch` only downloads what
 the lock lists. The repository is the resolver library's default.
@@ -6,13 +6,9 @@ the lock lists. The repository is the resolver library's default.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -21,8 +17,9 @@ from jgo.maven import Dependency, MavenContext
 from embedded.errors import EmbeddedError
 from embedded.paths import JARS
 from embedded.progress import ProgressLine
-
-LOCK = Path(__file__).resolve().parent / "jars.lock"
+from tidemark.errors import TidemarkError
+from tidemark.jars import fetch as locked
+from tidemark.jars.fetch import LOCK, TIMEOUT_S, LockedJar, sha256_of
 
 ROOTS = {
     "cassandra": ("org.apache.cassandra:cassandra-all:5.0.9",),
@@ -58,46 +55,31 @@ plugin, and the compiler for the client in tests/interop/client. `projection` is
 benchmarks only: Pekko's own projections.
 """
 
-_DOWNLOADS = 8
-_TIMEOUT_S = 60
-
-
-@dataclass(frozen=True, order=True)
-class LockedJar:
-    """One line of the lock."""
-
-    coordinate: str
-    """`group:artifact:version[:classifier]`."""
-    sha256: str
-
-    @property
-    def filename(self) -> str:
-        """Artifact, version and classifier, as the repository names the file."""
-        return "-".join(self.coordinate.split(":")[1:]) + ".jar"
-
 
 def fetch(group: str, directory: Path | None = None, lock: Path = LOCK) -> list[Path]:
     """Return the jars of a group, downloading those that are missing.
 
     Args:
         group: A section of the lock, one of `ROOTS`.
-        directory: Where the jars go, by default `JARS/<group>`. Jars of older locks are removed.
+        directory: Where the jars are put, by default `JARS/<group>`.
         lock: The lock file.
 
     Raises:
         EmbeddedError: The group is unknown, a download failed, or a checksum differs.
     """
-    jars = _read_lock(lock).get(group)
-    if not jars:
-        raise EmbeddedError(f"no jars are locked for group {group!r}", str(lock), "choose another")
-    directory = directory or JARS / group
-    directory.mkdir(parents=True, exist_ok=True)
-    missing = [jar for jar in jars if not _checked(directory / jar.filename, jar)]
-    if missing:
-        _download(group, missing, directory)
-    paths = [directory / jar.filename for jar in jars]
-    for stale in set(directory.glob("*.jar")) - set(paths):
-        stale.unlink()
+    progress = ProgressLine(f"jars/{group}")
+    downloads: list[str] = []
+
+    def say(text: str) -> None:
+        downloads.append(text)
+        progress.update(text)
+
+    try:
+        paths = locked.fetch(group, directory or JARS / group, say, lock)
+    except TidemarkError as error:
+        raise EmbeddedError(error.what, error.where, error.do) from error
+    if downloads:
+        progress.done(f"fetched {len(downloads)} of {len(downloads)}, checksums match")
     return paths
 
 
@@ -109,7 +91,7 @@ def lock(lock_file: Path = LOCK) -> None:
     """
     sections = []
     with tempfile.TemporaryDirectory(prefix="tidemark-lock-") as cache:
-        context = MavenContext(repo_cache=Path(cache), timeout=_TIMEOUT_S)
+        context = MavenContext(repo_cache=Path(cache), timeout=TIMEOUT_S)
         for group, roots in ROOTS.items():
             progress = ProgressLine(f"jars/{group}")
             progress.update("resolving " + ", ".join(roots))
@@ -127,7 +109,7 @@ def _resolve(context: MavenContext, roots: tuple[str, ...], group: str) -> Itera
     for dependency in (*inputs, *transitive):
         if dependency.artifactId not in shipped:
             coordinate = _coordinate(dependency)
-            yield LockedJar(coordinate, _sha256(dependency.artifact.resolve()))
+            yield LockedJar(coordinate, sha256_of(dependency.artifact.resolve()))
 
 
 def _coordinate(dependency: Dependency) -> str:
@@ -138,69 +120,3 @@ def _coordinate(dependency: Dependency) -> str:
 def _shipped_by_spark() -> frozenset[str]:
     names = (path.stem for path in (Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     return frozenset(re.sub(r"-\d.*", "", name) for name in names)
-
-
-def _read_lock(lock_file: Path) -> dict[str, list[LockedJar]]:
-    groups: dict[str, list[LockedJar]] = {}
-    current: list[LockedJar] = []
-    for line in lock_file.read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            current = groups.setdefault(line.strip("[]"), [])
-        elif line:
-            coordinate, sha256 = line.split()
-            current.append(LockedJar(coordinate, sha256))
-    return groups
-
-
-def _checked(path: Path, jar: LockedJar) -> bool:
-    if not path.exists():
-        return False
-    actual = _sha256(path)
-    if actual != jar.sha256:
-        raise EmbeddedError(
-            f"checksum of {jar.coordinate} is {actual[:12]}..., the lock says {jar.sha256[:12]}...",
-            str(path),
-            "delete the file and run again",
-        )
-    return True
-
-
-def _download(group: str, jars: list[LockedJar], directory: Path) -> None:
-    progress = ProgressLine(f"jars/{group}")
-    # A file enters the directory only when whole and checked: a killed download leaves nothing.
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as cache:
-        context = MavenContext(repo_cache=Path(cache), timeout=_TIMEOUT_S)
-        with ThreadPoolExecutor(_DOWNLOADS) as pool:
-            pending = [pool.submit(_fetch_one, context, jar, directory) for jar in jars]
-            try:
-                for done, future in enumerate(as_completed(pending), start=1):
-                    progress.update(f"fetched {done} of {len(jars)}: {future.result()}")
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    progress.done(f"fetched {len(jars)} of {len(jars)}, checksums match")
-
-
-def _fetch_one(context: MavenContext, jar: LockedJar, directory: Path) -> str:
-    group, artifact, version, *classifier = jar.coordinate.split(":")
-    component = context.project(group, artifact).at_version(version)
-    try:
-        path = component.artifact(classifier[0] if classifier else "").resolve()
-    except (OSError, RuntimeError) as error:  # requests' errors are OSErrors
-        cause = str(error).splitlines()[0][:200]
-        raise EmbeddedError(
-            f"cannot fetch {jar.coordinate}", cause, "check the network and run again"
-        ) from error
-    if (actual := _sha256(path)) != jar.sha256:
-        raise EmbeddedError(
-            f"checksum of {jar.coordinate} is {actual[:12]}..., the lock says {jar.sha256[:12]}...",
-            "refused the download",
-            "run again; if it stays, the repository served another file: do not use it",
-        )
-    os.replace(path, directory / jar.filename)
-    return jar.filename
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,14 +13,13 @@ from examples.flights import events, messages, plan, source, store
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
-from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, State
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
 
-APPLICATION = applications.LOAD_FLIGHTS
+APPLICATION = "load-flights"
 # A flight has no event more than two hours before its scheduled departure; a day is enough.
 _LOOK_AHEAD = timedelta(days=1)
 

@@ -17,12 +17,11 @@ from examples.flights import events, messages, source
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import KafkaUnavailable
 from tidemark.journals.kafka.wire.action import HEADER
-from tidemark.ledger import applications
 from tidemark.replicate.kafka.topics import Topics, client_settings
 from tidemark.settings import Settings
 from tidemark.window import to_millis
 
-APPLICATION = applications.PUBLISH_FLIGHTS
+APPLICATION = "publish-flights"
 PARTITIONS = 4
 _BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 _FLUSH_S = 60.0

@@ -31,6 +31,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from tidemark.installation import program
+
 _TOO_LARGE = "Batch too large"
 _OUTAGES = (
     "AllNodesFailedException",
@@ -79,7 +81,7 @@ class Remedy:
 
     def __str__(self) -> str:
         """Return the command line, for a shell."""
-        words = [f"spark_apps/{self.application.replace('-', '_')}.py"]
+        words = [program(self.application)]
         if self.command:
             words.append(self.command)
         for name, value in self.options.items():

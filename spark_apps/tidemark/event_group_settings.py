@@ -11,9 +11,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import Field, SecretStr, field_validator
 
+from tidemark.installation import HOME, users_files
 from tidemark.kafka_settings import KafkaSettings
 
-_INCLUDE = Path(__file__).resolve().parents[2] / "include"
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _JAR = re.compile(r"([A-Za-z0-9][\w.-]*:[A-Za-z0-9][\w.-]*)(?::(\d[\w.-]*))?", re.ASCII)
 _FORM_OF_LIBRARY = "`name`, `name==version` or `name==version --hash=sha256:<64 digits>`"
@@ -41,7 +41,7 @@ class EventGroupSettings(KafkaSettings):
     """The settings of event groups: what they may call, and where to find it."""
 
     event_group_functions_dir: Path = Field(
-        _INCLUDE / "event_groups",
+        users_files("event_groups"),
         description="The Python modules whose functions event groups may call"
         " ([functions](event-groups.md#functions)).",
     )
@@ -89,7 +89,7 @@ class EventGroupSettings(KafkaSettings):
         " only.",
     )
     event_group_library_dir: Path = Field(
-        _INCLUDE.parent / ".tidemark" / "libraries",
+        HOME / ".tidemark" / "libraries",
         description="Where libraries are kept that were loaded.",
     )
     airflow_url: str = Field(

@@ -19,6 +19,7 @@ from tidemark import clock
 from tidemark.cassandra_settings import CassandraSettings
 from tidemark.errors import InvalidInput
 from tidemark.event_group_settings import EventGroupSettings
+from tidemark.installation import HOME, users_files
 from tidemark.kafka_settings import Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
 from tidemark.window import parse_first_time_bucket
@@ -26,7 +27,6 @@ from tidemark.window import parse_first_time_bucket
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 _LAST_EXPIRY = datetime(2038, 1, 19, tzinfo=UTC)
 _PLAIN = {
     "int_parsing": "not a whole number",
@@ -160,24 +160,20 @@ class Settings(CassandraSettings, EventGroupSettings):
         " rejected without --below-retention.",
     )
     retention_file: Path = Field(
-        REPOSITORY / "include" / "retention.yaml",
+        users_files("retention.yaml"),
         description="The file of purge's policies, see docs/retention.md.",
     )
-    tagging_dir: Path = Field(
-        REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."
-    )
-    checks_dir: Path = Field(
-        REPOSITORY / "include" / "sql" / "checks", description="Your own checks of validate."
-    )
+    tagging_dir: Path = Field(users_files("sql/tagging"), description="The files of the tag rules.")
+    checks_dir: Path = Field(users_files("sql/checks"), description="Your own checks of validate.")
     projections_dir: Path = Field(
-        REPOSITORY / "include" / "sql" / "projections", description="The projection files."
+        users_files("sql/projections"), description="The projection files."
     )
     export_dir: str | Path = Field(
-        REPOSITORY / ".tidemark" / "export",
+        HOME / ".tidemark" / "export",
         description="The directory of the relative targets of mode `export`, or its URI.",
     )
     save_dirs: str | Path = Field(
-        REPOSITORY / ".tidemark" / "saved",
+        HOME / ".tidemark" / "saved",
         description="Directories, or URIs of them, separated by commas: `--save-to` of `cleanup`"
         " and `purge`, and `--from` of `cleanup restore`, name one of them or one below. A relative"
         " one is below the first.",
@@ -188,7 +184,7 @@ class Settings(CassandraSettings, EventGroupSettings):
         " `--save-to`, or the form's field, is empty. Empty: they are not saved.",
     )
     data_docs_dir: Path = Field(
-        REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
+        HOME / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
     )
     spark_master: str = Field(
         "local[*]", description="Used when an application runs outside spark-submit."

@@ -17,13 +17,14 @@ from pyspark.sql import SparkSession
 
 from tidemark.cassandra import connection, connector
 from tidemark.errors import InvalidInput
-from tidemark.settings import REPOSITORY, Settings
+from tidemark.installation import fetch_command, jars_directory
+from tidemark.settings import Settings
 from tidemark.spark.masters import is_local
 from tidemark.spark.python_workers import UNPACKED
 
 _EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
 """Spark puts them before `spark.executor.extraJavaOptions`, which belong to the user."""
-FETCHED_JARS = REPOSITORY / ".tidemark" / "jars"
+FETCHED_JARS = jars_directory()
 _READING_TWICE = ("spark.speculation", "spark.shuffle.service.enabled")
 """Options with which two tasks can read a row and the results of both are used."""
 _READING_KAFKA = ("purge", "replicate")
@@ -223,7 +224,7 @@ def _configured_or_fetched(configured: str, group: str, what: str, variable: str
         raise InvalidInput(
             f"the jars of {what} are missing",
             where=f"{variable} or {fetched}",
-            do=f"run `make jars`, or set {variable}",
+            do=f"run `{fetch_command()}`, or set {variable}",
         )
     return jars
 

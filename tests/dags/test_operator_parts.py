@@ -26,7 +26,8 @@ from embedded.airflow import configuration
 from embedded.airflow.server import Airflow
 from embedded.errors import EmbeddedError
 from tests.dags.fake_application import HOSTILE_ID
-from tidemark.settings import REPOSITORY, Settings
+from tests.repository import REPOSITORY
+from tidemark.settings import Settings
 from tidemark.text import harmless
 from tidemark_airflow import data_docs, operators, purging, tasks
 from tidemark_airflow.assets import TAG_VIEWS

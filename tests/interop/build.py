@@ -10,6 +10,7 @@ from pathlib import Path
 
 from embedded.machine import jars
 from embedded.machine.java import java_home
+from tidemark.jars.fetch import LOCK
 
 SOURCES = Path(__file__).parent / "client"
 MAIN = "tidemark.interop.Main"
@@ -62,7 +63,7 @@ def classes(sources: list[Path], home: Path, libraries: list[Path]) -> Path:
 
 
 def _digest(sources: list[Path]) -> str:
-    digest = hashlib.sha256(jars.LOCK.read_bytes())
+    digest = hashlib.sha256(LOCK.read_bytes())
     for source in sources:
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()

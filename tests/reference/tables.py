@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tests.reference.markdown import code, plain, table
-from tidemark.settings import REPOSITORY
+from tests.repository import REPOSITORY
 
 SCHEMA = REPOSITORY / "include" / "sql" / "schema"
 _KEYSPACES = {

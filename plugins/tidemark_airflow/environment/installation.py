@@ -7,9 +7,19 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """Return the directory with `spark_apps`: TIDEMARK_HOME, or else that of this plugin."""
-    configured = os.environ.get("TIDEMARK_HOME")
-    return Path(configured) if configured else Path(__file__).resolve().parents[3]
+    """Return the directory that holds `spark_apps`: TIDEMARK_HOME, else the plugin's checkout.
+
+    Raises:
+        ValueError: the plugin is installed, and TIDEMARK_HOME is not set; Airflow shows it as an
+            import error.
+    """
+    named = os.environ.get("TIDEMARK_HOME")
+    if named:
+        return Path(named)
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / "spark_apps").is_dir():
+        raise ValueError("TIDEMARK_HOME is not set; set it to the directory that has spark_apps")
+    return checkout
 
 
 def spark_jars(group: str, variable: str) -> str:

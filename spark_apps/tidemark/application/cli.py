@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -16,6 +17,7 @@ import typer
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import TidemarkError
+from tidemark.installation import program
 from tidemark.text import harmless
 from tidemark.window import Window
 
@@ -102,17 +104,25 @@ Command = Callable[..., Job | None]
 
 
 def start(
-    application: str, main: Command, *, examples: Sequence[str], program: str | None = None
+    application: str, main: Command, *, examples: Sequence[str], called_as: str | None = None
 ) -> None:
     """Run an application's `main` as a command line with plain help and one-line usage errors.
 
     `application` is the name in reports and in the ledger. The help shows `examples`, options of
-    calls, after the name of `program`, which is by default that in `spark_apps`.
+    calls, after `called_as`, which is by default the program in `spark_apps` or of `tidemark`.
     """
     command_line = _plain()
-    epilog = _examples(application, examples, program)
+    epilog = _examples(application, examples, called_as)
     command_line.command(context_settings=_WIDE, epilog=epilog)(_runs(application, main))
-    command_line()
+    _call(command_line)
+
+
+def start_tool(name: str, tool: Callable[..., None], *, examples: Sequence[str]) -> None:
+    """Run a tool as a command line; it does without Cassandra and leaves no report."""
+    command_line = _plain()
+    epilog = _examples(name, examples)
+    command_line.command(context_settings=_WIDE, epilog=epilog)(_in_one_line(tool))
+    _call(command_line)
 
 
 def group(
@@ -157,7 +167,7 @@ def group(
     for name, tool in tools.items():
         epilog = _examples(application, _calls(name, examples))
         command_line.command(name, context_settings=_WIDE, epilog=epilog)(_in_one_line(tool))
-    command_line()
+    _call(command_line)
 
 
 def readers(
@@ -187,7 +197,7 @@ def readers(
         command_line.command(name, context_settings=_WIDE, epilog=own)(
             _in_one_line(command, application)
         )
-    command_line()
+    _call(command_line)
 
 
 def _in_one_line(tool: Callable[..., None], application: str = "") -> Callable[..., None]:
@@ -207,10 +217,10 @@ def _calls(name: str, examples: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{name} {options}".strip() for options in examples[name]]
 
 
-def _examples(application: str, calls: Sequence[str], program: str | None = None) -> str:
+def _examples(application: str, calls: Sequence[str], called_as: str | None = None) -> str:
     """Return the end of a help text; the control character makes click keep the line breaks."""
-    program = program or f"spark_apps/{application.replace('-', '_')}.py"
-    lines = [f"  {program} {call}".rstrip() for call in calls]
+    name = called_as or program(application)
+    lines = [f"  {name} {call}".rstrip() for call in calls]
     return "\n".join(["\b", "Examples:", *lines])
 
 
@@ -240,6 +250,11 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _call(command_line: typer.Typer) -> None:
+    # By default the name would depend on how Python was started.
+    command_line(prog_name=Path(sys.argv[0]).name)
 
 
 def _plain(**options: Any) -> typer.Typer:

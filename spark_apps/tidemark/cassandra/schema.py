@@ -11,9 +11,10 @@ from pathlib import Path
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, SchemaMismatch
-from tidemark.settings import REPOSITORY, Settings
+from tidemark.installation import SHIPPED
+from tidemark.settings import Settings
 
-SCHEMA_DIR = REPOSITORY / "include" / "sql" / "schema"
+SCHEMA_DIR = SHIPPED / "sql" / "schema"
 _LEDGER = "ledger"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _TABLE = re.compile(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+) \((.*)\)', re.DOTALL)

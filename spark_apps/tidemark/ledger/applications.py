@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-LOAD_FLIGHTS = "load-flights"
-PUBLISH_FLIGHTS = "publish-flights"
 TAG_WRITE = "tag-write"
 VALIDATE = "validate"
 PROJECT = "project"
 CHAIN = "chain"
+STATUS = "status"
 PURGE = "purge"
 RECONCILE = "reconcile"
 CLEANUP = "cleanup"

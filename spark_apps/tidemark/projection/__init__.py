@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+__all__ = ["projection"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

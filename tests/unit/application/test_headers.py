@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
 from tests import schemas
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError
 from tidemark.project.definition.file import read
 from tidemark.project.definition.header import ProjectionHeader
-from tidemark.settings import REPOSITORY
 from tidemark.user_files.header import Header
 from tidemark.user_files.python_file import read_python_file
 from tidemark.user_files.sql_file import read_sql_file

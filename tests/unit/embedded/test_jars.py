@@ -9,6 +9,7 @@ from jgo.maven import Artifact
 
 from embedded.errors import EmbeddedError
 from embedded.machine import jars
+from tidemark.jars.fetch import LOCK
 
 SERVED = b"what the repository serves"
 GOOD = hashlib.sha256(SERVED).hexdigest()
@@ -93,7 +94,7 @@ def test_fetch_refuses_an_unknown_group(tmp_path: Path) -> None:
 
 
 def test_the_lock_holds_every_root_and_nothing_that_spark_brings_itself() -> None:
-    lock = jars.LOCK.read_text("utf-8")
+    lock = LOCK.read_text("utf-8")
 
     for root in (*chain(*jars.ROOTS.values()), "com.github.jbellis:jamm:0.4.0"):
         assert f"\n{root} " in lock

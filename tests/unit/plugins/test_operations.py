@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import runpy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark.application.cli import Command
+from tidemark.command_line import replicate, run_event_groups
 from tidemark.project.management import commands as management
 from tidemark.project.quarantine import commands as quarantine
 from tidemark.project.versions import commands as versions
@@ -31,7 +30,6 @@ from tidemark_airflow.operations import (
     with_owners,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
 PROJECTIONS = {**management.COMMANDS, **versions.COMMANDS, **quarantine.COMMANDS}
 FIELDS = {
     "persistence_id": "persistence_ids",
@@ -65,16 +63,14 @@ def test_form_of_reconcile_has_every_option_of_the_command(name: str) -> None:
 
 @pytest.mark.parametrize("name", MANAGE_REPLICATION)
 def test_form_of_manage_replication_has_every_option_of_the_command(name: str) -> None:
-    of_application = runpy.run_path(str(ROOT / "spark_apps" / "replicate.py"))
-    taken = fields_of(of_application[name], series=False)
+    taken = fields_of(getattr(replicate, name), series=False)
     assert {*MANAGE_REPLICATION[name].takes} == {OF_REPLICATE.get(one, one) for one in taken}
 
 
 @pytest.mark.parametrize("name", MANAGE_EVENT_GROUPS)
 def test_form_of_manage_event_groups_has_every_option_of_the_command(name: str) -> None:
-    of_application = runpy.run_path(str(ROOT / "spark_apps" / "run_event_groups.py"))
     names = {"group": "played_group"} if name == "playback" else OF_EVENT_GROUPS
-    taken = fields_of(of_application[name], series=False)
+    taken = fields_of(getattr(run_event_groups, name), series=False)
     assert {*MANAGE_EVENT_GROUPS[name].takes} == {names.get(one, one) for one in taken}
 
 

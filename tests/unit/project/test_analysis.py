@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, SchemaMismatch
 from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
@@ -15,7 +16,6 @@ from tidemark.project.definition import catalog
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition
 from tidemark.project.writing import target
-from tidemark.settings import REPOSITORY
 
 HEADER = """\
 /*---

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.journals.pekko.series import NO_TAG
 from tidemark.project.definition import catalog
@@ -14,7 +15,6 @@ from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Mode
 from tidemark.project.definition.on_error import MostSkipped, OnError
 from tidemark.project.definition.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
-from tidemark.settings import REPOSITORY
 from tidemark.user_sql.statement import Select
 
 GOOD = """\

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tests.repository import REPOSITORY
 from tests.unit.project.decoder_payloads import event_rows
 from tidemark.errors import TidemarkError
 from tidemark.partitioning import keys
@@ -26,7 +27,6 @@ from tidemark.project.transformation import fold_frame, transform
 from tidemark.project.transformation.fold_start import GENERATION_COLUMN, HAS_MARKER, FoldStart
 from tidemark.project.transformation.fold_worker import FAILURES, Fold
 from tidemark.projection.testing import run_projection, unreadable_events
-from tidemark.settings import REPOSITORY
 
 MODULE = """\
 from decimal import Decimal

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.repository import REPOSITORY
 from tests.unit.conftest import Examples
 from tidemark.errors import DefinitionError, InvalidInput, SchemaMismatch, TidemarkError
 from tidemark.project.definition import catalog, names
@@ -25,7 +26,6 @@ from tidemark.project.rollups.standing import RollupState
 from tidemark.project.transformation import transform
 from tidemark.project.writing import rollup
 from tidemark.projection.testing import failed_checks, run_projection, unreadable_events
-from tidemark.settings import REPOSITORY
 
 BUCKET = """\
 /*---

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tidemark.errors import InvalidInput, SchemaMismatch, TidemarkError
 from tidemark.projection.testing import run_projection, unreadable_events
-from tidemark.settings import REPOSITORY
 
 HEADER = """\
 /*---

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
 from tidemark.purge.policies.effective import effective
@@ -14,7 +15,7 @@ from tidemark.purge.policies.file import PolicyFile, load
 from tidemark.purge.policies.model import OwnTable, Snapshots, TagViews
 from tidemark.purge.request import request_of
 from tidemark.purge.tag_views import TagViewOrder
-from tidemark.settings import REPOSITORY, Settings
+from tidemark.settings import Settings
 
 RED = "- {name: red, target: tag-views, keep-days: 90, tags: [red]}"
 REST = "- {name: rest, target: tag-views}"

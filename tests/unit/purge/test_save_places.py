@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.repository import REPOSITORY
 from tidemark.errors import InvalidInput
 from tidemark.purge.approval import ApprovedPlan
 from tidemark.purge.request import request_of
 from tidemark.purge.saved.places import directory_of, is_plain
-from tidemark.settings import REPOSITORY, Settings
+from tidemark.settings import Settings
 
 
 @pytest.fixture(scope="module")

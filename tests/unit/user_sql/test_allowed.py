@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tests.unit.project.test_analysis import HEADER
 from tests.unit.validate.test_user_checks import OF_MESSAGES, loaded
 from tidemark.errors import DefinitionError
@@ -19,7 +20,6 @@ from tidemark.event_groups.spark_engine.shapes import KEPT
 from tidemark.project.analysis import analyze
 from tidemark.project.definition.file import read
 from tidemark.project.transformation import result_checks
-from tidemark.settings import REPOSITORY
 from tidemark.spark import gateway
 from tidemark.spark.shapes import ddl
 from tidemark.tag_write import rules

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.project.projections import FILES
+from tests.repository import REPOSITORY
 from tidemark.context import RunContext
 from tidemark.errors import CassandraUnavailable, DefinitionError, InvalidInput, TidemarkError
-from tidemark.settings import REPOSITORY
 from tidemark.validate.layers.check_sources import READERS
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.validate.user_checks import definition, named

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.repository import REPOSITORY
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.partitioning import keys
-from tidemark.settings import REPOSITORY
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Layer, Severity
 from tidemark.validate.findings.checks import CHECKS

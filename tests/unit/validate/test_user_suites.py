@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.repository import REPOSITORY
 from tests.unit.validate.test_user_checks import HOUR, OF_MESSAGES, found
 from tidemark.errors import DefinitionError
-from tidemark.settings import REPOSITORY
 from tidemark.validate.data_docs import catalogue, quiet_gx, small_table
 from tidemark.validate.data_docs.catalogue import Expectation
 from tidemark.validate.data_docs.small_table import CannotBeJudged, unmet

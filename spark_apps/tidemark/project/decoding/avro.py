@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
 from tidemark.errors import InvalidInput, root_cause
+from tidemark.installation import fetch_command
 from tidemark.spark import gateway
 
 _MARK = "tidemark_readable"
@@ -66,7 +67,7 @@ def load(spark: SparkSession, text: str) -> Avro:
         raise InvalidInput(
             "the jar of spark-avro is missing",
             where="TIDEMARK_SPARK_JARS",
-            do=f"run `make jars`, or add org.apache.spark:spark-avro_2.12:{spark.version}",
+            do=f"run `{fetch_command()}`, or add org.apache.spark:spark-avro_2.12:{spark.version}",
         )
     # Avro allocates memory for a string before it reads the string: the length in a malicious
     # payload must not exhaust the JVM. Avro reads these limits once; other machines set their own.

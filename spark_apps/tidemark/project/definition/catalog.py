@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.installation import users_files
 from tidemark.project.definition.decoder import MODULES_DIR
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.definition.source import ReadModel
-from tidemark.settings import REPOSITORY
 from tidemark.user_files.directory import require_directory
 from tidemark.user_files.python_file import is_definition
 
-SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
+SHIPPED_DIR = users_files("sql/projections")
 """The default of TIDEMARK_PROJECTIONS_DIR."""
 _NAME = re.compile(rb"""\bname\s*[:=]\s*["']?(\w+)""")
 

@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from tidemark.errors import DefinitionError
-from tidemark.settings import REPOSITORY
+from tidemark.installation import users_files
 from tidemark.user_files.header import error_in
 
-MODULES_DIR = REPOSITORY / "include" / "projections"
+MODULES_DIR = users_files("projections")
 """Modules of `python` rules that are not in their definition's directory."""
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from string import Template
 
 from tidemark.errors import InvalidInput
+from tidemark.installation import IS_CHECKOUT, SHIPPED, program
+from tidemark.ledger.applications import PROJECT
 from tidemark.project.definition.model import Mode
-from tidemark.settings import REPOSITORY, Settings
+from tidemark.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _TARGET = re.compile(rf"{_NAME.pattern}\.{_NAME.pattern}")
 Say = Callable[[str], None]
-TEMPLATES_DIR = REPOSITORY / "include" / "templates"
+TEMPLATES_DIR = SHIPPED / "templates"
 """A directory per mode with files named after NAME, the projection, with $name and $target."""
 
 
@@ -48,6 +50,12 @@ def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
         raise InvalidInput(
             f"there is no directory {directory}", where="TIDEMARK_PROJECTIONS_DIR", do="make it"
         )
+    if not IS_CHECKOUT and directory.is_relative_to(SHIPPED):
+        raise InvalidInput(
+            "the shipped definitions are part of the package, yours would be lost with it",
+            where=str(directory),
+            do="make the directory include/sql/projections here, or set TIDEMARK_PROJECTIONS_DIR",
+        )
     existing_files = [file for file in files if (directory / file).exists()]
     if existing_files:
         raise InvalidInput(
@@ -72,12 +80,14 @@ def _files(name: str, mode: Mode, target: str) -> dict[str, str]:
 
 def _next_steps(directory: Path, name: str, files: list[str]) -> list[str]:
     window = "--window-start 2013-01-08 --window-end 2013-02-01"
-    run = f"spark_apps/project.py --projection {name} {window}"
-    table = [f"  make cql ARGS='-f {directory / file}'" for file in files if file.endswith(".cql")]
+    run = f"{program(PROJECT)} --projection {name} {window}"
+    python = ".venv/bin/python " if IS_CHECKOUT else ""
+    cql = "make cql ARGS='-f {}'" if IS_CHECKOUT else "cqlsh -f {}"
+    table = ["  " + cql.format(directory / file) for file in files if file.endswith(".cql")]
     return [
         "next, over a window of your own:",
-        f"  .venv/bin/python -m pytest {directory / f'test_{name}.py'}",
-        f"  .venv/bin/python {run} --dry-run --show",
+        f"  {python or 'python '}-m pytest {directory / f'test_{name}.py'}",
+        f"  {python}{run} --dry-run --show",
         *table,
-        f"  .venv/bin/python {run}",
+        f"  {python}{run}",
     ]

@@ -9,11 +9,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tidemark.settings import REPOSITORY
+from tidemark.installation import SHIPPED
 from tidemark.validate.data_docs.history import JudgedRun
 from tidemark.validate.no_time_bucket import WITHOUT_TIME_BUCKET, bucket_text
 
-TEMPLATES = REPOSITORY / "include" / "data_docs"
+TEMPLATES = SHIPPED / "data_docs"
 PLOTTED = 60
 """The number of runs in the plots of the start page."""
 BUCKETS_NAMED = 12

@@ -1,0 +1,1 @@
+"""The command lines of the applications, and the command `tidemark`, which has all of them."""

@@ -1,0 +1,288 @@
+"""Show the state of the system. Nothing is written, and Spark is not started."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from tidemark.application import cli
+from tidemark.application.reader import connected
+from tidemark.context import RunContext
+from tidemark.errors import CassandraUnavailable
+from tidemark.ledger import applications
+from tidemark.ledger.piece import State as PieceState
+from tidemark.partitioning.keys import BucketSize
+from tidemark.purge.policies.states import PolicyState
+from tidemark.status import (
+    event_groups,
+    findings,
+    overview,
+    projections,
+    purges,
+    replication,
+    rules,
+    runs,
+    text,
+    time_buckets,
+)
+from tidemark.status.as_json import as_json as json_of
+from tidemark.status.page import LIMIT, MOST, Page
+from tidemark.status.purges import PurgePlan
+from tidemark.status.rules import PartState
+
+APPLICATION = applications.STATUS
+EXIT_STATUS = {PartState.OK: 0, PartState.EMPTY: 0, PartState.BAD: 3}
+"""The exit status of the overview; that of the other states is ATTENTION."""
+ATTENTION = 4
+T = TypeVar("T")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+Limit = Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="The most rows of a page.")]
+After = Annotated[
+    str | None,
+    typer.Option(metavar="TOKEN", help="The next page: the token that the page before ends with."),
+]
+
+
+def main(
+    context: typer.Context,
+    as_json: AsJson = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again and again; Ctrl-C ends it with status 0.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.5, metavar="SECONDS", help="How often, with --watch.")
+    ] = 5.0,
+    cadence: Annotated[
+        str,
+        typer.Option(
+            envvar="TIDEMARK_CADENCE",
+            metavar="NAME",
+            help="How often the schedule starts tag-write: daily, hourly, five-minutes or off.",
+        ),
+    ] = "daily",
+) -> None:
+    """Show the state of the system: one line for each part, since when, and what to do.
+
+    States: ok, empty (nothing has run yet), unknown, late, stopped (nothing has run since), bad.
+    Exit status: 0 if all is ok or empty, 3 if something is bad, 4 otherwise.
+
+    Settings are TIDEMARK_* environment variables, see docs/settings.md.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    period = rules.period_of(cadence)
+    with connected(APPLICATION) as run:
+
+        def show() -> PartState:
+            found = overview.overview(run, period)
+            _print(json.dumps(json_of(found)) if as_json else "\n".join(text.of_overview(found)))
+            return found.state
+
+        if watch:
+            _watch(show, every, clears=not as_json and sys.stdout.isatty())
+            return
+        state = show()
+    raise typer.Exit(EXIT_STATUS.get(state, ATTENTION))
+
+
+def _watch(show: Callable[[], object], every: float, *, clears: bool) -> None:
+    """Show something until Ctrl-C; an outage is shown as well, and does not end it."""
+    try:
+        while True:
+            if clears:
+                print("\x1b[H\x1b[2J", end="")
+            try:
+                show()
+            except CassandraUnavailable as error:
+                _print(str(error))
+            time.sleep(every)
+    except KeyboardInterrupt:
+        return
+
+
+def of_time_buckets(
+    application: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The newest time buckets of this application, such as tag-write, one a line.",
+        ),
+    ] = None,
+    subject: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Its subject, such as pekko/totals.", show_default="the journal"
+        ),
+    ] = "",
+    state: Annotated[
+        PieceState | None, typer.Option(help="Only time buckets in this state.")
+    ] = None,
+    size: Annotated[
+        BucketSize | None,
+        typer.Option(help="Their bucket size.", show_default="TIDEMARK_BUCKET_SIZE"),
+    ] = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many time buckets of each application are in which state."""
+    if application is None:
+        _page(
+            lambda run: time_buckets.ledgers(run, limit=limit, after=after),
+            text.of_ledgers,
+            as_json=as_json,
+        )
+        return
+    _page(
+        lambda run: time_buckets.time_buckets(
+            run, application, subject=subject, size=size, state=state, limit=limit, after=after
+        ),
+        text.of_time_buckets,
+        as_json=as_json,
+    )
+
+
+def of_projections(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False) -> None:
+    """Show the projections: condition, lag, oldest gap, held, paused, quarantined.
+
+    The lag in events is what tag-write and validate have counted in the open time buckets; a number
+    with + is a lower bound. `project.py status --exact` counts, with Spark.
+    """
+    _page(
+        lambda run: projections.projections(run, limit=limit, after=after),
+        text.of_projections,
+        as_json=as_json,
+    )
+
+
+def of_findings(
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Those that somebody has settled instead.")
+    ] = False,
+    limit: Limit = LIMIT,
+    after: After = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the findings of validate that are open."""
+    read = findings.settled_findings if settled else findings.open_findings
+    _page(lambda run: read(run, limit=limit, after=after), text.of_findings, as_json=as_json)
+
+
+def of_purges(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False) -> None:
+    """Show how the policies of purge have ended, and its newest plans with their approvals."""
+    policies, plans = Page[PolicyState]([]), Page[PurgePlan]([])
+    with connected(APPLICATION) as run:
+        if overview.has_ledger(run.control, run.settings):
+            policies = purges.policies(run, limit=MOST)
+            plans = purges.plans(run, limit=limit, after=after)
+    if as_json:
+        _print(json.dumps({"policies": json_of(policies), "plans": json_of(plans)}))
+        return
+    _print("\n".join([*text.of_policies(policies), "", *text.of_plans(plans)]))
+
+
+def of_replication(
+    kafka: Annotated[
+        bool,
+        typer.Option(
+            "--kafka", help="Ask Kafka for the number of events that wait in each partition."
+        ),
+    ] = False,
+    held: Annotated[
+        bool, typer.Option("--held", help="The keys of which records are held, one a line.")
+    ] = False,
+    limit: Limit = LIMIT,
+    after: After = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far the topics of kafka-journal are replicated, by topic partition."""
+    if held:
+        _page(
+            lambda run: replication.held_keys(run, limit=limit, after=after),
+            text.of_held_keys,
+            as_json=as_json,
+        )
+        return
+    _page(
+        lambda run: replication.partitions(run, limit=limit, after=after, asks_kafka=kafka),
+        text.of_partitions,
+        as_json=as_json,
+    )
+
+
+def of_groups(
+    stream: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The open groups of this stream, one a line."),
+    ] = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the streams of event groups, and how many groups of each are open and held."""
+    if stream is None:
+        _page(
+            lambda run: event_groups.streams(run, limit=limit, after=after),
+            text.of_streams,
+            as_json=as_json,
+        )
+        return
+    _page(
+        lambda run: event_groups.groups(run, stream, limit=limit, after=after),
+        text.of_groups,
+        as_json=as_json,
+    )
+
+
+def of_runs(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False) -> None:
+    """Show the newest runs: how far each is, rows a second, the time left, who has started it."""
+    _page(lambda run: runs.runs_page(run, limit=limit, after=after), text.of_runs, as_json=as_json)
+
+
+def _page(
+    read: Callable[[RunContext], Page[T]],
+    as_text: Callable[[Page[T]], list[str]],
+    *,
+    as_json: bool,
+) -> None:
+    """Read a page and print it; before the first run there are no tables, and nothing to read."""
+    with connected(APPLICATION) as run:
+        page = read(run) if overview.has_ledger(run.control, run.settings) else Page[T]([])
+    _print(json.dumps(json_of(page)) if as_json else "\n".join(as_text(page)))
+
+
+def _print(lines: str) -> None:
+    print(lines, flush=True)
+
+
+def start() -> None:
+    """Run the command line of this process."""
+    cli.readers(
+        APPLICATION,
+        main,
+        {
+            "time-buckets": of_time_buckets,
+            "projections": of_projections,
+            "findings": of_findings,
+            "purges": of_purges,
+            "replication": of_replication,
+            "groups": of_groups,
+            "runs": of_runs,
+        },
+        examples={
+            "": ["", "--json", "--watch", "projections"],
+            "time-buckets": ["", "--application tag-write --state failed"],
+            "projections": ["", "--json"],
+            "findings": ["--limit 20", "--settled"],
+            "purges": [""],
+            "replication": ["", "--kafka", "--held"],
+            "groups": ["", "--stream default"],
+            "runs": ["--limit 10"],
+        },
+    )
