@@ -14,7 +14,15 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from tests.repository import REPOSITORY
 
-_OUR_OWN = ("benchmarks", "embedded", "tests", "tidemark", "tidemark_airflow", "tidemark_plugin")
+_OUR_OWN = (
+    "benchmarks",
+    "embedded",
+    "examples",
+    "tests",
+    "tidemark",
+    "tidemark_airflow",
+    "tidemark_plugin",
+)
 
 
 def modules_imported(file: Path) -> set[str]:

@@ -14,7 +14,7 @@ from tests.repository import REPOSITORY
 STDLIB = sys.stdlib_module_names
 PUBLIC = {
     "tidemark": ["EventGroup", "Settings", "__version__", "errors", "row"],
-    "tidemark.project": ["projection"],
+    "tidemark.projection": ["projection"],
     "tidemark.projection.testing": ["failed_checks", "run_projection", "unreadable_events"],
 }
 """A name that is to leave this list breaks somebody's definitions; a new name stays for long."""

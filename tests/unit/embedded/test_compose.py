@@ -268,7 +268,7 @@ def test_every_service_waits_for_what_it_needs_and_for_nothing_that_ends(
 
 
 def test_versions_are_those_that_the_library_is_tested_with(compose: dict[str, Any]) -> None:
-    lock = (ROOT / "embedded" / "machine" / "jars.lock").read_text()
+    lock = (ROOT / "spark_apps" / "tidemark" / "jars" / "jars.lock").read_text()
     services = compose["services"]
     [cassandra] = re.findall(r"^org.apache.cassandra:cassandra-all:(\S+)", lock, re.M)
     assert tag(services["cassandra"]["image"]) == f"cassandra:{cassandra}"
