@@ -12,6 +12,7 @@ from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, together
+from tidemark.installation import program
 from tidemark.journals.kafka import tables
 from tidemark.journals.kafka.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
@@ -237,7 +238,11 @@ def _kept_back_line(total: KeptBack) -> str:
     waiting = (
         f", of which {total.waiting:,} wait since their keys have moved" if total.waiting else ""
     )
-    remedy = "see `spark_apps/replicate.py replay`" if total.held else "later runs replicate them"
+    remedy = (
+        f"see `{program(applications.REPLICATE)} replay`"
+        if total.held
+        else "later runs replicate them"
+    )
     return f"{keys} held in quarantine since {iso(total.since)}{waiting}; {remedy}"
 
 

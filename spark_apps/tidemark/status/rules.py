@@ -13,12 +13,16 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tidemark.errors import InvalidInput, Remedy
+from tidemark.installation import program
 from tidemark.ledger.applications import (
     PROJECT,
     PURGE,
     RECONCILE,
     REPLICATE,
     RUN_EVENT_GROUPS,
+    STATUS,
+    TAG_WRITE,
+    VALIDATE,
 )
 from tidemark.ledger.piece import State as PieceState
 from tidemark.purge.policies.states import PolicyState
@@ -163,7 +167,7 @@ def chain(
         return Line(subject, PartState.LATE, what, ledger.last_ended, _command(subject))
     if not ledger.is_complete:
         what = f"{reached}; the ledger has more open time buckets than one answer reads"
-        return Line(subject, PartState.UNKNOWN, what, remedy="spark_apps/status.py time-buckets")
+        return Line(subject, PartState.UNKNOWN, what, remedy=f"{program(STATUS)} time-buckets")
     return Line(subject, PartState.OK, reached, ledger.last_ended)
 
 
@@ -175,15 +179,16 @@ def _behind(
     reached: str,
 ) -> Line:
     what = f"{reached}, expected up to {_at(expected)}"
+    command = (
+        f"{_command(subject)} --window-start {_at(ledger.newest_done or ledger.first)}"
+        f" --window-end {_at(expected)}"
+    )
     if ledger.last_ended is not None and ledger.last_ended < overdue_from:
         since = ledger.last_ended
-        return Line(
-            *(subject, PartState.STOPPED, f"nothing has run since {_day(since)}; {what}", since),
-            f"airflow dags unpause {_dag(subject)}; or {_command(subject)}"
-            f" --window-start {_at(ledger.newest_done or ledger.first)}"
-            f" --window-end {_at(expected)}",
-        )
-    return Line(subject, PartState.LATE, what, overdue_from, _command(subject))
+        stopped = f"nothing has run since {_day(since)}; {what}"
+        remedy = f"airflow dags unpause {_dag(subject)}; or {command}"
+        return Line(subject, PartState.STOPPED, stopped, since, remedy)
+    return Line(subject, PartState.LATE, what, overdue_from, command)
 
 
 def checks(
@@ -265,13 +270,13 @@ def remedy_of(one: ProjectionState) -> str:
     """Return what to do about a projection; empty if nothing is to be done."""
     match one.condition:
         case Condition.UNUSABLE | Condition.TABLE_MISSING:
-            return f"spark_apps/project.py status {one.name}"
+            return f"{program(PROJECT)} status {one.name}"
         case Condition.PAUSED:
-            return f"spark_apps/project.py resume {one.name}"
+            return f"{program(PROJECT)} resume {one.name}"
         case Condition.FAILED | Condition.HELD:
-            return f"spark_apps/project.py status {one.name}"
+            return f"{program(PROJECT)} status {one.name}"
         case _ if one.quarantined.is_positive:
-            return f"spark_apps/project.py quarantine list {one.name}"
+            return f"{program(PROJECT)} quarantine list {one.name}"
         case Condition.BEHIND | Condition.NOT_BEGUN if one.oldest_open and one.newest:
             options = {
                 "projection": one.name,
@@ -354,7 +359,7 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
     if stuck:
         first = stuck[0]
         what = f"{first.stuck[0]} of stream {first.stream} is not rolled back; {first.held} held"
-        remedy = f"spark_apps/run_event_groups.py status {first.stuck[0]} --stream {first.stream}"
+        remedy = f"{program(RUN_EVENT_GROUPS)} status {first.stuck[0]} --stream {first.stream}"
         return Line(subject, PartState.BAD, what, first.oldest_submitted_at, remedy)
     open_ones = [one for one in streams if one.open.is_positive and one.oldest_submitted_at]
     oldest = min(open_ones, key=lambda one: one.oldest_submitted_at or now, default=None)
@@ -373,7 +378,7 @@ def _dag(subject: str) -> str:
 
 
 def _command(subject: str) -> str:
-    return f"spark_apps/{_dag(subject)}.py"
+    return program({TAG_VIEWS: TAG_WRITE, CHECKS: VALIDATE}[subject])
 
 
 def _again(subject: str, ledger: LedgerSummary) -> str:

@@ -22,7 +22,9 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import DefinitionError, WrongData
+from tidemark.installation import program
 from tidemark.journals.pekko import event_type, tables
+from tidemark.ledger import applications
 from tidemark.settings import Settings
 from tidemark.spark import json_values, time_formats
 from tidemark.spark.bounded_json import is_unbounded
@@ -182,7 +184,7 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[TagRul
         raise WrongData(
             f"the rule of tag {rule.tag} {difference}: its numbers would shift",
             where=str(rule.file),
-            do=f"run `spark_apps/reconcile.py rebuild --tag {rule.tag} --apply`",
+            do=f"run `{program(applications.RECONCILE)} rebuild --tag {rule.tag} --apply`",
         )
 
 

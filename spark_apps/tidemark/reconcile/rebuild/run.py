@@ -15,9 +15,11 @@ from pyspark.sql import DataFrame
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, WrongData
+from tidemark.installation import program
 from tidemark.journals.pekko import bucket_size, frames, message_rows, tag_view_rows
 from tidemark.journals.pekko.messages.messages_by_key import MESSAGE
 from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
+from tidemark.ledger import applications
 from tidemark.reconcile import truncate
 from tidemark.reconcile.delete import run as delete
 from tidemark.reconcile.delete.find import partitions_of
@@ -113,7 +115,7 @@ def _require_events(run: RunContext, tags: Collection[str]) -> None:
             " lacks the events, or what they held",
             where=names,
             do="copy what you need of them, delete the tag by"
-            f" `spark_apps/reconcile.py delete {names} --apply`, then rebuild it",
+            f" `{program(applications.RECONCILE)} delete {names} --apply`, then rebuild it",
         )
 
 
