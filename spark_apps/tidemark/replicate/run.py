@@ -15,6 +15,7 @@ from tidemark.errors import TidemarkError, together
 from tidemark.installation import program
 from tidemark.journals.kafka import tables
 from tidemark.journals.kafka.schema import prepare
+from tidemark.ledger import applications
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
 from tidemark.replicate import quarantine
