@@ -15,7 +15,6 @@ from tidemark.errors import TidemarkError, together
 from tidemark.installation import program
 from tidemark.journals.kafka import tables
 from tidemark.journals.kafka.schema import prepare
-from tidemark.ledger import applications
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
 from tidemark.replicate import quarantine
@@ -239,11 +238,7 @@ def _kept_back_line(total: KeptBack) -> str:
     waiting = (
         f", of which {total.waiting:,} wait since their keys have moved" if total.waiting else ""
     )
-    remedy = (
-        f"see `{program(applications.REPLICATE)} replay`"
-        if total.held
-        else "later runs replicate them"
-    )
+    remedy = f"see `{program(APPLICATION)} replay`" if total.held else "later runs replicate them"
     return f"{keys} held in quarantine since {iso(total.since)}{waiting}; {remedy}"
 
 
