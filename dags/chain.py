@@ -39,6 +39,8 @@ with DAG(
         application_name="chain",
         window=resolve_window(),
         params_as_options={"--projection": "projections"},
+        # A second try would hide from the steps what the first one has completed.
+        retries=0,
     )
     for name, outlets in OUTLETS.items():
         task_id = name.replace("-", "_")

@@ -43,6 +43,8 @@ from tidemark_airflow.telemetry import read_report, summary
 
 _RETRIES = 1
 _log = logging.getLogger(__name__)
+CASSANDRA = "cassandra_default"
+"""The connection of Cassandra."""
 SPARK = "spark_default"
 """The connection of Spark."""
 _AUTOMATIC = ("scheduled", "asset_triggered")
@@ -114,7 +116,7 @@ class TidemarkOperator(SparkSubmitOperator):
         operations: Mapping[str, Operation] | None = None,
         links: Sequence[BaseOperatorLink] = (),
         conn_id: str = SPARK,
-        cassandra_conn_id: str = "cassandra_default",
+        cassandra_conn_id: str = CASSANDRA,
         kafka_conn_id: str | None = None,
         reads_kafka: bool = False,
         more_connections: Mapping[str, Callable[[Connection], dict[str, str]]] | None = None,
@@ -321,8 +323,14 @@ class ChainStep(BaseOperator):
         [chain] = self.upstream_task_ids
         chain_report = ti.xcom_pull(task_ids=chain, key="report")
         if chain_report is None:
-            raise AirflowFailException(f"the task {chain} has left no report; see its log")
-        self.report = chain_report["details"].get("steps", {}).get(self.application_name)
+            raise AirflowFailException(
+                f"the task {chain} has left no report; see its log, or that of the task before it"
+            )
+        steps = chain_report.get("details", {}).get("steps")
+        if steps is None:
+            # If all steps were skipped, the run of the DAG would end as a success.
+            raise AirflowFailException(_why(chain_report, remedy_of(chain_report)))
+        self.report = steps.get(self.application_name)
         if self.report is None:
             raise AirflowSkipException("the step was not started; see the steps before it")
         self.log.info("%s", summary(self.report))
@@ -332,6 +340,11 @@ class ChainStep(BaseOperator):
             self.next_step = remedy_of(self.report)
             raise AirflowFailException(_why(self.report, self.next_step))
         update_or_skip(context, self.outlets, self.report)
+
+    def get_openlineage_facets_on_complete(self, _ti: Any) -> Any:
+        """Return the tables that the step read and wrote, for OpenLineage's provider."""
+        environment = cassandra_environment(BaseHook.get_connection(CASSANDRA))
+        return telemetry.lineage(self.report, environment["TIDEMARK_CASSANDRA_HOSTS"])
 
 
 def update_or_skip(context: Context, outlets: Sequence[Any], report: Mapping[str, Any]) -> None:

@@ -47,13 +47,29 @@ def test_a_killed_task_does_not_show_the_command() -> None:
     )
 
 
-def test_a_step_of_a_chain_that_left_no_report_has_failed() -> None:
+NO_ANSWER = {"what": "no answer", "where": "a", "do": "wait", "remedy": None}
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (None, "the task chain has left no report"),
+        # As of a run that could not connect, or was ended: without `details`.
+        (
+            {"application": "chain", "state": "failed", "error": "no answer", "failure": NO_ANSWER},
+            r"chain: no answer \(a\)\nnext: wait",
+        ),
+    ],
+)
+def test_a_step_of_a_chain_without_its_report_has_failed(
+    report: dict[str, Any] | None, words: str
+) -> None:
     with DAG("any"):
         step = operators.ChainStep(task_id="validate", application_name="validate")
         EmptyOperator(task_id="chain") >> step
-    nothing = SimpleNamespace(xcom_pull=lambda **_: None)
-    with pytest.raises(AirflowFailException, match="the task chain has left no report"):
-        step.execute(cast("Context", {"ti": nothing}))
+    task_instance = SimpleNamespace(xcom_pull=lambda **_: report)
+    with pytest.raises(AirflowFailException, match=words):
+        step.execute(cast("Context", {"ti": task_instance}))
 
 
 HOSTILE_IDS = (

@@ -223,7 +223,7 @@ def test_each_application_runs_once_at_a_time_and_in_a_pool_of_its_journal(
     if dag_id == "project":
         application = application["partial_kwargs"]
     assert application["pool"] == POOLS.get(dag_id, "tidemark_pekko")
-    assert application["retries"] == 1
+    assert application.get("retries", 0) == (0 if dag_id == "chain" else 1)
     assert application["owner"] == "tidemark"
     assert dag["description"]
     assert "tidemark" in dag["tags"]

@@ -172,10 +172,12 @@ class PartReport:
     Attributes:
         content: its report, like that of a separate run.
         error: why it has failed, completely or in part.
+        has_ended: whether it has come to its end; otherwise the error has interrupted it.
     """
 
     content: Mapping[str, Any]
     error: TidemarkError | None
+    has_ended: bool
 
 
 def run_application(
@@ -239,17 +241,21 @@ def run_part(
     part = run.part(application)
     report = _Report(application, part.run_id, dry_run)
     report.window(window)
+    has_ended = False
     try:
         error = _done(part, work, report).error
+        has_ended = True
     except TidemarkError as raised:
         error = raised
     except Exception as raised:
         what = f"{application} failed: {root_cause(raised)}"
         error = outage_of(raised) or TidemarkError(what, do="see the traceback above")
     finally:
+        run.progress.planned += part.progress.planned
+        run.progress.done += part.progress.done
         report.end(None)
         report.show()
-    return PartReport(report.content, error)
+    return PartReport(report.content, error, has_ended)
 
 
 def _do(run: RunContext, work: Callable[[RunContext], Outcome], report: _Report) -> None:

@@ -9,11 +9,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from tidemark.application.frame import PartReport, run_part
+from tidemark.application.frame import run_part
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, all_of
 from tidemark.ledger import applications
 from tidemark.project.acceptance.accept import MissingEventPolicy
+from tidemark.project.definition import catalog
 from tidemark.project.planning.build import PlanOptions
 from tidemark.project.running import run as project
 from tidemark.tag_write import run as tag_write
@@ -45,9 +46,16 @@ def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcom
     """Run the three applications over a window, one after the other.
 
     The window of a step also covers what the previous step has completed outside of its window,
-    such as older time buckets. After a failed step, the next step gets only what the failed step
-    has completed, and no step follows if that is nothing. The DAGs of the applications do the same.
+    such as older time buckets; with `force` it does not, so that only the given window is done
+    again. Each step leaves out or holds the time buckets that the previous one could not complete.
+    No step follows one that was interrupted by an error.
+
+    Raises:
+        InvalidInput: no projection has one of the names.
     """
+    if options.projections:
+        # Before the long steps, not after them.
+        catalog.select(run.settings.projections_dir, options.projections, with_rollups=True)
     reports: dict[str, Mapping[str, Any]] = {}
     errors: list[TidemarkError] = []
     for number, (application, step) in enumerate(STEPS.items(), 1):
@@ -58,12 +66,12 @@ def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcom
             run, application, partial(step, window, step_options), window, dry_run=options.dry_run
         )
         reports[application] = part.content
-        following = _following(window, part)
         if part.error is not None:
             errors.append(part.error)
-        if following is None:
+        if not part.has_ended:
             break
-        window = following
+        if not options.force:
+            window = _with_done(window, part.content)
     return _outcome(reports, errors)
 
 
@@ -99,11 +107,9 @@ STEPS: Mapping[str, Callable[[Window, ChainOptions, RunContext], Outcome]] = {
 }
 
 
-def _following(window: Window, part: PartReport) -> Window | None:
-    """Return the window of the step after a step; None if no step follows."""
-    done = _done(part.content)
-    if part.error is not None:
-        return done
+def _with_done(window: Window, report: Mapping[str, Any]) -> Window:
+    """Return the smallest window around a window and what a step has completed."""
+    done = _done(report)
     if done is None:
         return window
     return Window(min(window.start, done.start), max(window.end, done.end))
@@ -121,7 +127,7 @@ def _outcome(reports: Mapping[str, Mapping[str, Any]], errors: Sequence[Tidemark
         pieces.update(report["pieces"])
     lines = [f"{name}: {report['state']}" for name, report in reports.items()]
     not_started = [name for name in STEPS if name not in reports]
-    lines += [f"{name}: not started, nothing was completed before it" for name in not_started]
+    lines += [f"{name}: not started, a step before it was interrupted" for name in not_started]
     projected = reports.get(applications.PROJECT)
     return Outcome(
         RunState.FAILED if errors else _state({report["state"] for report in reports.values()}),

@@ -28,8 +28,8 @@ def main(
 
     It does what the three applications do, and starts Spark once. Each step has its own rows in
     the ledger, its own report and its own findings. Time buckets that are done are left out, so it
-    can be run again after any failure; with --force they are done again. After a step that fails,
-    the next step gets only the time buckets that this step has completed.
+    can be run again after any failure; with --force they are done again. Time buckets that a step
+    cannot complete are left out or held by the next step.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

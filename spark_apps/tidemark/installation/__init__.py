@@ -1,7 +1,7 @@
 """Where Tidemark is on this machine: the files that it ships, and the files of its users.
 
-In a checkout, and in the container image, `include` in the package is a link to the `include` that
-users edit. A wheel has a copy of it instead.
+In a checkout and in the container image, these are the same directory `include`. A wheel has a
+copy of it in the package.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from pathlib import Path
 
 from tidemark import __version__
 
-_LINK = Path(__file__).resolve().parents[1] / "include"
-SHIPPED = _LINK.resolve()
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ROOT = _PACKAGE.parents[1]
+IS_CHECKOUT = _PACKAGE.parent.name == "spark_apps" and (_ROOT / "include").is_dir()
+SHIPPED = (_ROOT if IS_CHECKOUT else _PACKAGE) / "include"
 """Schema files, templates and examples, and the defaults of what users write."""
-IS_CHECKOUT = SHIPPED != _LINK
-HOME = SHIPPED.parent if IS_CHECKOUT else Path.cwd()
-"""The directory of users' files and of `.tidemark`: the checkout, else the current directory."""
+HOME = _ROOT if IS_CHECKOUT else Path(os.environ.get("TIDEMARK_HOME") or Path.cwd()).resolve()
+"""The directory of users' files and of `.tidemark`: the checkout; of a wheel TIDEMARK_HOME, or else
+the current directory."""
 
 
 def users_files(name: str) -> Path:

@@ -32,6 +32,7 @@ class End:
 
     done: Window | None = None
     error: TidemarkError | None = None
+    is_interrupted: bool = False
 
     def report(self, application: str) -> PartReport:
         state = "failed" if self.error else "done" if self.done else "nothing-to-do"
@@ -42,7 +43,7 @@ class End:
             "done_start": self.done and iso(self.done.start),
             "done_end": self.done and iso(self.done.end),
         }
-        return PartReport(content, self.error)
+        return PartReport(content, self.error, has_ended=not self.is_interrupted)
 
 
 def run(
@@ -83,34 +84,41 @@ def test_a_step_with_nothing_to_do_stops_nothing(monkeypatch: pytest.MonkeyPatch
     assert run(monkeypatch, [End(), End(), End(days(3, 4))])[0].state == "done"
 
 
-def test_after_a_failure_goes_on_only_what_was_completed_and_nothing_by_force(
-    monkeypatch: pytest.MonkeyPatch,
+def test_by_force_only_the_given_window_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, begun = run(monkeypatch, [End(days(1, 4)), End(days(2, 5)), End()], ChainOptions(force=True))
+    assert [(window, force) for _, window, force in begun] == [(days(3, 4), True)] * 3
+
+
+@pytest.mark.parametrize("done", [None, days(3, 4)])
+def test_after_a_failed_check_nothing_is_projected_by_force(
+    monkeypatch: pytest.MonkeyPatch, done: Window | None
 ) -> None:
-    ends = [End(days(1, 4)), End(days(2, 3), FAILED), End(days(2, 3))]
+    """What has passed earlier must not wait for what does not pass."""
+    ends = [End(days(3, 4)), End(done, FAILED), End(days(3, 4))]
     outcome, begun = run(monkeypatch, ends, ChainOptions(force=True))
     assert [(window, force) for _, window, force in begun] == [
-        (days(3, 4), True), (days(1, 4), True), (days(2, 3), False)
+        (days(3, 4), True), (days(3, 4), True), (days(3, 4), False)
     ]  # fmt: skip
-    assert (outcome.state, outcome.error, outcome.done) == ("failed", FAILED, days(2, 3))
+    assert (outcome.state, outcome.error, outcome.done) == ("failed", FAILED, days(3, 4))
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_nothing_follows_a_failure_that_has_completed_nothing(
+def test_nothing_follows_a_step_that_was_interrupted(
     monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    ends = [End(days(3, 4))] * number + [End(None, LOCKED)]
+    ends = [End(days(3, 4))] * number + [End(None, LOCKED, is_interrupted=True)]
     outcome, begun = run(monkeypatch, ends)
     assert len(begun) == number + 1
     assert outcome.error == LOCKED
     names = [name for name, _, _ in begun]
     left_out = [name for name in chain.STEPS if name not in names]
     assert [line for line in outcome.lines if "not started" in line] == [
-        f"{name}: not started, nothing was completed before it" for name in left_out
+        f"{name}: not started, a step before it was interrupted" for name in left_out
     ]
     assert list(cast("dict[str, Any]", outcome.details["steps"])) == names
 
 
 def test_all_failures_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = [End(days(3, 4)), End(days(3, 4), FAILED), End(None, LOCKED)]
+    ends = [End(days(3, 4)), End(days(3, 4), FAILED), End(None, LOCKED, is_interrupted=True)]
     outcome, _ = run(monkeypatch, ends)
     assert str(outcome.error).splitlines() == [str(FAILED), str(LOCKED)]
