@@ -77,7 +77,7 @@ def plans(run: RunContext, *, limit: int, after: str | None = None) -> Page[Purg
     )
     next_token = None
     if page.next_day is not None:
-        last = str(page.rows[-1].place) if page.goes_on_within else ""
+        last = str(page.rows[-1].timeuuid) if page.goes_on_within else ""
         next_token = token(PLANS, page.next_day.isoformat(), last)
     return Page([_plan(run, row) for row in page.rows if row.application == PURGE], next_token)
 

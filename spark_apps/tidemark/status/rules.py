@@ -92,7 +92,7 @@ NOTHING_YET = "nothing has run yet"
 
 
 def period_of(cadence: str) -> timedelta | None:
-    """Return the time from one scheduled run to the next; None if nothing starts by time.
+    """Return the time between scheduled runs of tag-write; None if there is no schedule.
 
     Raises:
         InvalidInput: `cadence` is not a value of TIDEMARK_CADENCE.
