@@ -1,4 +1,4 @@
-"""The connection of an application that only reads: no report, no row in `run`, no Spark."""
+"""The connection of a read-only application: no report, no row in `run`, no Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.settings import Settings
 
 @contextmanager
 def connected(application: str) -> Iterator[RunContext]:
-    """Connect by the settings of the environment; yield the context of a run without a name.
+    """Connect with the settings of the environment; the run id is the name of the application.
 
     Raises:
         InvalidInput: a setting cannot be used.

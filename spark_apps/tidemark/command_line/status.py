@@ -80,9 +80,9 @@ def main(
     with connected(APPLICATION) as run:
 
         def show() -> PartState:
-            found = overview.overview(run, period)
-            _print(json.dumps(json_of(found)) if as_json else "\n".join(text.of_overview(found)))
-            return found.state
+            answer = overview.overview(run, period)
+            _print(json.dumps(json_of(answer)) if as_json else "\n".join(text.of_overview(answer)))
+            return answer.state
 
         if watch:
             _watch(show, every, clears=not as_json and sys.stdout.isatty())
@@ -92,7 +92,7 @@ def main(
 
 
 def _watch(show: Callable[[], object], every: float, *, clears: bool) -> None:
-    """Show something until Ctrl-C; an outage is shown as well, and does not end it."""
+    """Call `show` until Ctrl-C; an outage of Cassandra is printed, and does not end the loop."""
     try:
         while True:
             if clears:
@@ -251,7 +251,7 @@ def _page(
     *,
     as_json: bool,
 ) -> None:
-    """Read a page and print it; before the first run there are no tables, and nothing to read."""
+    """Read a page and print it; before the first run there are no tables, so it is empty."""
     with connected(APPLICATION) as run:
         page = read(run) if overview.has_ledger(run.control, run.settings) else Page[T]([])
     _print(json.dumps(json_of(page)) if as_json else "\n".join(as_text(page)))

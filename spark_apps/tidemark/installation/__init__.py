@@ -1,4 +1,4 @@
-"""Where Tidemark is on this machine: the files that it ships, and the files of its users.
+"""Locations of Tidemark's files on this machine: shipped files, and files of users.
 
 In a checkout and in the container image, these are the same directory `include`. A wheel has a
 copy of it in the package.
@@ -22,28 +22,24 @@ the current directory."""
 
 
 def users_files(name: str) -> Path:
-    """Return a file or directory of `include` in HOME; where it is absent there, the shipped one.
-
-    Args:
-        name: the path below `include`.
-    """
-    own = HOME / "include" / name
-    return own if own.exists() else SHIPPED / name
+    """Return a path below `include` in HOME; if HOME does not have it, the shipped one."""
+    users_path = HOME / "include" / name
+    return users_path if users_path.exists() else SHIPPED / name
 
 
 def jars_directory() -> Path:
-    """Return where fetched jars are, a directory for each group.
+    """Return the directory of fetched jars, with a directory for each group.
 
-    Outside of a checkout it is one for each version: the jars that a version locks replace others.
+    Outside of a checkout each version has its own, since fetching removes jars of other locks.
     """
     if IS_CHECKOUT:
         return HOME / ".tidemark" / "jars"
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "tidemark" / __version__ / "jars"
+    cache_directory = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_directory) / "tidemark" / __version__ / "jars"
 
 
 def program(application: str) -> str:
-    """Return the command that runs an application, as users type it here."""
+    """Return the command that runs an application, as users of this installation type it."""
     if IS_CHECKOUT:
         return f"spark_apps/{application.replace('-', '_')}.py"
     return f"tidemark {application}"

@@ -1,4 +1,4 @@
-"""Fetching of the jars that `jars.lock` lists, from the resolver library's default repository."""
+"""Downloads the jars in `jars.lock`, from the default repository of the resolver library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidemark.errors import TidemarkError
 
 LOCK = Path(__file__).resolve().parent / "jars.lock"
 OF_SPARK = ("spark", "spark-kafka")
-"""The groups that the applications need; the others are those of the embedded servers and tests."""
+"""The groups that the applications need; other groups are for the embedded servers and tests."""
 TIMEOUT_S = 60
 _DOWNLOADS = 8
 Say = Callable[[str], None]
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, order=True)
 class LockedJar:
-    """One line of the lock."""
+    """A line of the lock."""
 
     coordinate: str
     """`group:artifact:version[:classifier]`."""
@@ -41,7 +41,7 @@ def fetch(group: str, directory: Path, say: Say, lock: Path = LOCK) -> list[Path
 
     Args:
         group: A section of the lock.
-        directory: Where the jars are put. Jars of older locks are removed from it.
+        directory: Where the jars are stored; other jars in it are deleted.
         say: Called with the progress after each download.
         lock: The lock file.
 
@@ -54,7 +54,7 @@ def fetch(group: str, directory: Path, say: Say, lock: Path = LOCK) -> list[Path
             f"no jars are locked for group {group!r}", where=str(lock), do="choose another"
         )
     directory.mkdir(parents=True, exist_ok=True)
-    missing = [jar for jar in jars if not _checked(directory / jar.filename, jar)]
+    missing = [jar for jar in jars if not _is_present(directory / jar.filename, jar)]
     if missing:
         _download(missing, directory, say)
     paths = [directory / jar.filename for jar in jars]
@@ -75,7 +75,7 @@ def _read_lock(lock_file: Path) -> dict[str, list[LockedJar]]:
     return groups
 
 
-def _checked(path: Path, jar: LockedJar) -> bool:
+def _is_present(path: Path, jar: LockedJar) -> bool:
     if not path.exists():
         return False
     actual = sha256_of(path)
@@ -89,11 +89,11 @@ def _checked(path: Path, jar: LockedJar) -> bool:
 
 
 def _download(jars: list[LockedJar], directory: Path, say: Say) -> None:
-    # A file enters the directory only when whole and checked: a killed download leaves nothing.
+    # Only complete and checked files enter the directory: a killed download leaves nothing.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as cache:
         context = MavenContext(repo_cache=Path(cache), timeout=TIMEOUT_S)
         with ThreadPoolExecutor(_DOWNLOADS) as pool:
-            pending = [pool.submit(_fetch_one, context, jar, directory) for jar in jars]
+            pending = [pool.submit(_fetch_jar, context, jar, directory) for jar in jars]
             try:
                 for done, future in enumerate(as_completed(pending), start=1):
                     say(f"fetched {done} of {len(jars)}: {future.result()}")
@@ -102,7 +102,7 @@ def _download(jars: list[LockedJar], directory: Path, say: Say) -> None:
                 raise
 
 
-def _fetch_one(context: MavenContext, jar: LockedJar, directory: Path) -> str:
+def _fetch_jar(context: MavenContext, jar: LockedJar, directory: Path) -> str:
     group, artifact, version, *classifier = jar.coordinate.split(":")
     component = context.project(group, artifact).at_version(version)
     try:

@@ -1,4 +1,4 @@
-"""How the actions of a range are folded; without Spark, since the ledger keeps it."""
+"""The common context of the actions that a run folds; without Spark, since the ledger stores it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class ActionBatch:
-    """The common context of all actions of a run.
+    """The context of all actions of a run.
 
     Attributes:
         at: the time of the run.
         zone: the time zone of the dates on which journals expire.
-        segment_size: the number of events in a journal segment, for heads created now.
+        segment_size: the number of events in a journal segment, for heads that this run creates.
     """
 
     at: datetime

@@ -1,4 +1,4 @@
-"""The states of records in quarantine, and which topic partitions have any; without Spark."""
+"""The states of records in quarantine, and topic partitions by state; without Spark."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TABLE = "quarantined_record"
 
 
 class Quarantined(StrEnum):
-    """What becomes of a record in quarantine.
+    """The state of a record in quarantine.
 
-    HELD ones wait for `replay`, with all later ones of their key. WAITING ones are of a key whose
-    records lie in several partitions, and wait until all of these are read. SKIPPED ones are passed
-    over for good. MENDED ones are replicated with the content that `mend` gave them.
+    HELD: waits for `replay`, with all later records of its key. WAITING: waits until all partitions
+    with records of its key are read. SKIPPED: permanently skipped. MENDED: replicated with the
+    content that `mend` gave it.
     """
 
     HELD = "held"
@@ -27,27 +27,29 @@ class Quarantined(StrEnum):
 
 
 KEEPS_BACK = (Quarantined.HELD, Quarantined.WAITING)
-"""The states in which records keep back later ones of their key."""
+"""The states in which a record holds later records of its key."""
 
 
 def with_any(
     run: RunContext, partitions: Sequence[TopicPartition], state: Quarantined
 ) -> list[TopicPartition]:
-    """Return the partitions of which a record is in a state."""
-    found = run.control.execute_many(
+    """Return the partitions with a record in a state."""
+    rows_by_partition = run.control.execute_many(
         f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
         " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
         [
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state)
-            for one in partitions
+            (run.settings.kafka_journal_keyspace, partition.topic, partition.partition, state)
+            for partition in partitions
         ],
     )
-    return [one for one, rows in zip(partitions, found, strict=True) if rows]
+    return [
+        partition for partition, rows in zip(partitions, rows_by_partition, strict=True) if rows
+    ]
 
 
 def keeping_back(
     run: RunContext, partitions: Sequence[TopicPartition]
 ) -> Mapping[Quarantined, Sequence[TopicPartition]]:
-    """Return the partitions with records that keep back others, by the state of these."""
-    found = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
-    return {state: there for state, there in found.items() if there}
+    """Return the partitions with records that hold later ones, by the state of the records."""
+    by_state = {state: with_any(run, partitions, state) for state in KEEPS_BACK}
+    return {state: with_records for state, with_records in by_state.items() if with_records}

@@ -1,4 +1,4 @@
-"""Answers as values of JSON."""
+"""Converts the answers of status to JSON values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemark.window import iso
 
 
 def as_json(answer: object) -> object:
-    """Return an answer of this room as JSON has it: times in ISO 8601, enums by their values."""
+    """Return an answer as JSON values: times in ISO 8601, enums by their values."""
     value: object = answer
     match answer:
         case TopicPartition():
@@ -26,5 +26,5 @@ def as_json(answer: object) -> object:
         case list() | tuple():
             value = [as_json(part) for part in answer]
         case _ if is_dataclass(answer):
-            value = {each.name: as_json(getattr(answer, each.name)) for each in fields(answer)}
+            value = {field.name: as_json(getattr(answer, field.name)) for field in fields(answer)}
     return value

@@ -15,25 +15,24 @@ from tidemark.event_groups.stream.history import History
 from tidemark.event_groups.stream.holding import HeldGroups
 from tidemark.event_groups.stream.states import GroupState
 from tidemark.event_groups.stream.store import Stream
-from tidemark.status.page import Amount, Page, bounded, place, token
+from tidemark.status.page import Amount, Page, bounded, token, values_of
 
 STREAMS, GROUPS = "streams", "groups"
 MOST_COUNTED = 200
-"""The most open groups of a stream that are counted; each of them is read with its definition."""
+"""The most open groups of a stream that are counted; each is read with its definition."""
 
 
 @dataclass(frozen=True)
 class StreamState:
-    """A stream.
+    """A stream of event groups.
 
     Attributes:
-        stream: its name.
-        open: groups that have not ended.
-        held: those of them that wait for a group that is not rolled back.
-        stuck: the groups that hold others, or whose rollback has failed, of those that were
-            counted.
+        stream: name of the stream.
+        open: number of groups that have not ended.
+        held: number of open groups that wait for a group that is not rolled back.
+        stuck: the counted groups that hold others, or whose rollback has failed.
         oldest_open: the first group that has not ended; empty if all have.
-        oldest_submitted_at: when it was submitted.
+        oldest_submitted_at: when the oldest open group was submitted.
     """
 
     stream: str
@@ -49,13 +48,13 @@ class GroupOfStream:
     """A group that has not ended.
 
     Attributes:
-        stream: its stream.
-        sequence: its place in the stream.
-        group: its id.
-        state: its state.
-        submitted_at: when it was submitted; None if purge has deleted it meanwhile.
-        held_by: the group that holds it; empty if none does.
-        reason: why it has not ended as a whole.
+        stream: name of the stream.
+        sequence: position of the group in the stream.
+        group: id of the group.
+        state: state of the group.
+        submitted_at: when the group was submitted; None if purge has deleted it since.
+        held_by: id of the group that holds it; empty if none does.
+        reason: why the group has not ended.
     """
 
     stream: str
@@ -71,26 +70,26 @@ def streams(run: RunContext, *, limit: int, after: str | None = None) -> Page[St
     """Return the streams, by name.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(STREAMS, after, str)
+    begin = values_of(STREAMS, after, str)
     names = [name for name in open_groups.streams(run) if begin is None or name > begin[0]]
     items = [_stream(run, name) for name in names[:limit]]
     return Page(items, token(STREAMS, names[limit - 1]) if len(names) > limit else None)
 
 
 def _stream(run: RunContext, name: str) -> StreamState:
-    found = list(islice(open_states(Stream(run, name)), MOST_COUNTED + 1))
-    held = Counter(one.held_by for one in found if one.held_by)
-    failed = [one.group.id for one in found if one.group.state is GroupState.ROLLBACK_FAILED]
-    oldest = found[0].group.id if found else ""
-    submitted = History(run, name).submitted([oldest]) if found else {}
-    is_bound = len(found) > MOST_COUNTED
+    states = list(islice(open_states(Stream(run, name)), MOST_COUNTED + 1))
+    holders = Counter(state.held_by for state in states if state.held_by)
+    failed = [state.group.id for state in states if state.group.state is GroupState.ROLLBACK_FAILED]
+    oldest = states[0].group.id if states else ""
+    submitted = History(run, name).submitted([oldest]) if states else {}
+    is_bound = len(states) > MOST_COUNTED
     return StreamState(
         name,
-        bounded(len(found), MOST_COUNTED),
-        Amount(held.total(), is_at_least=is_bound),
-        list(dict.fromkeys([*failed, *held])),
+        bounded(len(states), MOST_COUNTED),
+        Amount(holders.total(), is_at_least=is_bound),
+        list(dict.fromkeys([*failed, *holders])),
         oldest,
         submitted.get(oldest),
     )
@@ -101,29 +100,29 @@ def groups(
 ) -> Page[GroupOfStream]:
     """Return the groups of a stream that have not ended, in their order.
 
-    On later pages `held_by` goes by what the last run of the stream has kept of the groups before.
+    On later pages `held_by` depends on the held groups that the last run of the stream has saved.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(GROUPS, after, int)
-    stored = Stream(run, stream)
+    begin = values_of(GROUPS, after, int)
+    stored_stream = Stream(run, stream)
     if begin is None:
-        states = open_states(stored)
+        states = open_states(stored_stream)
     else:
-        kept = HeldGroups(run, stored).kept().groups
-        before = [one for one in kept if one.item.sequence <= begin[0]]
-        states = open_states(stored, begin[0] + 1, before)
-    found = list(islice(states, limit + 1))
-    shown = found[:limit]
-    submitted = History(run, stream).submitted([one.group.id for one in shown])
-    items = [_group(stream, one, submitted.get(one.group.id)) for one in shown]
-    rest = token(GROUPS, items[-1].sequence) if len(found) > limit else None
-    return Page(items, rest)
+        held_groups = HeldGroups(run, stored_stream).kept().groups
+        earlier = [held for held in held_groups if held.item.sequence <= begin[0]]
+        states = open_states(stored_stream, begin[0] + 1, earlier)
+    read_states = list(islice(states, limit + 1))
+    shown = read_states[:limit]
+    submitted = History(run, stream).submitted([state.group.id for state in shown])
+    items = [_group(stream, state, submitted.get(state.group.id)) for state in shown]
+    next_token = token(GROUPS, items[-1].sequence) if len(read_states) > limit else None
+    return Page(items, next_token)
 
 
-def _group(stream: str, one: OpenState, submitted_at: datetime | None) -> GroupOfStream:
-    group = one.group
+def _group(stream: str, state: OpenState, submitted_at: datetime | None) -> GroupOfStream:
+    group = state.group
     return GroupOfStream(
-        *(stream, group.sequence, group.id, group.state, submitted_at, one.held_by, group.reason)
+        *(stream, group.sequence, group.id, group.state, submitted_at, state.held_by, group.reason)
     )

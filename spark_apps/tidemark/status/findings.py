@@ -1,4 +1,4 @@
-"""Findings of validate: open ones, and those that somebody has settled."""
+"""Findings of validate, open and settled."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class FindingRow:
 
     Attributes:
         check: the name of the check.
-        blocks: whether what is downstream waits for it; None of a settled one.
-        layer: the layer; empty of a settled one.
-        time_bucket: that of the event or row; None if the finding has none.
+        blocks: whether downstream applications wait for the finding; None if it is settled.
+        layer: the layer; empty if the finding is settled.
+        time_bucket: time bucket of the event or row; None if the finding has none.
         persistence_id: the persistence id; empty if the finding has none.
         tag: the tag, table, topic or projection.
         number: the number that was found.
-        expected: the number that was expected; None if the check compares none.
+        expected: the expected number; None if the check does not compare numbers.
         detail: a clause for people.
-        since: when it was first found, or settled.
-        last_seen: when it was last found; None of a settled one.
-        reason: why it was settled; empty of an open one.
-        owner: who has settled it.
+        since: when the finding was first found, or settled.
+        last_seen: when the finding was last found; None if it is settled.
+        reason: why the finding was settled; empty if it is open.
+        owner: who has settled the finding.
     """
 
     check: str
@@ -51,10 +51,10 @@ class FindingRow:
 
 
 def open_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[FindingRow]:
-    """Return findings that nobody has settled, in the order of the table.
+    """Return the open findings, in the order of the table.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
     rows, state = stored_findings.open_page(
         run.control, run.settings, limit=limit, state=state_of(OPEN, after)
@@ -63,10 +63,10 @@ def open_findings(run: RunContext, *, limit: int, after: str | None = None) -> P
 
 
 def settled_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[FindingRow]:
-    """Return what was settled, by check, persistence id and tag.
+    """Return the settled findings, by check, persistence id and tag.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
     rows, state = stored_findings.settled_page(
         run.control, run.settings, limit=limit, state=state_of(SETTLED, after)

@@ -32,10 +32,11 @@ class Overview:
     """The state of the system.
 
     Attributes:
-        at: when it was read.
+        at: when the state was read.
         state: the worst state of the lines; `empty` if nothing has run.
-        lines: the lines.
-        last_ended: when any ledger of the chain was last written; None if nothing has run.
+        lines: a line for each part of the system.
+        last_ended: when a ledger of tag-write, validate or project was last written; None if
+            nothing has run.
     """
 
     at: datetime
@@ -45,24 +46,21 @@ class Overview:
 
 
 def has_ledger(control: Control, settings: Settings) -> bool:
-    """Return whether Tidemark's own tables exist: the first run makes them."""
+    """Return whether Tidemark's own tables exist: the first run creates them."""
     return control.table_columns(settings.keyspace, "piece") is not None
 
 
 def overview(run: RunContext, period: timedelta | None) -> Overview:
     """Read the state of the system.
 
-    Args:
-        run: the context of the run.
-        period: the time from one scheduled run of tag-write to the next; None if nothing starts by
-            time.
+    `period` is the time between scheduled runs of tag-write; None if there is no schedule.
 
     Raises:
         InvalidInput: there is no directory of projections.
     """
     now = clock.now()
     if not has_ledger(run.control, run.settings):
-        lines = [_journal(run, has_run=False), *_nothing()]
+        lines = [_journal(run, has_run=False), *_lines_before_first_run()]
         return Overview(now, rules.overall(lines), lines, None)
     tag_write, validate = _ledger(run, TAG_WRITE), _ledger(run, VALIDATE)
     lines = [
@@ -82,15 +80,15 @@ def overview(run: RunContext, period: timedelta | None) -> Overview:
     ended = [
         at
         for at in (
-            *(one.last_ended for one in (tag_write, validate) if one is not None),
-            *(one.last_ended for one in states),
+            *(ledger.last_ended for ledger in (tag_write, validate) if ledger is not None),
+            *(projection.last_ended for projection in states),
         )
         if at is not None
     ]
     return Overview(now, rules.overall(lines), lines, max(ended, default=None))
 
 
-def _nothing() -> list[Line]:
+def _lines_before_first_run() -> list[Line]:
     return [
         rules.chain(name, None, expected=None, overdue_from=None, now=clock.now())
         for name in (rules.TAG_VIEWS, rules.CHECKS)
@@ -107,7 +105,7 @@ def _journal(run: RunContext, *, has_run: bool) -> Line:
     try:
         tables.require_journal(run.control, settings)
         if has_ledger(run.control, settings):
-            # Runs also compare the rows of the tag views, which is too much for each look.
+            # Runs also compare the rows of the tag views, which is too slow for status.
             recorded = recorded_bucket_size(run.control, settings)
     except NO_RETRY_HELPS as error:
         problem, remedy = error.what, error.do
@@ -127,7 +125,7 @@ def _ledger(run: RunContext, application: str) -> LedgerSummary | None:
 def _tag_views(
     run: RunContext, ledger: LedgerSummary | None, period: timedelta | None, now: datetime
 ) -> Line:
-    """Judge tag-write: a run takes what is out of live readers' reach, one bucket size later."""
+    """Judge tag-write; a time bucket is due one bucket size after live readers have passed it."""
     size = run.settings.bucket_size.milliseconds
     delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
     reachable = to_millis(now - delay) - size
@@ -153,14 +151,14 @@ def _checks(
         overdue_from=None if ended is None else ended + rules.FOLLOWS_WITHIN,
         now=now,
     )
-    found = findings.open_findings(run, limit=MOST)
-    blocking = [one for one in found.items if one.blocks]
+    open_findings = findings.open_findings(run, limit=MOST)
+    blocking = [finding for finding in open_findings.items if finding.blocks]
     return rules.checks(
         line,
         len(blocking),
-        len(found.items) - len(blocking),
-        has_more=found.next is not None,
-        since=min((one.since for one in blocking if one.since), default=None),
+        len(open_findings.items) - len(blocking),
+        has_more=open_findings.next is not None,
+        since=min((finding.since for finding in blocking if finding.since), default=None),
     )
 
 

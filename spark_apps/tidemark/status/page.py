@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A part of an answer.
+    """A page of an answer.
 
     Attributes:
-        items: the rows; where rows are filtered there may be fewer than the limit.
+        items: the rows; if rows are filtered, a page may have fewer than the limit.
         next: the token of the next page; None if there is none.
     """
 
@@ -33,12 +33,12 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True)
 class Amount:
-    """A number, as far as a bounded read knows it.
+    """A number from a bounded read.
 
     Attributes:
         number: the number; None if it is unknown.
-        is_at_least: whether it is a lower bound, since counting ended there.
-        unknown: why it is unknown.
+        is_at_least: whether the number is a lower bound, because counting stopped there.
+        unknown: why the number is unknown.
     """
 
     number: int | None
@@ -53,7 +53,7 @@ class Amount:
 
     @property
     def is_positive(self) -> bool:
-        """Whether it is known to be above 0."""
+        """Whether the number is known to be above 0."""
         return bool(self.number)
 
 
@@ -61,55 +61,55 @@ ZERO = Amount(0)
 
 
 def unknown(why: str) -> Amount:
-    """Return a number that no stored row tells."""
+    """Return a number that is not stored, with the reason."""
     return Amount(None, unknown=why)
 
 
 def bounded(number: int, most: int) -> Amount:
-    """Return a number that was counted up to one more than `most`."""
+    """Return a count that stopped at `most` + 1."""
     return Amount(min(number, most), is_at_least=number > most)
 
 
 def token(kind: str, *values: object) -> str:
-    """Return the token of a place in an answer of a kind."""
+    """Return the token of a position in an answer of a kind."""
     return urlsafe_b64encode(json.dumps([kind, *values]).encode()).decode().rstrip("=")
 
 
-def place(kind: str, text: str | None, *types: type) -> list[Any] | None:
+def values_of(kind: str, text: str | None, *types: type) -> list[Any] | None:
     """Return the values of a token; None without a token.
 
     Raises:
-        InvalidInput: it is no token of this kind.
+        InvalidInput: `text` is not a token of this kind.
     """
     if text is None:
         return None
     try:
         decoded = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        found = json.loads(decoded)
+        parsed = json.loads(decoded)
     except (binascii.Error, ValueError):
-        found = None
+        parsed = None
     is_fitting = (
-        isinstance(found, list)
-        and found[:1] == [kind]
-        and len(found) == len(types) + 1
-        and all(isinstance(value, of) for value, of in zip(found[1:], types, strict=True))
+        isinstance(parsed, list)
+        and parsed[:1] == [kind]
+        and len(parsed) == len(types) + 1
+        and all(isinstance(value, of) for value, of in zip(parsed[1:], types, strict=True))
     )
-    if not is_fitting or not isinstance(found, list):
+    if not is_fitting or not isinstance(parsed, list):
         raise InvalidInput(
             f"no token of a page of {kind}: {text!r:.100}",
             where="--after",
             do="copy it from the end of the page before, with the same command and options",
         )
-    return found[1:]
+    return parsed[1:]
 
 
 def state_of(kind: str, text: str | None) -> bytes | None:
-    """Return the paging state of Cassandra's in a token.
+    """Return Cassandra's paging state from a token; None without a token.
 
     Raises:
-        InvalidInput: it is no token of this kind.
+        InvalidInput: `text` is not a token of this kind.
     """
-    values = place(kind, text, str)
+    values = values_of(kind, text, str)
     try:
         return None if values is None else bytes.fromhex(values[0])
     except ValueError:
@@ -119,5 +119,5 @@ def state_of(kind: str, text: str | None) -> bytes | None:
 
 
 def state_token(kind: str, state: bytes | None) -> str | None:
-    """Return the token of a paging state of Cassandra's; None without one."""
+    """Return the token of Cassandra's paging state; None without one."""
     return None if state is None else token(kind, state.hex())

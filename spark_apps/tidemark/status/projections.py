@@ -1,4 +1,4 @@
-"""Projections: how far each is, what holds it, and what it has skipped."""
+"""Projections: progress, gaps, pauses and quarantined events of each."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tidemark.project.planning.estimate import Estimates
 from tidemark.project.position.progress import ProjectionProgress, progress
 from tidemark.project.position.ready import ready_buckets
 from tidemark.project.rollups import standing as rollup_standing
-from tidemark.status.page import ZERO, Amount, Page, bounded, place, token, unknown
+from tidemark.status.page import ZERO, Amount, Page, bounded, token, unknown, values_of
 from tidemark.window import from_millis, to_millis
 
 PROJECTIONS = "projections"
 MOST_ESTIMATED = 500
-"""The most open time buckets whose rows are added up."""
+"""The most open time buckets whose estimated rows are summed."""
 
 
 class Condition(StrEnum):
-    """The condition of a projection; of several that hold, the first."""
+    """The condition of a projection; the first that applies."""
 
     UNUSABLE = "unusable"
     TABLE_MISSING = "table missing"
@@ -54,26 +54,26 @@ class ProjectionState:
     """A projection.
 
     Attributes:
-        name: its name.
-        version: that of its definition; None if the file cannot be used.
+        name: name of the projection.
+        version: version of its definition; None if the file cannot be used.
         condition: the condition.
-        problem: why it is unusable, or what is wrong with its table.
-        states: its time buckets by state; those done by another definition count as `changed`.
+        problem: why the projection is unusable, or what is wrong with its table.
+        states: number of time buckets by state; those done by another definition are `changed`.
         is_complete: whether all time buckets were read; if not, numbers are lower bounds.
-        open: time buckets that may be processed, and are not done by this definition.
-        oldest_open: the first of them.
+        open: time buckets that may be processed, and that this definition has not done.
+        oldest_open: the start of the oldest open time bucket.
         newest: the end of the newest time bucket that may be processed.
-        lag_seconds: from the start of the oldest open time bucket to `newest`.
-        lag_events: about how many rows the open time buckets have, by the ledger.
+        lag_seconds: from `oldest_open` to `newest`.
+        lag_events: estimated rows in the open time buckets, from the ledger.
         held: time buckets that wait for missing events, or for validate.
         oldest_gap: the oldest time bucket that waits for missing events.
-        gap_age_seconds: from its start to `newest`.
-        gap: what is missing.
-        paused_at: since when it is paused; None if it is not.
-        paused_by: who has paused it.
-        quarantined: events that it could not process.
+        gap_age_seconds: from `oldest_gap` to `newest`.
+        gap: the missing events of `oldest_gap`.
+        paused_at: since when the projection is paused; None if it is not.
+        paused_by: who has paused the projection.
+        quarantined: events that the projection could not process.
         last_error: the newest error of a time bucket.
-        last_ended: when its ledger was last written.
+        last_ended: when the ledger of the projection was last written.
     """
 
     name: str
@@ -102,15 +102,15 @@ def projections(run: RunContext, *, limit: int, after: str | None = None) -> Pag
     """Return the projections of TIDEMARK_PROJECTIONS_DIR, by name.
 
     Raises:
-        InvalidInput: there is no such directory, or `after` is no token of these pages.
+        InvalidInput: the directory does not exist, or `after` is not a token of these pages.
     """
-    begin = place(PROJECTIONS, after, str)
-    found = catalog.read_all(run.settings.projections_dir)
+    begin = values_of(PROJECTIONS, after, str)
+    entries = catalog.read_all(run.settings.projections_dir)
     by_name: dict[str, Definition | Rollup | Unusable] = {
-        broken.name: broken for broken in found.unusable
+        unusable.name: unusable for unusable in entries.unusable
     }
-    by_name |= {each.name: each for each in found.definitions}
-    by_name |= {each.definition.name: each for each in found.rollups}
+    by_name |= {definition.name: definition for definition in entries.definitions}
+    by_name |= {rollup.definition.name: rollup for rollup in entries.rollups}
     names = [name for name in sorted(by_name) if begin is None or name > begin[0]]
     validated = bounded_standing(run.control, run.settings, VALIDATE)
     items = [_state(run, name, by_name[name], validated) for name in names[:limit]]
@@ -120,16 +120,16 @@ def projections(run: RunContext, *, limit: int, after: str | None = None) -> Pag
 def _state(
     run: RunContext,
     name: str,
-    found: Definition | Rollup | Unusable,
+    entry: Definition | Rollup | Unusable,
     validated: BoundedStanding,
 ) -> ProjectionState:
-    if isinstance(found, Unusable):
-        return ProjectionState(name, None, Condition.UNUSABLE, str(found.error))
-    definition = found.definition if isinstance(found, Rollup) else found
+    if isinstance(entry, Unusable):
+        return ProjectionState(name, None, Condition.UNUSABLE, str(entry.error))
+    definition = entry.definition if isinstance(entry, Rollup) else entry
     pause = management_state.pause_state(OffsetStore.of(run, definition))
     try:
         state = (
-            _rollup(run, found) if isinstance(found, Rollup) else _of_events(run, found, validated)
+            _rollup(run, entry) if isinstance(entry, Rollup) else _of_events(run, entry, validated)
         )
     except NO_RETRY_HELPS as error:
         return ProjectionState(name, definition.version, Condition.UNUSABLE, str(error))
@@ -151,22 +151,22 @@ def _with_pause(state: ProjectionState, pause: PauseState) -> ProjectionState:
 
 def _rollup(run: RunContext, rollup: Rollup) -> ProjectionState:
     definition = rollup.definition
-    now = rollup_standing.read(run, rollup)
+    standing = rollup_standing.read(run, rollup)
     try:
-        rollup_standing.require_tables(run, rollup, now)
+        rollup_standing.require_tables(run, rollup, standing)
     except NO_RETRY_HELPS as error:
         return ProjectionState(
             definition.name, definition.version, Condition.TABLE_MISSING, str(error)
         )
     why = "a projection of mode rollup is made of rows, not of events"
-    condition = Condition.BEHIND if now.reason else Condition.UP_TO_DATE
+    condition = Condition.BEHIND if standing.reason else Condition.UP_TO_DATE
     return ProjectionState(
         definition.name,
         definition.version,
-        condition if now.present else Condition.NOT_BEGUN,
-        problem=now.line(rollup),
-        lag_seconds=unknown(why) if now.reason else Amount(0),
-        lag_events=unknown(why) if now.reason else Amount(0),
+        condition if standing.present else Condition.NOT_BEGUN,
+        problem=standing.line(rollup),
+        lag_seconds=unknown(why) if standing.reason else Amount(0),
+        lag_events=unknown(why) if standing.reason else Amount(0),
     )
 
 
@@ -184,49 +184,51 @@ def _of_events(
     is_complete = own.is_complete and (
         isinstance(definition.source, KafkaJournal) or validated.is_complete
     )
-    now = measured(own, definition.fingerprint, ready)
-    place_of = f"{PROJECT}/{definition.name}"
-    number = quarantined.count(
-        run.control, run.settings, definition.source.table(run.settings), place_of
+    position = measured(own, definition.fingerprint, ready)
+    application = f"{PROJECT}/{definition.name}"
+    quarantined_count = quarantined.count(
+        run.control, run.settings, definition.source.table(run.settings), application
     )
-    state = described(definition.name, definition.version, own, now, ready, is_complete=is_complete)
+    state = described(
+        definition.name, definition.version, own, position, ready, is_complete=is_complete
+    )
     return replace(
         state,
         condition=Condition.TABLE_MISSING if problem else state.condition,
         problem=problem,
-        lag_events=_events(run, definition, now.open_buckets, is_complete=is_complete),
-        quarantined=bounded(number, quarantined.MOST),
+        lag_events=_events(run, definition, position.open_buckets, is_complete=is_complete),
+        quarantined=bounded(quarantined_count, quarantined.MOST),
     )
 
 
 def _ready(
     run: RunContext, definition: Definition, own: BoundedStanding, validated: BoundedStanding
 ) -> TimeBuckets:
-    """Return the time buckets that may be processed, as far as they were read."""
+    """Return the time buckets that may be processed, as far as the ledger of validate was read."""
     begin = history.begin_of(definition, run.settings.bucket_size)
     if not isinstance(definition.source, KafkaJournal):
         return validated.standing.done_by("").within(begin, 2**63 - 1)
     now_ms = to_millis(clock.now())
     first = own.standing.known.first
-    found = ready_buckets(run, definition, now_ms if first is None else first, now_ms)
-    return found.within(begin, 2**63 - 1)
+    ready = ready_buckets(run, definition, now_ms if first is None else first, now_ms)
+    return ready.within(begin, 2**63 - 1)
 
 
 def measured(own: BoundedStanding, fingerprint: str, ready: TimeBuckets) -> ProjectionProgress:
     """Return the progress of a projection, as far as its ledger was read. No I/O.
 
-    What lies behind the last row that was read may be done, so it does not count as open. The lag
-    reaches to the end of all that may be processed.
+    Time buckets after the last row that was read may be done, so they do not count as open. The lag
+    ends with the last time bucket that may be processed.
     """
     standing = own.standing
     as_read = ready if own.read_to is None else ready.within(LOWEST, own.read_to + 1)
-    now = progress(standing.rows, fingerprint, as_read, standing.bucket_ms, standing.spans)
+    position = progress(standing.rows, fingerprint, as_read, standing.bucket_ms, standing.spans)
     if own.read_to is None or ready.last is None:
-        return now
+        return position
     end = ready.last + standing.bucket_ms
-    oldest, gap = now.open_buckets.first, now.oldest_gap
+    oldest, gap = position.open_buckets.first, position.oldest_gap
     return replace(
-        now,
+        position,
         lag=timedelta(milliseconds=0 if oldest is None else end - oldest),
         gap_age=timedelta(milliseconds=0 if gap is None else max(end - gap[0], 0)),
     )
@@ -236,18 +238,18 @@ def described(
     name: str,
     version: int,
     own: BoundedStanding,
-    now: ProjectionProgress,
+    position: ProjectionProgress,
     ready: TimeBuckets,
     *,
     is_complete: bool,
 ) -> ProjectionState:
-    """Return what is known of a projection by its ledger. No I/O."""
+    """Return the state of a projection by its ledger alone. No I/O."""
     standing = own.standing
     touched = [row.touched_at.replace(tzinfo=UTC) for row in standing.rows if row.touched_at]
     touched += [from_millis(span.ended_last) for span in standing.spans]
-    is_behind = bool(now.open_buckets)
-    oldest, gap = now.open_buckets.first, now.oldest_gap
-    lag = Amount(int(now.lag.total_seconds()))
+    is_behind = bool(position.open_buckets)
+    oldest, gap = position.open_buckets.first, position.oldest_gap
+    lag = Amount(int(position.lag.total_seconds()))
     if own.has_other_sizes:
         why = "the ledger has time buckets of several bucket sizes: see `project.py status`"
         lag = unknown(why)
@@ -256,31 +258,31 @@ def described(
     return ProjectionState(
         name,
         version,
-        condition_of(now, has_begun=history.has_begun(standing)),
-        states={str(state): number for state, number in sorted(now.states.items())},
+        condition_of(position, has_begun=history.has_begun(standing)),
+        states={str(state): number for state, number in sorted(position.states.items())},
         is_complete=is_complete,
-        open=Amount(len(now.open_buckets), is_at_least=not is_complete),
+        open=Amount(len(position.open_buckets), is_at_least=not is_complete),
         oldest_open=None if oldest is None else from_millis(oldest),
         newest=None if ready.last is None else from_millis(ready.last + standing.bucket_ms),
         lag_seconds=lag,
-        held=Amount(now.states.get(State.HELD, 0), is_at_least=not own.is_complete),
+        held=Amount(position.states.get(State.HELD, 0), is_at_least=not own.is_complete),
         oldest_gap=None if gap is None else from_millis(gap[0]),
-        gap_age_seconds=Amount(int(now.gap_age.total_seconds())),
+        gap_age_seconds=Amount(int(position.gap_age.total_seconds())),
         gap="" if gap is None else gap[1],
-        last_error="" if now.last_error is None else now.last_error[1],
+        last_error="" if position.last_error is None else position.last_error[1],
         last_ended=max(touched, default=None),
     )
 
 
-def condition_of(now: ProjectionProgress, *, has_begun: bool) -> Condition:
+def condition_of(position: ProjectionProgress, *, has_begun: bool) -> Condition:
     """Return the condition by the ledger alone. No I/O."""
-    if now.states.get(State.FAILED):
+    if position.states.get(State.FAILED):
         return Condition.FAILED
     if not has_begun:
         return Condition.NOT_BEGUN
-    if now.oldest_gap is not None:
+    if position.oldest_gap is not None:
         return Condition.HELD
-    return Condition.BEHIND if now.open_buckets else Condition.UP_TO_DATE
+    return Condition.BEHIND if position.open_buckets else Condition.UP_TO_DATE
 
 
 def _events(
@@ -290,10 +292,10 @@ def _events(
         return Amount(0, is_at_least=not is_complete)
     first = open_buckets.first or 0
     end = first + MOST_ESTIMATED * run.settings.bucket_size.milliseconds
-    added = open_buckets.within(first, end)
-    estimates = Estimates.read(run, added)
-    behind = estimates.of(added, is_by_tag=definition.source.reads_tag_views)
-    if behind.unknown == len(added):
+    estimated = open_buckets.within(first, end)
+    estimates = Estimates.read(run, estimated)
+    estimate = estimates.of(estimated, is_by_tag=definition.source.reads_tag_views)
+    if estimate.unknown == len(estimated):
         return unknown("neither tag-write nor validate has counted the open time buckets")
-    is_bound = not is_complete or behind.unknown > 0 or len(added) < len(open_buckets)
-    return Amount(behind.rows, is_at_least=is_bound)
+    is_bound = not is_complete or estimate.unknown > 0 or len(estimated) < len(open_buckets)
+    return Amount(estimate.rows, is_at_least=is_bound)

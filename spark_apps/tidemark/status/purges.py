@@ -15,11 +15,11 @@ from tidemark.ledger.reading import audits
 from tidemark.ledger.reading.audits import AfterAudit, AuditRow
 from tidemark.purge.policies import states
 from tidemark.purge.policies.states import PolicyState
-from tidemark.status.page import Page, place, token
+from tidemark.status.page import Page, token, values_of
 
 POLICIES, PLANS = "policies", "purge-plans"
 DAYS = 365
-"""How many days back plans are looked for."""
+"""How many days back plans are searched."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ class PurgePlan:
     """A purge that was planned, started or applied.
 
     Attributes:
-        at: when.
+        at: when it was planned, started or applied.
         state: `planned` by a dry run, `started`, or `applied`.
         subject: the journal keyspace.
-        owner: who.
-        run_id: the run.
-        approval: `digest@time`, by which the plan is applied; empty if the report of the run is
-            not stored any more.
-        tombstones: how many deletes the plan has; None if that report is not stored.
-        counts: what would be, or was deleted.
+        owner: who ran purge.
+        run_id: id of the run.
+        approval: `digest@time`, which approves the plan; empty if the report of the run is no
+            longer stored.
+        tombstones: number of deletes in the plan; None if the report is no longer stored.
+        counts: the numbers that would be, or were deleted.
     """
 
     at: datetime
@@ -49,23 +49,23 @@ class PurgePlan:
 
 
 def policies(run: RunContext, *, limit: int, after: str | None = None) -> Page[PolicyState]:
-    """Return the policies that a run has applied, or was about to apply, by name.
+    """Return the policies that a run has started to apply, by name.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(POLICIES, after, str)
-    found = states.page(run, limit=limit, after="" if begin is None else begin[0])
-    return Page(found, token(POLICIES, found[-1].name) if len(found) == limit else None)
+    begin = values_of(POLICIES, after, str)
+    items = states.page(run, limit=limit, after="" if begin is None else begin[0])
+    return Page(items, token(POLICIES, items[-1].name) if len(items) == limit else None)
 
 
 def plans(run: RunContext, *, limit: int, after: str | None = None) -> Page[PurgePlan]:
     """Return the newest plans and purges, the newest first.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(PLANS, after, str, str)
+    begin = values_of(PLANS, after, str, str)
     page = audits.page(
         run.control,
         run.settings,
@@ -75,11 +75,11 @@ def plans(run: RunContext, *, limit: int, after: str | None = None) -> Page[Purg
         if begin is None
         else AfterAudit(date.fromisoformat(begin[0]), UUID(begin[1]) if begin[1] else None),
     )
-    rest = None
+    next_token = None
     if page.next_day is not None:
-        last = str(page.rows[-1].place) if page.goes_on_within else ""
-        rest = token(PLANS, page.next_day.isoformat(), last)
-    return Page([_plan(run, row) for row in page.rows if row.application == PURGE], rest)
+        last = str(page.rows[-1].timeuuid) if page.goes_on_within else ""
+        next_token = token(PLANS, page.next_day.isoformat(), last)
+    return Page([_plan(run, row) for row in page.rows if row.application == PURGE], next_token)
 
 
 def _plan(run: RunContext, row: AuditRow) -> PurgePlan:

@@ -1,4 +1,4 @@
-"""Replication of kafka-journal by topic partition, and the keys that are held."""
+"""Replication of kafka-journal by topic partition, and the held keys."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidemark.replicate.progress import partition_pages
 from tidemark.replicate.progress.kept_back import kept_back
 from tidemark.replicate.progress.partition_pages import HeldKey
 from tidemark.replicate.quarantined import Quarantined
-from tidemark.status.page import ZERO, Amount, Page, place, token, unknown
+from tidemark.status.page import ZERO, Amount, Page, token, unknown, values_of
 
 PARTITIONS, HELD_KEYS = "topic-partitions", "held-keys"
 MOST_KEYS = 1000
-"""The most held keys that are counted of a topic partition and state."""
+"""The most held keys that are counted for a topic partition and state."""
 NOT_ASKED = "only Kafka knows where the topic ends: ask it with --kafka"
 
 
@@ -28,16 +28,16 @@ class PartitionState:
 
     Attributes:
         topic: the topic.
-        partition: its number.
-        replicated_to: all records before this time are replicated, but for those of held keys.
-        lag_seconds: since then.
-        next_offset: the offset at which the next run goes on; None if it begins anew.
-        pointer: the offset up to which readers take events from Cassandra; None without one.
-        lag_events: offsets behind the end of the topic.
-        held_keys: keys of which records are in quarantine and keep back later ones.
-        held_records: records that wait for somebody.
-        held_since: since when, of the keys that were counted.
-        problem: why it cannot go on.
+        partition: number of the partition.
+        replicated_to: all records before this time are replicated, except those of held keys.
+        lag_seconds: seconds since `replicated_to`.
+        next_offset: the offset at which the next run continues; None if it starts over.
+        pointer: the offset up to which readers read events from Cassandra; None without a pointer.
+        lag_events: number of offsets to the end of the topic.
+        held_keys: keys with records in quarantine, which hold later records of the key.
+        held_records: records that wait until somebody acts.
+        held_since: when the oldest of the counted keys was held.
+        problem: why replication of the partition cannot continue.
     """
 
     topic: str
@@ -56,49 +56,45 @@ class PartitionState:
 def partitions(
     run: RunContext, *, limit: int, after: str | None = None, asks_kafka: bool = False
 ) -> Page[PartitionState]:
-    """Return the topic partitions of which something was replicated, by topic and number.
+    """Return the replicated topic partitions, by topic and number.
 
-    Args:
-        run: the context of the run.
-        limit: the most rows.
-        after: the token of the page before.
-        asks_kafka: whether Kafka is asked where the topics end.
+    With `asks_kafka`, the ends of the topics are read from Kafka.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
         KafkaUnavailable: Kafka does not answer.
     """
-    begin = place(PARTITIONS, after, str, int)
-    found = partition_pages.page(
+    begin = values_of(PARTITIONS, after, str, int)
+    replicated = partition_pages.page(
         run,
         partition_pages.topics(run),
         limit=limit,
         after=None if begin is None else TopicPartition(*begin),
     )
-    if not found:
+    if not replicated:
         return Page([])
-    known = reached(run.control, run.settings, list(found))
-    kept = kept_back(run, list(found), MOST_KEYS)
-    behind = _behind(run, list(found)) if asks_kafka else {}
+    entries = reached(run.control, run.settings, list(replicated))
+    kept_by_partition = kept_back(run, list(replicated), MOST_KEYS)
+    positions = _positions(run, list(replicated)) if asks_kafka else {}
     now = clock.now()
     items = []
-    for one, up_to in found.items():
-        position = behind.get(one)
-        held = kept.get(one)
-        is_bound = held is not None and held.keys >= MOST_KEYS
-        entry = known[one]
+    for partition, up_to in replicated.items():
+        position = positions.get(partition)
+        kept = kept_by_partition.get(partition)
+        is_bound = kept is not None and kept.keys >= MOST_KEYS
+        entry = entries[partition]
         items.append(
             PartitionState(
-                one.topic,
-                one.partition,
+                partition.topic,
+                partition.partition,
                 up_to.at,
                 max(int((now - up_to.at).total_seconds()), 0),
                 entry.next,
                 None if entry.pointer < 0 else entry.pointer,
                 unknown(NOT_ASKED) if position is None else Amount(position.behind),
-                Amount(held.keys if held else 0, is_bound),
-                Amount(held.held if held else 0, is_bound),
-                held.since if held else None,
+                Amount(kept.keys if kept else 0, is_bound),
+                Amount(kept.held if kept else 0, is_bound),
+                kept.since if kept else None,
                 str(position.problem() or "") if position else "",
             )
         )
@@ -107,39 +103,39 @@ def partitions(
     return Page(items, token(PARTITIONS, last.topic, last.partition) if is_full else None)
 
 
-def _behind(
+def _positions(
     run: RunContext, partitions: list[TopicPartition]
 ) -> Mapping[TopicPartition, PartitionPosition]:
-    """Return what a dry run of replicate would find, of partitions that Kafka has."""
+    """Return the positions that a dry run of replicate finds, of partitions that exist in Kafka."""
     kafka = Topics(run.settings)
-    there = set(kafka.partitions())
-    wanted = [one for one in partitions if one in there]
-    known = reached(run.control, run.settings, wanted)
+    existing = set(kafka.partitions())
+    wanted = [partition for partition in partitions if partition in existing]
+    entries = reached(run.control, run.settings, wanted)
     return {
-        one: PartitionPosition(one, known[one], offsets)
-        for one, offsets in kafka.offsets(wanted).items()
+        partition: PartitionPosition(partition, entries[partition], offsets)
+        for partition, offsets in kafka.offsets(wanted).items()
     }
 
 
 def held_keys(run: RunContext, *, limit: int, after: str | None = None) -> Page[HeldKey]:
-    """Return the keys of which records are held or wait, by topic partition, state and key.
+    """Return the keys with records held or waiting, by topic partition, state and key.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(HELD_KEYS, after, str, int, int, str)
+    begin = values_of(HELD_KEYS, after, str, int, int, str)
     names = partition_pages.topics(run)
     items: list[HeldKey] = []
-    at = None if begin is None else TopicPartition(begin[0], begin[1])
+    current = None if begin is None else TopicPartition(begin[0], begin[1])
     first_state, key = (0, "") if begin is None else (begin[2], begin[3])
-    if at is not None:
-        items += _of_partition(run, at, first_state, key, limit)
+    if current is not None:
+        items += _of_partition(run, current, first_state, key, limit)
     while len(items) < limit:
-        found = partition_pages.page(run, names, limit=limit, after=at)
-        if not found:
+        replicated = partition_pages.page(run, names, limit=limit, after=current)
+        if not replicated:
             return Page(items)
-        for at in found:
-            items += _of_partition(run, at, 0, "", limit - len(items))
+        for current in replicated:
+            items += _of_partition(run, current, 0, "", limit - len(items))
             if len(items) == limit:
                 break
     last = items[-1]

@@ -1,8 +1,8 @@
 """The rules of the overview: what is ok, late, bad or unknown, since when, and what to do. No I/O.
 
-*bad* needs somebody: a later run alone does not put it right. *late* is behind its schedule, or
-behind what it follows, and runs make up for it. *stopped* is late, and nothing of it has run since.
-*empty* has never run. *unknown* is what a bounded read cannot tell.
+*bad*: somebody must act, later runs alone do not fix it. *late*: behind the schedule or behind the
+application that it follows; later runs catch up. *stopped*: late, and nothing has run since then.
+*empty*: has never run. *unknown*: a bounded read cannot tell.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ CADENCES = {
     "five-minutes": timedelta(minutes=5),
     "off": None,
 }
-"""How long after each other runs of tag-write start, by the value of TIDEMARK_CADENCE."""
+"""Time between scheduled runs of tag-write, by the value of TIDEMARK_CADENCE."""
 MISSED_RUNS = 2
-"""How many starts of the schedule may pass before it counts as late."""
+"""How many scheduled runs may be missed before tag-write is late."""
 FOLLOWS_WITHIN = timedelta(hours=1)
-"""How long a run may take to follow the one before it: validate tag-write, project validate."""
+"""How soon a run of validate must follow tag-write, and project must follow validate."""
 GROUPS_WITHIN = timedelta(hours=1)
-"""How long an event group may be open."""
+"""How long an event group may stay open."""
 REPLICATED_WITHIN = timedelta(minutes=15)
-"""How long ago a topic partition may have been replicated: three runs of every five minutes."""
+"""How old the replication of a topic partition may be: three runs, started every five minutes."""
 JOURNAL, TAG_VIEWS, CHECKS = "journal", "tag views", "checks"
 _BROKEN = (Condition.UNUSABLE, Condition.TABLE_MISSING, Condition.FAILED)
-_NAMED = 3
+_MOST_NAMED = 3
 
 
 class PartState(StrEnum):
@@ -66,20 +66,20 @@ class PartState(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return how bad it is."""
+        """Return how bad the state is, from 0."""
         return list(PartState).index(self)
 
 
 @dataclass(frozen=True)
 class Line:
-    """What the overview says of one subject.
+    """A line of the overview, for one part of the system.
 
     Attributes:
-        subject: the subject.
-        state: its state.
-        what: why, in a clause.
-        since: since when; None if nothing stored says it.
-        remedy: what to do, a command if there is one; empty if nothing is to be done.
+        subject: name of the part.
+        state: state of the part.
+        what: reason for the state, in a clause.
+        since: start of the state; None if it is not stored.
+        remedy: what to do, a command if there is one; empty if there is nothing to do.
     """
 
     subject: str
@@ -93,10 +93,10 @@ NOTHING_YET = "nothing has run yet"
 
 
 def period_of(cadence: str) -> timedelta | None:
-    """Return the time from one scheduled run to the next; None if nothing starts by time.
+    """Return the time between scheduled runs of tag-write; None if there is no schedule.
 
     Raises:
-        InvalidInput: it is no value of TIDEMARK_CADENCE.
+        InvalidInput: `cadence` is not a value of TIDEMARK_CADENCE.
     """
     if cadence not in CADENCES:
         raise InvalidInput(
@@ -108,9 +108,9 @@ def period_of(cadence: str) -> timedelta | None:
 
 
 def overall(lines: Sequence[Line]) -> PartState:
-    """Return the worst state of lines; EMPTY if no application has ever run.
+    """Return the worst state of the lines; EMPTY if no application has ever run.
 
-    The line of a part that is not in use, or has not begun, makes nothing worse.
+    Parts that are not in use or have never run do not count.
     """
     if all(line.state is PartState.EMPTY for line in lines if line.subject != JOURNAL):
         return PartState.EMPTY
@@ -122,10 +122,10 @@ def journal(problem: str, remedy: str, *, has_run: bool, kind: str) -> Line:
     """Judge the tables of the journal.
 
     Args:
-        problem: why they cannot be used; empty if they can.
-        remedy: what to do about that.
-        has_run: whether tag-write or validate have ever run.
-        kind: what is there, for people.
+        problem: why the tables cannot be used; empty if they can.
+        remedy: how to solve the problem.
+        has_run: whether tag-write or validate has ever run.
+        kind: keyspace and bucket size, for people.
     """
     if not problem:
         return Line(JOURNAL, PartState.OK, kind)
@@ -142,12 +142,9 @@ def chain(
 ) -> Line:
     """Judge an application that works through time buckets.
 
-    Args:
-        subject: the name of the line.
-        ledger: its ledger; None if it never ran.
-        expected: the end of what it should have done by now; None if nothing says it.
-        overdue_from: since when it is late, if it has not done all that is expected.
-        now: the present.
+    `ledger` is None if the application never ran. `expected` is the end of the time buckets that
+    should be done by now, if known; if they are not done, the application is late from
+    `overdue_from` on.
     """
     if ledger is None:
         remedy = f"airflow dags unpause {_dag(subject)}"
@@ -155,16 +152,16 @@ def chain(
     if failed := ledger.number(PieceState.FAILED):
         first = _at(ledger.failed.start) if ledger.failed else "?"
         why = f": {ledger.error}" if ledger.error else ""
-        what = f"{_more(failed, ledger)} failed, the first is {first}{why}"
-        return Line(subject, PartState.BAD, what, ledger.failed_since, _again(subject, ledger))
+        what = f"{_buckets(failed, ledger)} failed, the first is {first}{why}"
+        return Line(subject, PartState.BAD, what, ledger.failed_since, _retry(subject, ledger))
     done = ledger.newest_done
     reached = f"done up to {_at(done)}"
     is_behind = expected is not None and (done is None or done < expected)
     if is_behind and overdue_from is not None and overdue_from <= now:
         return _behind(subject, ledger, expected, overdue_from, reached)
-    held = ledger.number(PieceState.HELD, PieceState.PLANNED) + (ledger.missing or 0)
-    if held and not ledger.number(PieceState.RUNNING):
-        what = f"{_more(held, ledger)} wait for the next run: {ledger.error or 'not begun'}"
+    waiting = ledger.number(PieceState.HELD, PieceState.PLANNED) + (ledger.missing or 0)
+    if waiting and not ledger.number(PieceState.RUNNING):
+        what = f"{_buckets(waiting, ledger)} wait for the next run: {ledger.error or 'not begun'}"
         return Line(subject, PartState.LATE, what, ledger.last_ended, _command(subject))
     if not ledger.is_complete:
         what = f"{reached}; the ledger has more open time buckets than one answer reads"
@@ -198,141 +195,131 @@ def checks(
     """Add the open findings to the line of validate's ledger.
 
     Args:
-        line: the line by the ledger alone.
-        blocking: open findings that block, of those that were read.
-        warning: those that warn.
-        has_more: whether there are more than were read.
-        since: when the first of the blocking ones was first seen.
+        line: the line judged by the ledger alone.
+        blocking: number of open findings that block, as far as they were read.
+        warning: number of open findings that warn, as far as they were read.
+        has_more: whether there are findings that were not read.
+        since: when the oldest blocking finding was first seen.
     """
-    more = "+" if has_more else ""
+    plus = "+" if has_more else ""
     if blocking:
         repair = Remedy(RECONCILE, "repair", {"found": True})
-        what = f"{_number(blocking, 'open finding', more)} that block"
+        what = f"{_count(blocking, 'open finding', plus)} that block"
         if line.state is PartState.BAD:
             what = f"{what}; {line.what}"
         return Line(line.subject, PartState.BAD, what, since or line.since, str(repair))
     if warning and line.state is PartState.OK:
-        what = f"{line.what}; {_number(warning, 'warning', more)}"
+        what = f"{line.what}; {_count(warning, 'warning', plus)}"
         return Line(line.subject, line.state, what, line.since)
     return line
 
 
 def projections(states: Sequence[ProjectionState], *, overdue: bool) -> Line:
-    """Judge the projections together, by the worst of them.
+    """Judge the projections together, by the worst state.
 
-    Args:
-        states: all of them.
-        overdue: whether what validate has passed was there long enough to be processed.
+    `overdue` if project should have followed the last run of validate by now.
     """
     subject = "projections"
     if not states:
         return Line(subject, PartState.EMPTY, "no projection is defined")
-    if all(one.condition is Condition.NOT_BEGUN for one in states):
+    if all(projection.condition is Condition.NOT_BEGUN for projection in states):
         return Line(subject, PartState.EMPTY, NOTHING_YET, remedy="airflow dags unpause project")
-    judged = [(_of_projection(one, overdue=overdue), one) for one in states]
-    state = max((state for state, _ in judged), key=lambda each: each.rank)
-    chosen = [one for each, one in judged if each is state]
+    judged = [(_part_state(projection, overdue=overdue), projection) for projection in states]
+    state = max((state for state, _ in judged), key=lambda part_state: part_state.rank)
+    worst = [projection for part_state, projection in judged if part_state is state]
     if state is PartState.OK:
-        ended = [one.last_ended for one in states if one.last_ended]
+        ended = [projection.last_ended for projection in states if projection.last_ended]
         what = f"{counted(len(states), 'projection')} up to date"
         return Line(subject, state, what, max(ended, default=None))
-    named = ", ".join(f"{one.name} ({_why(one)})" for one in chosen[:_NAMED])
-    more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
-    since = min((at for one in chosen if (at := one.paused_at or one.last_ended)), default=None)
-    return Line(subject, state, f"{named}{more}", since, remedy_of(chosen[0]))
+    names = ", ".join(f"{named.name} ({_why(named)})" for named in worst[:_MOST_NAMED])
+    others = f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+    since = min(
+        (at for projection in worst if (at := projection.paused_at or projection.last_ended)),
+        default=None,
+    )
+    return Line(subject, state, f"{names}{others}", since, remedy_of(worst[0]))
 
 
-def _of_projection(one: ProjectionState, *, overdue: bool) -> PartState:
-    if one.condition in _BROKEN or one.quarantined.is_positive:
+def _part_state(projection: ProjectionState, *, overdue: bool) -> PartState:
+    if projection.condition in _BROKEN or projection.quarantined.is_positive:
         return PartState.BAD
-    if one.condition in (Condition.PAUSED, Condition.HELD):
+    if projection.condition in (Condition.PAUSED, Condition.HELD):
         return PartState.LATE
-    if one.condition is Condition.BEHIND or one.open.is_positive:
+    if projection.condition is Condition.BEHIND or projection.open.is_positive:
         return PartState.LATE if overdue else PartState.OK
-    return PartState.UNKNOWN if one.lag_seconds.number is None else PartState.OK
+    return PartState.UNKNOWN if projection.lag_seconds.number is None else PartState.OK
 
 
-def _why(one: ProjectionState) -> str:
-    if one.condition in (Condition.UNUSABLE, Condition.TABLE_MISSING):
-        return one.problem
-    parts = [str(one.condition)]
-    if one.condition is Condition.FAILED:
-        parts = [f"{(one.states or {}).get('failed', 0):,} failed: {one.last_error}"]
-    if one.condition is Condition.HELD:
-        parts = [one.gap]
-    if one.quarantined.is_positive:
-        parts.append(f"{one.quarantined} in quarantine")
-    if one.open.is_positive:
-        parts.append(f"{one.open} open")
+def _why(projection: ProjectionState) -> str:
+    if projection.condition in (Condition.UNUSABLE, Condition.TABLE_MISSING):
+        return projection.problem
+    parts = [str(projection.condition)]
+    if projection.condition is Condition.FAILED:
+        parts = [f"{(projection.states or {}).get('failed', 0):,} failed: {projection.last_error}"]
+    if projection.condition is Condition.HELD:
+        parts = [projection.gap]
+    if projection.quarantined.is_positive:
+        parts.append(f"{projection.quarantined} in quarantine")
+    if projection.open.is_positive:
+        parts.append(f"{projection.open} open")
     return ", ".join(parts)
 
 
-def remedy_of(one: ProjectionState) -> str:
-    """Return what to do about a projection; empty if nothing is to be done."""
-    match one.condition:
+def remedy_of(projection: ProjectionState) -> str:
+    """Return what to do about a projection; empty if there is nothing to do."""
+    match projection.condition:
         case Condition.UNUSABLE | Condition.TABLE_MISSING:
-            return f"{program(PROJECT)} status {one.name}"
+            return f"{program(PROJECT)} status {projection.name}"
         case Condition.PAUSED:
-            return f"{program(PROJECT)} resume {one.name}"
+            return f"{program(PROJECT)} resume {projection.name}"
         case Condition.FAILED | Condition.HELD:
-            return f"{program(PROJECT)} status {one.name}"
-        case _ if one.quarantined.is_positive:
-            return f"{program(PROJECT)} quarantine list {one.name}"
-        case Condition.BEHIND | Condition.NOT_BEGUN if one.oldest_open and one.newest:
+            return f"{program(PROJECT)} status {projection.name}"
+        case _ if projection.quarantined.is_positive:
+            return f"{program(PROJECT)} quarantine list {projection.name}"
+        case Condition.BEHIND | Condition.NOT_BEGUN if projection.oldest_open and projection.newest:
             options = {
-                "projection": one.name,
-                "window-start": iso(one.oldest_open),
-                "window-end": iso(one.newest),
+                "projection": projection.name,
+                "window-start": iso(projection.oldest_open),
+                "window-end": iso(projection.newest),
             }
             return str(Remedy(PROJECT, options=options))
     return ""
 
 
 def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: datetime) -> Line:
-    """Judge the topic partitions together.
-
-    Args:
-        partitions: those that were read.
-        has_more: whether there are others.
-        now: the present.
-    """
+    """Judge the topic partitions together; `has_more` if some were not read."""
     subject = "replication"
     if not partitions:
         return Line(subject, PartState.EMPTY, NOTHING_YET)
-    held = [one for one in partitions if one.held_keys.is_positive]
-    if held:
-        keys = sum(one.held_keys.number or 0 for one in held)
-        is_bound = has_more or any(one.held_keys.is_at_least for one in held)
+    holding = [partition for partition in partitions if partition.held_keys.is_positive]
+    if holding:
+        key_count = sum(partition.held_keys.number or 0 for partition in holding)
+        is_bound = has_more or any(partition.held_keys.is_at_least for partition in holding)
         what = (
-            f"{keys:,}{'+' if is_bound else ''} keys held in"
-            f" {counted(len(held), 'topic partition')}"
+            f"{key_count:,}{'+' if is_bound else ''} keys held in"
+            f" {counted(len(holding), 'topic partition')}"
         )
-        since = min((one.held_since for one in held if one.held_since), default=None)
+        since = min((held.held_since for held in holding if held.held_since), default=None)
         return Line(subject, PartState.BAD, what, since, str(Remedy(REPLICATE, "replay")))
-    oldest = min(partitions, key=lambda one: one.replicated_to)
-    number = f"{len(partitions):,}{'+' if has_more else ''} topic partitions"
+    oldest = min(partitions, key=lambda partition: partition.replicated_to)
+    partition_count = f"{len(partitions):,}{'+' if has_more else ''} topic partitions"
     if now - oldest.replicated_to > REPLICATED_WITHIN:
         what = (
             f"nothing has run since {_day(oldest.replicated_to)} for"
-            f" {oldest.topic}/{oldest.partition}; {number}"
+            f" {oldest.topic}/{oldest.partition}; {partition_count}"
         )
         return Line(
             *(subject, PartState.STOPPED, what, oldest.replicated_to),
             f"airflow dags unpause replicate; or {Remedy(REPLICATE)}",
         )
-    what = f"{number} replicated up to {_at(oldest.replicated_to)}"
+    what = f"{partition_count} replicated up to {_at(oldest.replicated_to)}"
     return Line(subject, PartState.OK, what, oldest.replicated_to)
 
 
 def purge(policies: Sequence[PolicyState], tag_views: LedgerSummary | None) -> Line:
-    """Judge what purge has done last.
-
-    Args:
-        policies: those that a run has applied.
-        tag_views: the ledger of the tag views that were purged; None without one.
-    """
+    """Judge the latest results of purge: of its policies, and of the ledger of purged tag views."""
     subject = "purge"
-    failed = [one for one in policies if one.state is PieceState.FAILED]
+    failed = [policy for policy in policies if policy.state is PieceState.FAILED]
     if failed:
         first = failed[0]
         remedy = str(Remedy(PURGE, options={"policy": first.name}))
@@ -340,10 +327,10 @@ def purge(policies: Sequence[PolicyState], tag_views: LedgerSummary | None) -> L
             *(subject, PartState.BAD, f"the policy {first.name} failed: {first.error}"),
             *(first.finished_at, remedy),
         )
-    if tag_views is not None and (number := tag_views.number(PieceState.FAILED)):
-        what = f"{_more(number, tag_views)} of tag views failed: {tag_views.error}"
+    if tag_views is not None and (failed_buckets := tag_views.number(PieceState.FAILED)):
+        what = f"{_buckets(failed_buckets, tag_views)} of tag views failed: {tag_views.error}"
         return Line(subject, PartState.BAD, what, tag_views.failed_since, str(Remedy(PURGE)))
-    ended = [one.finished_at for one in policies if one.finished_at]
+    ended = [policy.finished_at for policy in policies if policy.finished_at]
     if tag_views is not None and tag_views.last_ended is not None:
         ended.append(tag_views.last_ended)
     if not ended:
@@ -356,22 +343,24 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
     subject = "groups"
     if not streams:
         return Line(subject, PartState.EMPTY, NOTHING_YET)
-    stuck = [one for one in streams if one.stuck]
-    if stuck:
-        first = stuck[0]
+    stuck_streams = [stream for stream in streams if stream.stuck]
+    if stuck_streams:
+        first = stuck_streams[0]
         what = f"{first.stuck[0]} of stream {first.stream} is not rolled back; {first.held} held"
         remedy = f"{program(RUN_EVENT_GROUPS)} status {first.stuck[0]} --stream {first.stream}"
         return Line(subject, PartState.BAD, what, first.oldest_submitted_at, remedy)
-    open_ones = [one for one in streams if one.open.is_positive and one.oldest_submitted_at]
-    oldest = min(open_ones, key=lambda one: one.oldest_submitted_at or now, default=None)
+    open_streams = [
+        stream for stream in streams if stream.open.is_positive and stream.oldest_submitted_at
+    ]
+    oldest = min(open_streams, key=lambda stream: stream.oldest_submitted_at or now, default=None)
     if oldest is None:
         return Line(subject, PartState.OK, f"no group is open in {counted(len(streams), 'stream')}")
-    at = oldest.oldest_submitted_at or now
+    submitted_at = oldest.oldest_submitted_at or now
     what = f"{oldest.open} open in stream {oldest.stream}, the first is {oldest.oldest_open}"
-    if now - at > GROUPS_WITHIN:
+    if now - submitted_at > GROUPS_WITHIN:
         remedy = str(Remedy(RUN_EVENT_GROUPS, options={"stream": oldest.stream}))
-        return Line(subject, PartState.LATE, what, at, remedy)
-    return Line(subject, PartState.OK, what, at)
+        return Line(subject, PartState.LATE, what, submitted_at, remedy)
+    return Line(subject, PartState.OK, what, submitted_at)
 
 
 def _dag(subject: str) -> str:
@@ -384,20 +373,20 @@ def _command(subject: str) -> str:
     return program({TAG_VIEWS: TAG_WRITE, CHECKS: VALIDATE}[subject])
 
 
-def _again(subject: str, ledger: LedgerSummary) -> str:
+def _retry(subject: str, ledger: LedgerSummary) -> str:
     if ledger.failed is None:
         return _command(subject)
     start, end = ledger.failed.start, ledger.failed.end
     return f"{_command(subject)} --window-start {_at(start)} --window-end {_at(end)}"
 
 
-def _more(number: int, ledger: LedgerSummary) -> str:
-    return _number(number, "time bucket", "" if ledger.is_complete else "+")
+def _buckets(number: int, ledger: LedgerSummary) -> str:
+    return _count(number, "time bucket", "" if ledger.is_complete else "+")
 
 
-def _number(number: int, noun: str, more: str) -> str:
-    """Return a number with its noun; `more` is `+` if it is a lower bound."""
-    return f"{number:,}+ {noun}s" if more else counted(number, noun)
+def _count(number: int, noun: str, plus: str) -> str:
+    """Return a number with its noun; `plus` is `+` for a lower bound, else empty."""
+    return f"{number:,}+ {noun}s" if plus else counted(number, noun)
 
 
 def _at(moment: datetime | None) -> str:

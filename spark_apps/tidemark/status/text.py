@@ -1,4 +1,4 @@
-"""Answers as tables for a terminal."""
+"""Formats the answers of status as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NOTHING = "-"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return rows under their heads, each column as wide as its widest cell."""
+    """Return a header and rows as lines, each column as wide as its widest cell."""
     cells = [list(heads), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(heads) - 1)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads) - 1)]
     return [
         "  ".join(
             [*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]
@@ -34,182 +34,193 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     ]
 
 
-def of_overview(found: Overview) -> list[str]:
-    """Return the overview: a line for each part, and below it what to do."""
-    lines = table(
+def of_overview(overview: Overview) -> list[str]:
+    """Format the overview: a line for each part, with its remedy below."""
+    rows = table(
         ("part", "state", "since (UTC)", "why"),
-        [(line.subject, line.state, line.since, line.what) for line in found.lines],
+        [(line.subject, line.state, line.since, line.what) for line in overview.lines],
     )
-    shown = [f"{found.state} at {_cell(found.at)} UTC", lines[0]]
-    for line, of_part in zip(found.lines, lines[1:], strict=True):
-        shown.append(of_part)
+    output = [f"{overview.state} at {_cell(overview.at)} UTC", rows[0]]
+    for line, row in zip(overview.lines, rows[1:], strict=True):
+        output.append(row)
         if line.remedy:
-            shown.append(f"    -> {harmless(line.remedy)}")
-    return shown
+            output.append(f"    -> {harmless(line.remedy)}")
+    return output
 
 
 def of_ledgers(page: Page[LedgerSummary]) -> list[str]:
-    """Return ledgers with their time buckets by state."""
+    """Format ledgers, with the number of time buckets by state."""
     return _paged(
         page,
         ("application", "subject", "size", "missing", "done up to", "last ended", "states"),
         (
             (
-                *(one.application, one.subject, one.bucket_size),
-                *("unknown" if one.missing is None else one.missing, one.done_until),
-                *(one.last_ended, _states(one.states, is_complete=one.is_complete)),
+                *(ledger.application, ledger.subject, ledger.bucket_size),
+                *("unknown" if ledger.missing is None else ledger.missing, ledger.done_until),
+                *(ledger.last_ended, _states(ledger.states, is_complete=ledger.is_complete)),
             )
-            for one in page.items
+            for ledger in page.items
         ),
     )
 
 
 def of_time_buckets(page: Page[TimeBucketState]) -> list[str]:
-    """Return time buckets."""
+    """Format time buckets."""
     return _paged(
         page,
         ("time bucket", "state", "attempt", "ended", "reason", "error"),
         (
-            (one.time_bucket, one.state, one.attempt, one.finished_at, one.reason, one.error)
-            for one in page.items
+            (
+                *(bucket.time_bucket, bucket.state, bucket.attempt, bucket.finished_at),
+                *(bucket.reason, bucket.error),
+            )
+            for bucket in page.items
         ),
     )
 
 
 def of_projections(page: Page[ProjectionState]) -> list[str]:
-    """Return projections."""
+    """Format projections."""
     heads = ("projection", "version", "condition", "open", "lag", "about events", "oldest gap")
     return _paged(
         page,
         (*heads, "age", "held", "quarantined", "why"),
         (
             (
-                *(one.name, one.version, one.condition, one.open, duration(one.lag_seconds)),
-                *(one.lag_events, one.oldest_gap),
-                *(duration(one.gap_age_seconds) if one.oldest_gap else None, one.held),
-                *(one.quarantined, _why(one)),
+                *(projection.name, projection.version, projection.condition, projection.open),
+                *(duration(projection.lag_seconds), projection.lag_events, projection.oldest_gap),
+                duration(projection.gap_age_seconds) if projection.oldest_gap else None,
+                *(projection.held, projection.quarantined, _why(projection)),
             )
-            for one in page.items
+            for projection in page.items
         ),
     )
 
 
 def of_findings(page: Page[FindingRow]) -> list[str]:
-    """Return findings."""
+    """Format findings."""
     return _paged(
         page,
         ("check", "blocks", "time bucket", "persistence id", "tag", "number", "since", "detail"),
         (
             (
-                *(one.check, _blocks(one), one.time_bucket, one.persistence_id, one.tag),
-                *(one.number, one.since),
-                f"settled by {one.owner}: {one.reason}" if one.reason else one.detail,
+                *(finding.check, _blocks(finding), finding.time_bucket, finding.persistence_id),
+                *(finding.tag, finding.number, finding.since),
+                f"settled by {finding.owner}: {finding.reason}"
+                if finding.reason
+                else finding.detail,
             )
-            for one in page.items
+            for finding in page.items
         ),
     )
 
 
 def of_policies(page: Page[PolicyState]) -> list[str]:
-    """Return the policies of purge."""
+    """Format the policies of purge."""
     return _paged(
         page,
         ("policy", "state", "started", "ended", "by", "error"),
         (
-            (one.name, one.state, one.started_at, one.finished_at, one.owner, one.error)
-            for one in page.items
+            (
+                *(policy.name, policy.state, policy.started_at, policy.finished_at),
+                *(policy.owner, policy.error),
+            )
+            for policy in page.items
         ),
     )
 
 
 def of_plans(page: Page[PurgePlan]) -> list[str]:
-    """Return plans of purge."""
+    """Format plans of purge."""
     return _paged(
         page,
         ("plan of", "state", "deletes", "by", "approval"),
         (
             (
-                *(one.at, one.state, "unknown" if one.tombstones is None else one.tombstones),
-                *(one.owner, one.approval or "unknown: its report is not stored any more"),
+                *(plan.at, plan.state, "unknown" if plan.tombstones is None else plan.tombstones),
+                *(plan.owner, plan.approval or "unknown: its report is not stored any more"),
             )
-            for one in page.items
+            for plan in page.items
         ),
     )
 
 
 def of_partitions(page: Page[PartitionState]) -> list[str]:
-    """Return topic partitions."""
+    """Format topic partitions."""
     return _paged(
         page,
         ("topic", "partition", "replicated to", "lag", "events", "next", "held keys", "problem"),
         (
             (
-                *(one.topic, str(one.partition), one.replicated_to),
-                *(duration(Amount(one.lag_seconds)), one.lag_events, one.next_offset),
-                *(one.held_keys, one.problem),
+                *(partition.topic, str(partition.partition), partition.replicated_to),
+                *(duration(Amount(partition.lag_seconds)), partition.lag_events),
+                *(partition.next_offset, partition.held_keys, partition.problem),
             )
-            for one in page.items
+            for partition in page.items
         ),
     )
 
 
 def of_held_keys(page: Page[HeldKey]) -> list[str]:
-    """Return held keys."""
+    """Format held keys."""
     return _paged(
         page,
         ("topic partition", "state", "records", "first offset", "since", "key"),
         (
-            (one.partition, one.state, one.records, str(one.first), one.since, one.key)
-            for one in page.items
+            (key.partition, key.state, key.records, str(key.first), key.since, key.key)
+            for key in page.items
         ),
     )
 
 
 def of_streams(page: Page[StreamState]) -> list[str]:
-    """Return streams of event groups."""
+    """Format streams of event groups."""
     return _paged(
         page,
         ("stream", "open", "held", "oldest submitted", "oldest", "not rolled back"),
         (
             (
-                *(one.stream, one.open, one.held, one.oldest_submitted_at, one.oldest_open),
-                ", ".join(one.stuck),
+                *(stream.stream, stream.open, stream.held, stream.oldest_submitted_at),
+                *(stream.oldest_open, ", ".join(stream.stuck)),
             )
-            for one in page.items
+            for stream in page.items
         ),
     )
 
 
 def of_groups(page: Page[GroupOfStream]) -> list[str]:
-    """Return event groups that have not ended."""
+    """Format event groups that have not ended."""
     return _paged(
         page,
         ("sequence", "group", "state", "submitted", "held by", "reason"),
         (
-            (str(one.sequence), one.group, one.state, one.submitted_at, one.held_by, one.reason)
-            for one in page.items
+            (
+                *(str(group.sequence), group.group, group.state, group.submitted_at),
+                *(group.held_by, group.reason),
+            )
+            for group in page.items
         ),
     )
 
 
 def of_runs(page: Page[RunProgress]) -> list[str]:
-    """Return runs."""
+    """Format runs."""
     return _paged(
         page,
         ("started", "application", "state", "pieces", "rows/s", "left", "started by", "error"),
         (
             (
-                *(one.started_at, one.application, one.state),
-                f"{one.pieces_done:,} of {one.pieces_started:,}",
-                *(one.rows_per_second, duration(one.seconds_left), one.started_by, one.error),
+                *(run.started_at, run.application, run.state),
+                f"{run.pieces_done:,} of {run.pieces_started:,}",
+                *(run.rows_per_second, duration(run.seconds_left), run.started_by, run.error),
             )
-            for one in page.items
+            for run in page.items
         ),
     )
 
 
 def duration(seconds: Amount) -> str:
-    """Return seconds for people: `1 day, 2:03:04`."""
+    """Format seconds for people: `1 day, 2:03:04`."""
     if seconds.number is None:
         return str(seconds)
     return f"{timedelta(seconds=seconds.number)}{'+' if seconds.is_at_least else ''}"
@@ -229,16 +240,18 @@ def _cell(value: object) -> str:
 
 
 def _states(states: Mapping[str, int], *, is_complete: bool) -> str:
-    more = "" if is_complete else "+"
-    return ", ".join(f"{number:,}{more} {state}" for state, number in states.items())
+    plus = "" if is_complete else "+"
+    return ", ".join(f"{number:,}{plus} {state}" for state, number in states.items())
 
 
-def _blocks(one: FindingRow) -> str:
-    if one.blocks is None:
+def _blocks(finding: FindingRow) -> str:
+    if finding.blocks is None:
         return "settled"
-    return "yes" if one.blocks else "no"
+    return "yes" if finding.blocks else "no"
 
 
-def _why(one: ProjectionState) -> str:
-    paused = f"paused {_cell(one.paused_at)} by {one.paused_by}" if one.paused_at else ""
-    return "; ".join(part for part in (one.problem, paused, one.gap or one.last_error) if part)
+def _why(projection: ProjectionState) -> str:
+    at = projection.paused_at
+    paused = f"paused {_cell(at)} by {projection.paused_by}" if at else ""
+    parts = (projection.problem, paused, projection.gap or projection.last_error)
+    return "; ".join(part for part in parts if part)

@@ -12,7 +12,7 @@ from tidemark.ledger.piece import PieceRow, State
 from tidemark.ledger.reading import pieces
 from tidemark.ledger.reading.pieces import BoundedStanding, LedgerName
 from tidemark.partitioning.keys import BucketSize
-from tidemark.status.page import Page, place, token
+from tidemark.status.page import Page, token, values_of
 from tidemark.window import from_millis
 
 LEDGERS, BUCKETS = "ledgers", "time-buckets"
@@ -20,7 +20,7 @@ LEDGERS, BUCKETS = "ledgers", "time-buckets"
 
 @dataclass(frozen=True)
 class FailedSpan:
-    """Time buckets from the first to the end, exclusive."""
+    """Time buckets from `start` to `end`, exclusive."""
 
     start: datetime
     end: datetime
@@ -34,18 +34,18 @@ class LedgerSummary:
         application: the application.
         subject: a journal keyspace, or `keyspace/projection`.
         bucket_size: the size of the time buckets.
-        states: how many time buckets are in each state.
-        is_complete: whether the ledger was read to its end; if not, all numbers but that of
+        states: number of time buckets by state.
+        is_complete: whether the ledger was read to its end; if not, all numbers except that of
             done time buckets in the frontier are lower bounds.
-        missing: how many between the first and the last no run has begun; None if it was not read
-            to its end.
+        missing: number of time buckets between the first and the last that no run has begun; None
+            if the ledger was not read to its end.
         first: the first time bucket.
-        done_until: the end of what is done without a hole; None if the first one is not done.
-        newest_done: the end of the newest that is done.
+        done_until: the end of done time buckets up to the first gap; None if the first is not done.
+        newest_done: the end of the newest done time bucket.
         last_ended: when the ledger was last written.
-        failed: the failed ones, and what is between them; None without any.
-        failed_since: since when the first of them has failed.
-        error: that of the oldest failed or held one.
+        failed: from the first to the last failed time bucket; None if none has failed.
+        failed_since: when the first of them failed.
+        error: error of the oldest failed or held time bucket.
     """
 
     application: str
@@ -63,7 +63,7 @@ class LedgerSummary:
     error: str = ""
 
     def number(self, *states: State) -> int:
-        """Return how many time buckets are in one of some states."""
+        """Return the number of time buckets in these states."""
         return sum(self.states.get(state, 0) for state in states)
 
 
@@ -85,9 +85,9 @@ def ledgers(run: RunContext, *, limit: int, after: str | None = None) -> Page[Le
     """Return the ledgers of the journals, by application, subject and bucket size.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(LEDGERS, after, str, str, str)
+    begin = values_of(LEDGERS, after, str, str, str)
     names = [
         name
         for name in pieces.names(run.control, run.settings)
@@ -113,23 +113,16 @@ def time_buckets(
 ) -> Page[TimeBucketState]:
     """Return the newest time buckets of an application, the newest first.
 
-    Args:
-        run: the context of the run.
-        application: the application.
-        subject: by default the journal keyspace.
-        size: by default that of the settings.
-        state: only time buckets in this state.
-        limit: the most rows.
-        after: the token of the page before.
+    The default subject is the journal keyspace, the default size is that of the settings.
 
     Raises:
-        InvalidInput: `after` is no token of these pages.
+        InvalidInput: `after` is not a token of these pages.
     """
-    begin = place(BUCKETS, after, int)
+    begin = values_of(BUCKETS, after, int)
     name = LedgerName(
         application, subject or run.settings.journal_keyspace, size or run.settings.bucket_size
     )
-    rows, rest = pieces.page(
+    rows, next_bucket = pieces.page(
         run.control,
         run.settings,
         name,
@@ -137,28 +130,32 @@ def time_buckets(
         before=None if begin is None else begin[0],
         state=state,
     )
-    return Page([_bucket(row) for row in rows], None if rest is None else token(BUCKETS, rest))
+    return Page(
+        [_bucket(row) for row in rows], None if next_bucket is None else token(BUCKETS, next_bucket)
+    )
 
 
-def summary(name: LedgerName, found: BoundedStanding) -> LedgerSummary | None:
-    """Return what a ledger holds; None if it is empty. No I/O."""
-    standing, size = found.standing, name.size.milliseconds
-    known, done = standing.known, standing.done
-    if known.first is None or known.last is None:
+def summary(name: LedgerName, bounded: BoundedStanding) -> LedgerSummary | None:
+    """Return the summary of a ledger; None if it is empty. No I/O."""
+    standing, size = bounded.standing, name.size.milliseconds
+    begun, done = standing.known, standing.done
+    if begun.first is None or begun.last is None:
         return None
     states = Counter[str](row.state for row in standing.rows)
     states[State.DONE] += sum((span.before - span.first) // size for span in standing.spans)
-    begun = [row for row in standing.rows if row.state in (State.FAILED, State.HELD) and row.error]
+    with_errors = [
+        row for row in standing.rows if row.state in (State.FAILED, State.HELD) and row.error
+    ]
     failed = [row for row in standing.rows if row.state is State.FAILED]
     return LedgerSummary(
         name.application,
         name.subject,
         name.size.value,
         {state: number for state, number in sorted(states.items()) if number},
-        found.is_complete,
-        (known.last + size - known.first) // size - len(known) if found.is_complete else None,
-        from_millis(known.first),
-        from_millis(done.ranges[0][1]) if done.first == known.first else None,
+        bounded.is_complete,
+        (begun.last + size - begun.first) // size - len(begun) if bounded.is_complete else None,
+        from_millis(begun.first),
+        from_millis(done.ranges[0][1]) if done.first == begun.first else None,
         None if done.last is None else from_millis(done.last + size),
         max(
             [
@@ -174,7 +171,7 @@ def summary(name: LedgerName, found: BoundedStanding) -> LedgerSummary | None:
             (row.finished_at.replace(tzinfo=UTC) for row in failed if row.finished_at),
             default=None,
         ),
-        begun[0].error or "" if begun else "",
+        with_errors[0].error or "" if with_errors else "",
     )
 
 

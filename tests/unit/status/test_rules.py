@@ -14,7 +14,16 @@ from tidemark.ledger.piece import State as PieceState
 from tidemark.purge.policies.states import PolicyState
 from tidemark.status import rules
 from tidemark.status.event_groups import StreamState
-from tidemark.status.page import ZERO, Amount, bounded, place, state_of, state_token, token, unknown
+from tidemark.status.page import (
+    ZERO,
+    Amount,
+    bounded,
+    state_of,
+    state_token,
+    token,
+    unknown,
+    values_of,
+)
 from tidemark.status.projections import Condition, ProjectionState
 from tidemark.status.replication import PartitionState
 from tidemark.status.rules import Line, PartState
@@ -318,21 +327,21 @@ def test_cadences() -> None:
 
 @given(st.text(), st.integers(), st.binary())
 def test_tokens_come_back_as_they_were(name: str, number: int, state: bytes) -> None:
-    assert place("kind", token("kind", name, number), str, int) == [name, number]
+    assert values_of("kind", token("kind", name, number), str, int) == [name, number]
     assert state_of("kind", state_token("kind", state)) == state
 
 
 @given(st.text())
 def test_what_is_no_token_is_rejected_in_one_line(text: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        place("kind", text, str)
+        values_of("kind", text, str)
     assert "\n" not in str(raised.value)
 
 
 def test_a_token_of_another_kind_or_shape_is_rejected() -> None:
     for wrong in (token("other", "a"), token("kind"), token("kind", 1), token("kind", "a", "b")):
         with pytest.raises(InvalidInput):
-            place("kind", wrong, str)
+            values_of("kind", wrong, str)
     with pytest.raises(InvalidInput):
         state_of("kind", token("kind", "no hexadecimal digits"))
 

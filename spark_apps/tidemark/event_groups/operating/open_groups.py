@@ -1,4 +1,4 @@
-"""The open groups of streams, and by which group each of them is held."""
+"""The open groups of streams, and the groups that hold them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,16 @@ def open_states(
 ) -> Iterator[OpenState]:
     """Yield the open groups of a stream, in their order.
 
-    Args:
-        stream: the stream.
-        first: the sequence from which on; None for all.
-        held: the groups before `first` that cannot be executed.
+    With `first`, the groups begin at this sequence, and `held` are the earlier groups that cannot
+    be executed.
     """
     blocked = Held()
     blocked.take(held)
     stuck_before: dict[str, str] = {}
     for group in stream.open(first):
         held_by = ""
-        if before := blocked.holder(footprint_of(group)):
-            stuck = stuck_before.get(before.id, before.id)
+        if holder := blocked.holder(footprint_of(group)):
+            stuck = stuck_before.get(holder.id, holder.id)
             stuck_before[group.id] = stuck
             if group.state is not GroupState.ROLLBACK_FAILED:
                 held_by = stuck

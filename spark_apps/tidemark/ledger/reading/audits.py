@@ -1,4 +1,4 @@
-"""What was changed by hand or purged, the newest first."""
+"""Rows of the table `audit`: manual changes and purges, the newest first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemark.window import from_millis
 
 
 class AfterAudit(NamedTuple):
-    """The place in the table after which a page begins; all rows of the day without a timeuuid."""
+    """The position after which a page begins; without a timeuuid, it begins with the day."""
 
     day: date
     at: UUID | None = None
@@ -28,7 +28,7 @@ class AfterAudit(NamedTuple):
 class AuditRow:
     """A row of the table `audit`."""
 
-    place: UUID
+    timeuuid: UUID
     application: str
     operation: str
     subject: str
@@ -41,13 +41,13 @@ class AuditRow:
     @property
     def at(self) -> datetime:
         """When the row was written."""
-        return from_millis(timeuuid_epoch_ms(str(self.place)))
+        return from_millis(timeuuid_epoch_ms(str(self.timeuuid)))
 
 
 def page(
     control: Control, settings: Settings, *, limit: int, days: int, after: AfterAudit | None = None
 ) -> DayPage[AuditRow]:
-    """Return the newest rows of the last `days` days, or the newest after a place."""
+    """Return the newest rows of the last `days` days, or those that follow `after`."""
     today = clock.now().date()
     begin = after or AfterAudit(today)
 

@@ -9,17 +9,17 @@ from typing import Generic, TypeVar
 
 Row = TypeVar("Row")
 DAYS_READ = 32
-"""The most days that one answer reads: as many requests."""
+"""The most days that an answer reads, with one request for each day."""
 
 
 @dataclass(frozen=True)
 class DayPage(Generic[Row]):
-    """Rows, and the day at which the next page begins.
+    """Rows, and the day with which the next page begins.
 
     Attributes:
-        rows: the newest first.
-        next_day: the day of the next page; None if there is none.
-        goes_on_within: whether that day is the one of the last row, and the page begins after it.
+        rows: the rows, the newest first.
+        next_day: the day with which the next page begins; None if there is no next page.
+        goes_on_within: whether the next page begins after the last row, within `next_day`.
     """
 
     rows: Sequence[Row]
@@ -30,13 +30,9 @@ class DayPage(Generic[Row]):
 def days_back(
     read: Callable[[date, int], Sequence[Row]], newest: date, oldest: date, limit: int
 ) -> DayPage[Row]:
-    """Read days one after the other, the newest first, until there are enough rows.
+    """Read days from the newest to the oldest, until there are `limit` rows.
 
-    Args:
-        read: reads the newest rows of a day, as many as its second argument says.
-        newest: the first day.
-        oldest: the last day that can have rows.
-        limit: the most rows.
+    `read` returns the newest rows of a day, at most as many as its second argument.
     """
     rows: list[Row] = []
     day = newest

@@ -11,7 +11,7 @@ from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
 
 MOST = 5000
-"""The most locks that one answer reads; a run over ten years of days holds 3,650."""
+"""The most locks that an answer reads; a run over ten years of days holds 3,650."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class Holder:
     """A run that holds locks.
 
     Attributes:
-        run_id: its id.
+        run_id: id of the run.
         owner: `host:pid:run id`.
-        since: when it took the first of them.
-        resource: one of its locks.
-        locks: how many of them were read.
+        since: when the run took its first lock.
+        resource: the first of its locks by name.
+        locks: number of its locks that were read.
     """
 
     run_id: str
@@ -39,24 +39,24 @@ def holders(control: Control, settings: Settings) -> dict[str, Holder]:
         f"SELECT resource, owner, run_id, taken_at FROM {table(settings.keyspace, 'lock')}",
         page=1000,
     )
-    found: dict[str, Holder] = {}
+    by_run_id: dict[str, Holder] = {}
     for row in islice(rows, MOST):
-        # A row that a deleted lock has left behind has no columns but its key.
+        # The row of a deleted lock may remain with only its key.
         if row["run_id"] is None or row["taken_at"] is None:
             continue
-        one = Holder(
+        holder = Holder(
             row["run_id"], row["owner"], row["taken_at"].replace(tzinfo=UTC), row["resource"]
         )
-        other = found.get(one.run_id)
-        found[one.run_id] = (
-            one
+        other = by_run_id.get(holder.run_id)
+        by_run_id[holder.run_id] = (
+            holder
             if other is None
             else Holder(
-                one.run_id,
-                one.owner,
-                min(one.since, other.since),
-                min(one.resource, other.resource),
+                holder.run_id,
+                holder.owner,
+                min(holder.since, other.since),
+                min(holder.resource, other.resource),
                 other.locks + 1,
             )
         )
-    return found
+    return by_run_id

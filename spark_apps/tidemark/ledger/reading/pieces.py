@@ -1,4 +1,4 @@
-"""The pieces of ledgers, with a bound: counts by state, and pages of the newest pieces."""
+"""Bounded reads of the pieces of ledgers, and pages of the newest pieces."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 
 MOST_ROWS = 1000
-"""The most rows outside of the frontier that one answer reads of a ledger."""
+"""The most rows outside of the frontier of a ledger that an answer reads."""
 MOST_LEDGERS = 10_000
-"""The most ledgers that `names` looks through: one for each application, subject and size."""
+"""The most ledgers that `names` reads: one for each application, subject and size."""
 
 
 class LedgerName(NamedTuple):
@@ -28,14 +28,14 @@ class LedgerName(NamedTuple):
 
 
 class BoundedStanding(NamedTuple):
-    """The pieces of a ledger, as far as a bounded read has read them.
+    """The result of a bounded read of the pieces of a ledger.
 
     Attributes:
-        standing: what is done as spans, and the first MOST_ROWS other pieces.
+        standing: the spans of done pieces, and the first MOST_ROWS other pieces.
         read_to: the last time bucket (epoch ms) up to which `standing` has every piece; None if it
             has all.
-        has_other_sizes: whether the subject also has pieces of other bucket sizes, which the read
-            leaves out.
+        has_other_sizes: whether the subject also has pieces of other bucket sizes, which were not
+            read.
     """
 
     standing: LedgerState
@@ -44,20 +44,20 @@ class BoundedStanding(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the read has left out nothing."""
+        """Whether all pieces were read."""
         return self.read_to is None and not self.has_other_sizes
 
 
 def names(control: Control, settings: Settings) -> list[LedgerName]:
     """Return the ledgers of the settings' journals, sorted."""
     piece = table(settings.keyspace, "piece")
-    found = control.stream(
+    rows = control.stream(
         f"SELECT DISTINCT application, subject, bucket_size FROM {piece}", page=1000
     )
     keyspaces = {settings.journal_keyspace, settings.kafka_journal_keyspace}
     return sorted(
         LedgerName(row["application"], row["subject"], BucketSize(row["bucket_size"]))
-        for row, _ in zip(found, range(MOST_LEDGERS), strict=False)
+        for row, _ in zip(rows, range(MOST_LEDGERS), strict=False)
         if row["subject"].partition("/")[0] in keyspaces
     )
 
@@ -65,19 +65,21 @@ def names(control: Control, settings: Settings) -> list[LedgerName]:
 def bounded_standing(
     control: Control, settings: Settings, application: str, subject: str = ""
 ) -> BoundedStanding:
-    """Read the pieces of the settings' bucket size; the subject is by default the journal."""
+    """Read the pieces of the settings' bucket size; the default subject is the journal."""
     subject = subject or settings.journal_keyspace
-    others = [
+    other_sizes = [
         _partition(control, settings, LedgerName(application, subject, size))
         for size in BucketSize
         if size is not settings.bucket_size
     ]
-    found = of_ledger(control, settings, LedgerName(application, subject, settings.bucket_size))
-    return found._replace(has_other_sizes=not all(one.frontier().is_empty for one in others))
+    bounded = of_ledger(control, settings, LedgerName(application, subject, settings.bucket_size))
+    return bounded._replace(
+        has_other_sizes=not all(partition.frontier().is_empty for partition in other_sizes)
+    )
 
 
 def of_ledger(control: Control, settings: Settings, name: LedgerName) -> BoundedStanding:
-    """Read the pieces of one ledger."""
+    """Read the pieces of a ledger."""
     outside: Outside = _partition(control, settings, name).first_outside(MOST_ROWS)
     standing = LedgerState(outside.spans, outside.rows, name.size.milliseconds)
     return BoundedStanding(standing, outside.read_to)
@@ -92,29 +94,23 @@ def page(
     before: int | None = None,
     state: State | None = None,
 ) -> tuple[Sequence[PieceRow], int | None]:
-    """Return the newest pieces before a time bucket, the newest first.
+    """Return the newest pieces before a time bucket, the newest end.
 
-    Args:
-        control: the session to Cassandra.
-        settings: where the ledger is.
-        name: the ledger.
-        limit: the most pieces that are read.
-        before: the time bucket (epoch ms), exclusive; None for the newest of all.
-        state: only pieces in this state; the page then may have fewer than `limit`, although
-            there are more.
+    `before` is a time bucket in epoch ms, exclusive. With `state`, the page has only pieces in this
+    state, and may have fewer than `limit` although there are more.
 
     Returns:
-        the pieces, and the time bucket before which the next page begins; None if there is none.
+        the pieces, and the `before` of the next page; None if there is no next page.
     """
     partition = _partition(control, settings, name)
-    first = HIGHEST if before is None else before
+    end = HIGHEST if before is None else before
     if state is not None and state is not State.DONE:
-        rows, rest = partition.page_outside(first, limit)
+        rows, next_before = partition.page_outside(end, limit)
     else:
-        rows = partition.page(first, limit)
-        rest = rows[-1].time_bucket if len(rows) == limit else None
-    chosen = [row for row in rows if state is None or row.state is state]
-    return chosen, None if rest == LOWEST else rest
+        rows = partition.page(end, limit)
+        next_before = rows[-1].time_bucket if len(rows) == limit else None
+    in_state = [row for row in rows if state is None or row.state is state]
+    return in_state, None if next_before == LOWEST else next_before
 
 
 def _partition(control: Control, settings: Settings, name: LedgerName) -> Partition:

@@ -1,4 +1,4 @@
-"""How many events are in quarantine, with a bound; without Spark."""
+"""Counts events in quarantine, up to a bound; without Spark."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
 
 MOST = 1000
-"""The most events that one answer counts."""
+"""The most events that an answer counts."""
 
 
 def count(control: Control, settings: Settings, source: str, application: str) -> int:
-    """Count quarantined events of an application, up to one more than MOST."""
+    """Count the quarantined events of an application, up to MOST + 1."""
     rows = control.execute(
         f"SELECT sequence_nr FROM {table(settings.keyspace, 'quarantine')}"
         " WHERE source = ? AND application = ? LIMIT ?",

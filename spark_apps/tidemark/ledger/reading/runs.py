@@ -1,4 +1,4 @@
-"""Runs, the newest first, those that have not ended among them."""
+"""Runs, the newest first, including those that have not ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_DAYS = 3650
 
 
 class AfterRun(NamedTuple):
-    """The place in the table after which a page begins; all rows of the day without a run id."""
+    """The position after which a page begins; without a run id, it begins with the day."""
 
     day: date
     started_at: datetime | None = None
@@ -32,7 +32,7 @@ class AfterRun(NamedTuple):
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as it is stored."""
+    """A row of the table of runs by day."""
 
     run_id: str
     application: str
@@ -50,7 +50,7 @@ class RunRow:
 def page(
     control: Control, settings: Settings, *, limit: int, after: AfterRun | None = None
 ) -> DayPage[RunRow]:
-    """Return the newest runs, or the newest after a place; none if the table does not exist."""
+    """Return the newest runs, or those that follow `after`; none if the table does not exist."""
     today = clock.now().date()
     if control.table_columns(settings.keyspace, BY_DAY) is None:
         return DayPage([], None)
@@ -70,7 +70,7 @@ def page(
         )
         return [_run(row) for row in rows]
 
-    # 0 days stand for no end.
+    # 0 days means that reports are kept permanently.
     oldest = today - timedelta(days=settings.keep_reports_days or _LONGEST_DAYS)
     return days_back(read, begin.day, oldest, limit)
 

@@ -1,1 +1,1 @@
-"""How far a projection is, and which time buckets it may process; without Spark."""
+"""The progress of projections, and the time buckets that they may process; without Spark."""

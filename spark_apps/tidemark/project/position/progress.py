@@ -21,14 +21,13 @@ class ProjectionProgress:
 
     Attributes:
         states: number of pieces by state; pieces done by another definition count as `changed`.
-        open_buckets: time buckets that may be processed, and that the present definition has not
-            done.
+        open_buckets: time buckets that may be processed, and that this definition has not done.
         lag: time from the start of the first open time bucket to the end of the last time bucket
             that may be processed.
-        last_error: time bucket and text of the newest error.
-        oldest_gap: oldest time bucket that waits for missing numbers, and these numbers.
-        gap_age: time from the start of that time bucket to the end of the last that may be
-            processed.
+        last_error: time bucket (epoch ms) and text of the newest error.
+        oldest_gap: oldest time bucket (epoch ms) that waits for missing numbers, and the numbers.
+        gap_age: time from the start of the oldest gap to the end of the last time bucket that may
+            be processed.
     """
 
     states: Mapping[str, int]
@@ -48,8 +47,8 @@ def progress(
 ) -> ProjectionProgress:
     """Compare the ledger of a projection with the time buckets that may be processed; does no I/O.
 
-    `entries` are the pieces outside of the `spans` of done time buckets; `fingerprint` is the
-    definition's; `validated` are the time buckets that may be processed, epoch ms.
+    `entries` are the pieces outside of the `spans` of done time buckets. `validated` are the time
+    buckets (epoch ms) that may be processed.
     """
     done = LedgerState(spans, entries, bucket_ms).done_by(fingerprint)
     states = Counter(
@@ -63,10 +62,10 @@ def progress(
     oldest_open = open_buckets.first
     ends = TimeBuckets.ends_of(validated)
     end = (ends[1] if ends else 0) + bucket_ms
-    failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
-    held_entries = [entry for entry in failed if entry.has_gap]
-    last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
-    gap = min(held_entries, key=lambda entry: entry.time_bucket, default=None)
+    with_errors = [entry for entry in entries if entry.error and entry.state is not State.DONE]
+    with_gaps = [entry for entry in with_errors if entry.has_gap]
+    last = max(with_errors, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
+    gap = min(with_gaps, key=lambda entry: entry.time_bucket, default=None)
     return ProjectionProgress(
         states,
         open_buckets,

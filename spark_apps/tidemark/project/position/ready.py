@@ -19,21 +19,22 @@ from tidemark.window import to_millis
 def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> TimeBuckets:
     """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
 
-    Those of a Pekko journal may when validate is done with them; older and younger ones are
-    returned as well. Those of kafka-journal, which nothing validates, may when they are
-    replicated; of a foreign replicator, when they ended longer ago than the delay.
+    Time buckets of a Pekko journal may be processed when validate is done with them; older and
+    newer ones are returned too. Time buckets of kafka-journal are not validated: they may be
+    processed when they are replicated, or, with another replicator, when they ended longer ago than
+    TIDEMARK_KAFKA_JOURNAL_DELAY.
     """
     source = definition.source
     if not isinstance(source, KafkaJournal):
         return validated_buckets(run, run.settings)
-    at = replicated_to.read(run, source.topic)
+    replicated_until = replicated_to.read(run, source.topic)
     delay = timedelta(seconds=run.settings.kafka_journal_delay)
-    until = clock.now() - delay if at is None else at
+    until = clock.now() - delay if replicated_until is None else replicated_until
     return ended_buckets(run.settings, first, end, to_millis(until))
 
 
 def ended_buckets(settings: Settings, first: int, end: int, until: int) -> TimeBuckets:
-    """Return the time buckets from `first` to `end` that have ended by a time; all epoch ms."""
+    """Return the time buckets from `first` to `end` that have ended by `until`; all epoch ms."""
     size = settings.bucket_size.milliseconds
     newest = until - size
     ended = range(first, min(end, newest + 1), size)

@@ -1,4 +1,4 @@
-"""How the policies of purge have ended, by name."""
+"""The states of the policies of purge, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.ledger.pieces import State
 
 @dataclass(frozen=True)
 class PolicyState:
-    """A policy that a run has applied, or was about to apply."""
+    """A policy that a run has started to apply."""
 
     name: str
     state: State

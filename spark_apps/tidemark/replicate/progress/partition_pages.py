@@ -1,4 +1,4 @@
-"""Pages of the topic partitions that were replicated, and of the keys that are held in them."""
+"""Pages of the replicated topic partitions, and of their held keys."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ MOST_TOPICS = 10_000
 
 @dataclass(frozen=True)
 class HeldKey:
-    """A key of which records are in quarantine.
+    """A key with records in quarantine.
 
     Attributes:
         partition: the topic partition.
-        state: whether they are held, or wait since their key has moved.
+        state: whether the records are held, or wait because their key has moved.
         key: the key.
-        records: how many.
-        first: the lowest offset.
-        since: when the first one was found.
+        records: number of records of the key in this state.
+        first: the lowest offset of the records.
+        since: when the first record was found.
     """
 
     partition: TopicPartition
@@ -38,7 +38,7 @@ class HeldKey:
 
 
 def topics(run: RunContext) -> list[str]:
-    """Return the topics of the keyspace of which something was replicated, sorted."""
+    """Return the replicated topics of the keyspace, sorted."""
     name = table(run.settings.keyspace, "replicated_topic")
     rows = run.control.stream(f"SELECT DISTINCT journal_keyspace, topic FROM {name}", page=1000)
     return sorted(
@@ -51,40 +51,33 @@ def topics(run: RunContext) -> list[str]:
 def page(
     run: RunContext, names: Sequence[str], *, limit: int, after: TopicPartition | None = None
 ) -> dict[TopicPartition, UpTo]:
-    """Return how far partitions are replicated, in the order of topic and partition.
-
-    Args:
-        run: the context of the run.
-        names: the topics, sorted.
-        limit: the most partitions.
-        after: the partition after which the page begins.
-    """
-    found: dict[TopicPartition, UpTo] = {}
+    """Return how far partitions are replicated, sorted; `names` are sorted topics."""
+    replicated: dict[TopicPartition, UpTo] = {}
     for topic in names:
         if after is not None and topic < after.topic:
             continue
-        last = after.partition if after is not None and topic == after.topic else -1
+        last_number = after.partition if after is not None and topic == after.topic else -1
         rows = run.control.execute(
             "SELECT partition, replicated_to, end_offset"
             f" FROM {table(run.settings.keyspace, 'replicated_topic')}"
             " WHERE journal_keyspace = ? AND topic = ? AND partition > ? LIMIT ?",
-            (run.settings.kafka_journal_keyspace, topic, last, limit - len(found)),
+            (run.settings.kafka_journal_keyspace, topic, last_number, limit - len(replicated)),
         )
-        found |= {
+        replicated |= {
             TopicPartition(topic, row["partition"]): UpTo(
                 row["replicated_to"].replace(tzinfo=UTC), row["end_offset"] or 0
             )
             for row in rows
         }
-        if len(found) == limit:
+        if len(replicated) == limit:
             break
-    return found
+    return replicated
 
 
 def held_keys(
     run: RunContext, partition: TopicPartition, state: Quarantined, *, limit: int, after: str = ""
 ) -> list[HeldKey]:
-    """Return the keys of a partition with records in a state, in their order, after a key."""
+    """Return the keys of a partition with records in a state, sorted, after a key."""
     rows = run.control.execute(
         "SELECT id, count(*) AS records, min(offset) AS first, min(found_at) AS since"
         f" FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ? AND topic = ?"
@@ -105,4 +98,4 @@ def held_keys(
 
 
 STATES = KEEPS_BACK
-"""The states of records that keep back later ones, in the order of the pages of held keys."""
+"""The states of records that hold later ones, in the order of the pages of held keys."""
