@@ -208,8 +208,11 @@ def checks(
         if line.state is PartState.BAD:
             what = f"{what}; {line.what}"
         return Line(line.subject, PartState.BAD, what, since or line.since, str(repair))
+    if has_more and line.state is PartState.OK:
+        what = f"{line.what}; there are more open findings than one answer reads"
+        return Line(line.subject, PartState.UNKNOWN, what, remedy=f"{program(STATUS)} findings")
     if warning and line.state is PartState.OK:
-        what = f"{line.what}; {_count(warning, 'warning', plus)}"
+        what = f"{line.what}; {counted(warning, 'warning')}"
         return Line(line.subject, line.state, what, line.since)
     return line
 

@@ -135,9 +135,14 @@ class TestChecks:
         assert line.what == "3 open findings that block"
         assert line.remedy == "spark_apps/reconcile.py repair --found"
 
+    @pytest.mark.parametrize("warning", [0, 2])
+    def test_findings_that_were_not_read_may_block(self, warning: int) -> None:
+        line = self.line(0, warning, has_more=True)
+        assert (line.state, line.remedy) == (PartState.UNKNOWN, "spark_apps/status.py findings")
+
     def test_warnings_are_named_and_make_nothing_worse(self) -> None:
-        line = self.line(0, 2, has_more=True)
-        assert (line.state, line.what) == (PartState.OK, "done; 2+ warnings")
+        line = self.line(0, 2)
+        assert (line.state, line.what) == (PartState.OK, "done; 2 warnings")
 
     def test_without_findings_the_line_is_that_of_the_ledger(self) -> None:
         assert self.line(0, 0) is self.OK
