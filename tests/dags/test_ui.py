@@ -236,7 +236,9 @@ def test_link_from_elsewhere_is_shown_in_the_words_of_the_form_and_starts_as_a_d
     expect(page.get_by_label("Operation")).to_have_value("all")
     expect(page.get_by_label("Persistence ids")).to_have_value("order-17")
     expect(page.get_by_label("Never use again")).to_be_checked()
-    expect(page.get_by_text("forget the sequence nr, and the persistence id")).to_be_visible()
+    expect(
+        page.get_by_text("delete the sequence nr, and the persistence id itself")
+    ).to_be_visible()
     expect(page.get_by_label("Dry run")).to_be_checked()
     expect(page.get_by_text("This is a dry run")).to_be_visible()
     expect(page.get_by_text("This is not a dry run")).to_be_hidden()
