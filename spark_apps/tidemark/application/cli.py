@@ -54,6 +54,12 @@ Slices = Annotated[
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only this tag; can be repeated.")
 ]
+Projections = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Only this projection; repeat it for more.", show_default="all"
+    ),
+]
 Everything = Annotated[bool, typer.Option("--all", help="All persistence ids and tags.")]
 MaxPieces = Annotated[
     int | None,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.chain.run import APPLICATION, ChainOptions, run_window
@@ -15,12 +11,7 @@ from tidemark.window import Window
 def main(
     window_start: cli.WindowStart = None,
     window_end: cli.WindowEnd = None,
-    projection: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Only this projection; repeat it for more.", show_default="all"
-        ),
-    ] = None,
+    projection: cli.Projections = None,
     force: cli.Force = False,
     dry_run: cli.DryRun = False,
 ) -> Job:

@@ -21,12 +21,6 @@ from tidemark.project.running.run import run_window
 from tidemark.project.versions import commands as versions
 from tidemark.window import Window
 
-Projection = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME", help="Only this projection; repeat it for more.", show_default="all"
-    ),
-]
 Show = Annotated[
     bool,
     typer.Option(
@@ -68,7 +62,7 @@ SavedPlanFile = Annotated[
 
 def main(
     context: typer.Context,
-    projection: Projection = None,
+    projection: cli.Projections = None,
     window_start: cli.WindowStart = None,
     window_end: cli.WindowEnd = None,
     force: cli.Force = False,

@@ -191,8 +191,8 @@ def wait(
     with Control(settings) as control:
         missing = waiting.wait(control, settings, targets, timeout)
     if as_json:
-        told = {"targets": waiting.written(targets), "missing": waiting.written(missing)}
-        typer.echo(json.dumps(told))
+        positions = {"targets": waiting.written(targets), "missing": waiting.written(missing)}
+        typer.echo(json.dumps(positions))
     if missing:
         raise TidemarkError(
             f"{len(missing)} of {len(targets)} topic partitions are not replicated that far after"
