@@ -31,9 +31,12 @@ def pool(control: Control) -> Pool:
 
 
 @pytest.fixture
-def shift_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def shift_clock(monkeypatch: pytest.MonkeyPatch, control: Control) -> Callable[[float], None]:
     """Return what moves the machine's clock by seconds."""
     moved = 0.0
+    # The session outlives the test, and its write times never go back: the writes of the next
+    # test would be later than those of the applications that it runs.
+    monkeypatch.setattr(control.write_times, "_last", control.write_times._last)
     monkeypatch.setattr(clock, "machine_micros", lambda: int((time.time() + moved) * 1e6))
     monkeypatch.setattr(clock, "now_micros", lambda: int((time.time() + moved) * 1e6))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,6 @@ from tests.faults.dying import dying_after
 from tests.faults.seams import Seam
 from tests.integration.event_groups.test_event_groups import SEAMS
 from tests.integration.support import Journal
-from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import CassandraUnavailable
@@ -173,7 +171,6 @@ class World:
 
     rng: random.Random
     late: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
-    seconds_off: float = 0
     rollbacks_fail: float = 0
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,11 +196,6 @@ class World:
         monkeypatch.setattr(Control, "execute_named", sent)
         monkeypatch.setattr(Restoring, "restore", restored)
         monkeypatch.setattr(failure, "_PAUSES_S", (0, 0))
-        for name in ("machine_micros", "now_micros"):
-            monkeypatch.setattr(clock, name, self._micros)
-
-    def _micros(self) -> int:
-        return int((time.time() + self.seconds_off) * 1_000_000)
 
     def deliver(self, control: Control) -> None:
         """Let everything arrive that is under way, in any order."""
@@ -359,6 +351,7 @@ def test_groups_whose_runs_die_leave_all_of_a_group_or_nothing(
     make_journal: Callable[..., Journal],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    shift_clock: Callable[[float], None],
     seed: int,
 ) -> None:
     rng = random.Random(seed)
@@ -392,12 +385,13 @@ def test_groups_whose_runs_die_leave_all_of_a_group_or_nothing(
                 with dying_after(Seam.OPEN_FROM_MOVED, 1):
                     journal.run("run_event_groups")
             for _ in range(rng.randint(0, 3) if turn < 4 else 0):
-                world.seconds_off = rng.uniform(-7, 7)
+                shift_clock(rng.uniform(-7, 7))
                 world.rollbacks_fail = rng.choice([0, 0, 0.3])
                 with dying_after(rng.choice(SEAMS), rng.randint(1, 12), surely=False) as death:
                     journal.run("run_event_groups")
                 died |= death.has_come
         end_all(journal, world)
+    shift_clock(0)
     world.deliver(journal.control)
     rows, marked = model(groups, begin, write_times(journal))
     expected = as_stored(journal, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -13,7 +14,6 @@ from cassandra.policies import RetryPolicy
 
 from tests.integration.proxies import far_from
 from tests.integration.support import Journal, wait_until
-from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import RunContext
@@ -44,10 +44,9 @@ def pieces(journal: Journal) -> Pieces:
 
 
 def test_a_machine_whose_clock_is_off_takes_no_lock(
-    ledger: Journal, monkeypatch: pytest.MonkeyPatch
+    ledger: Journal, shift_clock: Callable[[float], None]
 ) -> None:
-    ahead = time.time_ns() // 1000 + 20_000_000
-    monkeypatch.setattr(clock, "machine_micros", lambda: ahead)
+    shift_clock(20)
     refused = r"the clock of 127.0.0.1:\d+ is 20 s behind this machine's: locks of 60 s bear 15 s"
     with pytest.raises(InvalidInput, match=refused), locks(ledger, "me", "a"):
         pass

@@ -436,7 +436,7 @@ def test_tags_are_listed_from_messages_rows_and_progress(journal: Journal) -> No
         (("check", "--tag", "never"), "no such tag in messages: never"),
         (("repair", "--tag", "never", "--apply"), "no such tag in messages: never"),
         (("check", "--all", "--tag", "red"), "contradict each other"),
-        (("repair", "--found", "--tag", "red"), "--found says itself"),
+        (("repair", "--found", "--tag", "red"), "--found already selects the persistence ids"),
         (("repair", "--window-start", "2024-03-01T00:00:00Z"), "no window"),
         (
             (
