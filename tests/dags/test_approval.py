@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 from embedded.airflow import rest
 from tests.dags.conftest import PATIENCE_S, READER, Doors
 from tests.dags.fake_application import APPROVAL
+from tidemark.application.approval import Approval
 from tidemark.errors import InvalidInput
-from tidemark.purge.approval import Approval
 from tidemark_airflow.purging import ABOVE
 
 WINDOW = {"window_start": "2013-01-01", "window_end": "2013-01-02"}

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidemark.application.approval import OPTION
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import TidemarkError
@@ -68,6 +69,15 @@ MaxPieces = Annotated[
         metavar="N",
         help="Process at most N time buckets of each projection, the oldest first; the rest stays"
         " planned.",
+    ),
+]
+Approved = Annotated[
+    str | None,
+    typer.Option(
+        OPTION,
+        metavar="APPROVAL",
+        help="Do exactly what the plan with this approval shows, `digest@time` in its report; give"
+        " the options of that plan.",
     ),
 ]
 ReportFile = Annotated[

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemark.application import cli
+from tidemark.application.approval import Approval
 from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.management.commands import COMMANDS, EXAMPLES, TOOLS
 from tidemark.project.planning.build import PlanOptions
 from tidemark.project.planning.plan import APPLICATION
-from tidemark.project.planning.saved_plan import SavedPlan
 from tidemark.project.quarantine import commands as quarantine
 from tidemark.project.running.run import run_window
 from tidemark.project.versions import commands as versions
@@ -49,15 +47,6 @@ AcceptPurgedId = Annotated[
         help="Skip such events of this persistence id only; repeat it for more.",
     ),
 ]
-SavedPlanFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--plan",
-        metavar="FILE",
-        help="Run exactly this plan of `plan --save FILE`; fails if the state has changed since the"
-        " plan was made.",
-    ),
-]
 
 
 def main(
@@ -73,8 +62,8 @@ def main(
     slices: cli.Slices = None,
     show: Show = False,
     rows: Rows = 20,
-    plan: SavedPlanFile = None,
     max_pieces: cli.MaxPieces = None,
+    approved: cli.Approved = None,
 ) -> Job | None:
     """Update read models to the end of a window; with a command, manage the projections instead.
 
@@ -88,35 +77,22 @@ def main(
         return None
     if show and not dry_run:
         raise typer.BadParameter("it writes nothing; give --dry-run with it", param_hint="--show")
-    others = (window_start, window_end, projection, force, max_pieces, slices)
-    if plan is not None and any(others):
-        what = "the plan says what is to run; of these options give none with it"
-        raise typer.BadParameter(what, param_hint="--plan")
-
-    @cache
-    def saved() -> SavedPlan | None:
-        return SavedPlan.load(plan) if plan is not None else None
-
-    def window() -> Window:
-        kept = saved()
-        return kept.window if kept else Window.parse(window_start, window_end)
-
     return Job(
         lambda run: run_window(
             run,
-            window(),
+            Window.parse(window_start, window_end),
             PlanOptions(
                 projection or [],
                 force,
                 None if slices is None else Slicing(parse(slices), force),
                 max_pieces,
-                saved(),
+                None if approved is None else Approval.parse(approved),
             ),
             dry_run=dry_run,
             policy=MissingEventPolicy(strict, accept_purged, frozenset(accept_purged_id or ())),
             show=rows if show else 0,
         ),
-        window=window,
+        window=lambda: Window.parse(window_start, window_end),
         dry_run=dry_run,
     )
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemark.application import cli
+from tidemark.application.approval import Approval
 from tidemark.application.cli import Job
-from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
-from tidemark.purge.request import request_of
+from tidemark.purge.request import PurgeOptions, request_of
 from tidemark.purge.run import APPLICATION, run_purge
 from tidemark.window import Window
 
@@ -51,24 +50,7 @@ def main(
         bool,
         typer.Option("--explain", help="Show the source of each value of the policies; only plan."),
     ] = False,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the plan in this file; only plan.")
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Apply exactly this plan of --save, with the options of that plan.",
-        ),
-    ] = None,
-    approved: Annotated[
-        str | None,
-        typer.Option(
-            metavar="APPROVAL",
-            help="Apply exactly the plan with this hash and time, `digest@time` in its report, with"
-            " the options of that plan.",
-        ),
-    ] = None,
+    approved: cli.Approved = None,
     save_to: Annotated[
         str | None,
         typer.Option(
@@ -89,7 +71,7 @@ def main(
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
-    choice = ApprovedPlan(
+    choice = PurgeOptions(
         tuple(policy or ()),
         window_start or "",
         window_end or "",
@@ -108,9 +90,7 @@ def main(
                 choice,
                 apply=apply,
                 explain=explain,
-                save=save,
                 save_to=save_to,
-                saved=None if plan is None else SavedPurge.load(plan),
                 approved=None if approved is None else Approval.parse(approved),
                 settings=run.settings,
             ),

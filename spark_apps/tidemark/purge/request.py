@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from tidemark.application.approval import OPTION, Approval
 from tidemark.errors import InvalidInput
-from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
 from tidemark.purge.saved.places import directory_of
 from tidemark.settings import Settings
 from tidemark.window import Window
+
+
+@dataclass(frozen=True)
+class PurgeOptions:
+    """The options of a plan.
+
+    Attributes:
+        policies: names of policies; empty for all.
+        window_start: ISO 8601; empty without a window.
+        window_end: ISO 8601, exclusive.
+        retention_days: the days of the command line, or None.
+        below_retention: whether they may be fewer than the setting's.
+        give_up: projections that are given up.
+    """
+
+    policies: Sequence[str] = ()
+    window_start: str = ""
+    window_end: str = ""
+    retention_days: int | None = None
+    below_retention: bool = False
+    give_up: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -21,17 +42,13 @@ class PurgeRequest:
         apply: delete; otherwise only the plan is shown. Both leave an audit row.
         explain: also show where each value of the policies comes from.
         approved: the only plan that may be applied; None for any.
-        saved: the file with that plan, if there is one.
-        save: the file to write the plan to.
         save_to: the directory in which rows are saved before they are deleted; None for no copy.
     """
 
-    choice: ApprovedPlan = field(default_factory=ApprovedPlan)
+    choice: PurgeOptions = field(default_factory=PurgeOptions)
     apply: bool = False
     explain: bool = False
     approved: Approval | None = None
-    saved: SavedPurge | None = None
-    save: Path | None = None
     save_to: str | None = None
 
     @property
@@ -44,51 +61,29 @@ class PurgeRequest:
 
 
 def request_of(
-    choice: ApprovedPlan,
+    choice: PurgeOptions,
     *,
     apply: bool,
     explain: bool,
-    save: Path | None,
     save_to: str | None = None,
-    saved: SavedPurge | None,
     approved: Approval | None,
     settings: Settings,
 ) -> PurgeRequest:
     """Return the request of a command line.
 
     Raises:
-        InvalidInput: options contradict each other; the saved plan is for another journal; or the
-            directory is not below TIDEMARK_SAVE_DIRS.
+        InvalidInput: options contradict each other; or the directory is not below
+            TIDEMARK_SAVE_DIRS.
     """
-    for option, is_given in (("--save", save is not None), ("--explain", explain)):
-        if apply and is_given:
-            raise _contradiction(f"{option} only plans", option, "leave out --apply")
+    if apply and explain:
+        what = "--explain only plans"
+        raise InvalidInput(what, where="--explain", do="leave out --apply")
     directory = None
     if save_to is not None:
         directory = directory_of(save_to, settings, "--save-to")
     elif settings.purge_save_to:
         directory = directory_of(settings.purge_save_to, settings, "TIDEMARK_PURGE_SAVE_TO")
     if approved is not None and not apply:
-        do = "add --apply, or leave it out"
-        raise _contradiction("an approval is for a purge that is applied", "--approved", do)
-    if saved is None:
-        return PurgeRequest(choice, apply, explain, approved, None, save, directory)
-    if not apply or approved is not None:
-        do = "add --apply, and no --approved"
-        raise _contradiction("a saved plan is its own approval, to be applied", "--plan", do)
-    if choice != ApprovedPlan():
-        do = "leave the others out"
-        raise _contradiction("a saved plan has the options that it was made with", "--plan", do)
-    if settings.journal_keyspace != saved.journal_keyspace:
-        raise InvalidInput(
-            f"the plan is for the journal {saved.journal_keyspace},"
-            f" not {settings.journal_keyspace}",
-            where="TIDEMARK_JOURNAL_KEYSPACE",
-            do="set it, or make a new plan",
-        )
-    approval = Approval.parse(saved.approval)
-    return PurgeRequest(saved.choice, apply, False, approval, saved, save_to=directory)
-
-
-def _contradiction(what: str, option: str, do: str) -> InvalidInput:
-    return InvalidInput(what, where=option, do=do)
+        what = "an approval is for a purge that is applied"
+        raise InvalidInput(what, where=OPTION, do="add --apply, or leave it out")
+    return PurgeRequest(choice, apply, explain, approved, directory)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from tidemark.application import preflight
+from tidemark.application.approval import OPTION, Approval, digest
 from tidemark.application.guarded_change import Apply, EnsureLocked, Plan, apply_plan, show_plan
 from tidemark.context import Outcome, PieceCounts, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import State
-from tidemark.purge.approval import Approval, SavedPurge, approval_of, digests
 from tidemark.purge.clocks import require_sane_clock
 from tidemark.purge.needs.give_up import GivenUp, find_given_up
 from tidemark.purge.policies import file
@@ -146,8 +147,8 @@ def run_purge(run: RunContext, request: PurgeRequest) -> Outcome:
     targets = planners(TagViewOrder(policies, tag_view_policies, request.window, choice.give_up))
     chosen = {value.policy.name: value for value in effectives if value.is_chosen}
     planned = _plan(run, chosen, targets)
-    approval = approval_of(settings.journal_keyspace, run.moment, planned.plans, choice.give_up)
-    _require_approved(request, approval, planned)
+    approval = _approval_of(settings.journal_keyspace, run.moment, planned.plans, choice.give_up)
+    _require_approved(request.approved, approval)
     plan = Plan(
         planned.counts,
         [
@@ -161,19 +162,15 @@ def run_purge(run: RunContext, request: PurgeRequest) -> Outcome:
         planned.details(approval),
     )
     if not request.apply:
-        if request.save is not None:
-            SavedPurge(
-                settings.journal_keyspace, str(approval), choice, digests(planned.plans)
-            ).save(request.save)
         return _shown(run, plan, planned)
     if plan.apply is None:
         return apply_plan(run, APPLICATION, settings.journal_keyspace, plan, lambda: None)
     locks = {lock for target in planned.plans.values() for lock in target.locks}
     with Locks.of(run, locks) as held_locks:
         again = _plan(run, chosen, targets)
-        if digests(again.plans) != digests(planned.plans):
+        if _digests(again.plans) != _digests(planned.plans):
             raise TidemarkError(
-                f"{_changed(digests(planned.plans), again)} moved between the plan and the locks",
+                f"{_changed(_digests(planned.plans), again)} moved between the plan and the locks",
                 where=settings.journal_keyspace,
                 do="nothing was deleted; run again",
             )
@@ -216,27 +213,43 @@ def _number(plan: TargetPlan, name: str) -> int:
 
 def _use_moment_of(approved: Approval, run: RunContext) -> None:
     if approved.moment > run.moment:
-        raise InvalidInput(
-            "the plan was made in the future", where="--approved", do="make a new plan"
-        )
+        raise InvalidInput("the plan was made in the future", where=OPTION, do="make a new plan")
     run.moment = approved.moment
 
 
-def _require_approved(request: PurgeRequest, approval: Approval, planned: _Planned) -> None:
-    if request.approved is None or request.approved == approval:
-        return
-    differing = "" if request.saved is None else f": {_changed(request.saved.digests, planned)}"
-    raise InvalidInput(
-        "the data changed after this plan was approved, or the approval belongs to a different"
-        f" plan{differing}",
-        where="--approved",
-        do="nothing was deleted; plan again, and approve that",
-    )
+def _digests(plans: Mapping[str, TargetPlan]) -> dict[str, str]:
+    """Return the hash of each policy's plan, by policy name."""
+    return {name: plan.digest for name, plan in plans.items()}
+
+
+def _approval_of(
+    journal_keyspace: str,
+    moment: datetime,
+    plans: Mapping[str, TargetPlan],
+    given_up: Sequence[str],
+) -> Approval:
+    """Return the approval of these plans.
+
+    An approved plan is planned again as of its moment, so that it does not grow while somebody
+    decides.
+    """
+    parts = [journal_keyspace, *sorted(given_up), *_digests(plans).items()]
+    return Approval(digest(parts), moment)
+
+
+def _require_approved(approved: Approval | None, approval: Approval) -> None:
+    if approved not in (None, approval):
+        raise InvalidInput(
+            "the data changed after this plan was approved, or the approval belongs to a different"
+            " plan",
+            where=OPTION,
+            do="nothing was deleted; plan again with these options, and approve that",
+        )
 
 
 def _changed(old: Mapping[str, str], planned: _Planned) -> str:
     """Return the names of the policies whose plans differ."""
-    new = digests(planned.plans)
+    new = _digests(planned.plans)
     names = dict.fromkeys([*old, *new])
     return ", ".join(name for name in names if old.get(name) != new.get(name)) or "something"
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import islice
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
@@ -24,7 +25,7 @@ from tidemark.purge.plan import Bucket, describe, plan_purge
 from tidemark.purge.policies.file import PolicyFile
 from tidemark.purge.policies.model import TagViews
 from tidemark.purge.policies.pieces import recorded_failure
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.tag_write import store
 from tidemark.window import Window, to_millis
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from tidemark.application.guarded_change import Apply
@@ -61,11 +60,3 @@ class TargetPlan:
     details: Mapping[str, object] = field(default_factory=dict)
     save: Callable[[str], None] | None = None
     error: TidemarkError | None = None
-
-
-def digest(keys: Iterable[object]) -> str:
-    """Return a hash over the `repr` of each key, in order."""
-    hashed = hashlib.sha256()
-    for key in keys:
-        hashed.update(f"{key!r}\n".encode())
-    return hashed.hexdigest()

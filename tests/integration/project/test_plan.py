@@ -50,52 +50,60 @@ def executed(projections: Projections, run_id: str) -> set[tuple[str, int]]:
     }
 
 
-def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_moved(
-    projections: Projections, tmp_path: Path
-) -> None:
-    file = tmp_path / "plan.json"
+def test_only_the_approved_plan_is_run_and_none_after_a_change(projections: Projections) -> None:
     projections.validated(0, messages_checked=12, tag_rows_checked=34)
-    plan = ("plan", *WINDOW, "--save", str(file))
-    made = projections.manage(*plan)
-    assert made.status == 0, made.stderr
-    assert "starting Spark" not in made.stderr
-    assert made.report["pieces"] == {"planned": 8, "done": 0, "held": 4, "failed": 0}
-    assert made.report["counts"] == {"rows_estimated": 46}
-    lines = [line.strip() for line in made.stdout.splitlines()]
+
+    def approval(*options: str) -> str:
+        planned = projections.manage("plan", *WINDOW, *options)
+        assert planned.status == 0, planned.stderr
+        text: str = planned.report["details"]["approval"]
+        assert f"approval: {text}" in planned.stdout
+        return text
+
+    def refuse(approved: str, *options: str) -> None:
+        before = pieces(projections)
+        result = projections.manage(*WINDOW, *options, "--approved", approved)
+        assert result.status == 2
+        [line] = result.error_lines
+        assert "is out of date, or was made with other options (--approved); nothing was" in line
+        assert pieces(projections) == before
+
+    planned = projections.manage("plan", *WINDOW)
+    assert "starting Spark" not in planned.stderr
+    assert planned.report["pieces"] == {"planned": 8, "done": 0, "held": 4, "failed": 0}
+    assert planned.report["counts"] == {"rows_estimated": 46}
+    lines = [line.strip() for line in planned.stdout.splitlines()]
     assert "latest: 4 new; about 12 rows and ? in 1, by the ledger" in lines
     assert "totals  2024-03-01 00:00  new, at most 34 rows" in lines
     assert "latest  2024-03-01 01:00  new, ? rows" in lines
     assert "latest  2024-03-01 02:00  new, held: not validated" in lines
     assert pieces(projections) == {}
 
-    # A bucket that becomes ready after the plan is left to the next run.
-    projections.validated(-1)
-    ran = projections.manage("--plan", str(file), "--run-id", "r1")
+    before = approval()
+    refuse(before, "--projection", "totals")
+    refuse(before, "--force")
+    refuse(approval("--max-pieces", "1"))
+    ran = projections.manage(*WINDOW, "--approved", before, "--run-id", "r1")
     assert ran.status == 0, ran.stderr
     assert executed(projections, "r1") == {
         (name, hour) for name in ("latest", "totals") for hour in (0, 1)
     }
-    nothing = ("plan", *WINDOW[:3], "2024-03-01T02:00Z", "--save", str(tmp_path / "nothing.json"))
-    assert "nothing.json is not written" in projections.manage(*nothing).stdout
-    again = projections.manage("--plan", str(file))
-    assert again.status == 1
-    [line] = again.error_lines
-    assert "is out of date: 4 pieces moved since, the first is 2024-03-01 00:00, which was" in line
-    assert "new at attempt 0 and is done (latest); make a new one" in line
+    refuse(before)
 
-    projections.validated(2, 3)
-    assert projections.manage(*plan).status == 0
+    # A time bucket that becomes ready changes the plan.
+    held = approval()
+    projections.validated(2)
+    refuse(held)
+    projections.validated(3)
+    ready = approval()
     ids = ("--persistence-id", "p|1")
     assert projections.manage("skip", "latest", *ids, "--apply").status == 0
-    [line] = projections.manage("--plan", str(file)).error_lines
-    assert "its offsets were changed by hand 1 times since (latest)" in line
-    assert projections.manage(*plan).status == 0
+    refuse(ready)
+    skipped = approval()
     projections.define(LATEST.replace("version: 1", "version: 2"), file="two.sql")
-    [line] = projections.manage("--plan", str(file)).error_lines
-    assert "the definition was 1-" in line
-    usage = projections.manage("--plan", str(file), "--force")
-    assert usage.status == 2
-    assert "of these options give none with it" in usage.stderr
+    refuse(skipped)
+    [line] = projections.manage(*WINDOW, "--approved", "yes").error_lines
+    assert "not the approval of a plan: 'yes' (--approved)" in line
 
 
 @pytest.mark.long

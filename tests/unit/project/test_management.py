@@ -5,15 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tidemark.errors import InvalidInput
 from tidemark.journals.pekko.series import Series
 from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.partitioning.keys import slice_of, slice_ranges
@@ -25,19 +22,10 @@ from tidemark.project.offset_store.skips import Skip
 from tidemark.project.planning.estimate import Estimates
 from tidemark.project.planning.limit import limit_pieces
 from tidemark.project.planning.plan import ProjectionPlan
-from tidemark.project.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
 from tidemark.project.position.progress import progress
 from tidemark.spark.local_rows import local_rows
 
 HOUR = 3_600_000
-PLAN = SavedPlan(
-    "pekko",
-    "2024-03-01T00:00:00Z",
-    "2024-03-02T00:00:00Z",
-    False,
-    "2024-03-02T00:00:01Z",
-    [SavedProjection("totals", "1-abc", 3, [SavedPiece(HOUR, "new", 0, False)])],
-)
 
 
 def plan_of(pieces: Sequence[Piece], held: frozenset[int] = frozenset()) -> ProjectionPlan:
@@ -100,29 +88,6 @@ def test_gaps_that_never_close_take_turns_and_keep_nobody_waiting() -> None:
         assert some.time_buckets[-1] == 100 + run
         attempts[some.time_buckets[0]] += 1
     assert set(attempts.values()) == {2}
-
-
-def test_saved_plan_comes_back_as_it_was(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    PLAN.save(file)
-    assert SavedPlan.load(file) == PLAN
-    assert PLAN.names == ["totals"]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "works": [{"pieces": []}]}', None]
-)
-def test_file_that_is_no_plan_is_refused_in_one_line(tmp_path: Path, text: str | None) -> None:
-    file = tmp_path / "plan.json"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(InvalidInput, match=r"not a saved plan: .*plan\.json.*plan --save FILE"):
-        SavedPlan.load(file)
-
-
-def test_plan_of_another_journal_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="for the journal pekko, not akka"):
-        PLAN.require_journal("akka")
 
 
 def test_estimates_say_what_they_are() -> None:

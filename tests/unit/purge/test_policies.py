@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.repository import REPOSITORY
+from tidemark.application.approval import Approval
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.purge.approval import Approval, ApprovedPlan, SavedPurge
 from tidemark.purge.policies.effective import effective
 from tidemark.purge.policies.file import PolicyFile, load
 from tidemark.purge.policies.model import OwnTable, Snapshots, TagViews
-from tidemark.purge.request import request_of
+from tidemark.purge.request import PurgeOptions, request_of
 from tidemark.purge.tag_views import TagViewOrder
 from tidemark.settings import Settings
 
@@ -190,20 +190,8 @@ def test_time_bucket_stays_for_the_longest_retention_of_its_tags(tmp_path: Path)
 APPROVAL = f"{'a' * 64}@2024-03-01T00:00:00Z"
 
 
-def test_saved_plan_comes_back_and_is_its_own_approval(tmp_path: Path) -> None:
-    saved = SavedPurge("pekko", APPROVAL, ApprovedPlan(("red",), give_up=("gone",)), {"red": "b"})
-    saved.save(tmp_path / "plan.json")
-    again = SavedPurge.load(tmp_path / "plan.json")
-    assert again == saved
+def test_an_approval_is_read_as_it_is_shown() -> None:
     assert str(Approval.parse(APPROVAL)) == APPROVAL
-    given = {
-        "explain": False,
-        "save": None,
-        "approved": None,
-        "settings": Settings(journal_keyspace="pekko"),
-    }
-    request = request_of(ApprovedPlan(), apply=True, saved=again, **given)  # type: ignore[arg-type]
-    assert (request.choice, request.approved) == (saved.choice, Approval.parse(APPROVAL))
 
 
 @pytest.mark.parametrize("text", ["yes", "a" * 64, f"{'a' * 64}@2024-03-01"])
@@ -216,33 +204,13 @@ def test_what_is_no_approval_is_refused(text: str) -> None:
     ("options", "what"),
     [
         ({"apply": True, "explain": True}, "--explain only plans"),
-        ({"apply": True, "save": Path("x")}, "--save only plans"),
         ({"approved": Approval.parse(APPROVAL)}, "an approval is for a purge that is applied"),
-        ({"saved": SavedPurge("pekko", APPROVAL, ApprovedPlan(), {})}, "a saved plan is its own"),
-        (
-            {
-                "saved": SavedPurge("pekko", APPROVAL, ApprovedPlan(), {}),
-                "apply": True,
-                "choice": ApprovedPlan(retention_days=3),
-            },
-            "a saved plan has the options",
-        ),
-        (
-            {"saved": SavedPurge("other", APPROVAL, ApprovedPlan(), {}), "apply": True},
-            "the plan is for the journal other, not pekko",
-        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
     options: dict[str, object], what: str
 ) -> None:
-    given = {
-        "choice": ApprovedPlan(),
-        "apply": False,
-        "explain": False,
-        "save": None,
-        "saved": None,
-    }
+    given = {"choice": PurgeOptions(), "apply": False, "explain": False}
     given |= {"approved": None, "settings": Settings(journal_keyspace="pekko")}
     with pytest.raises(InvalidInput, match=what):
         request_of(**{**given, **options})  # type: ignore[arg-type]

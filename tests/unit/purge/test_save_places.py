@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.repository import REPOSITORY
 from tidemark.errors import InvalidInput
-from tidemark.purge.approval import ApprovedPlan
-from tidemark.purge.request import request_of
+from tidemark.purge.request import PurgeOptions, request_of
 from tidemark.purge.saved.places import directory_of, is_plain
 from tidemark.settings import Settings
 
@@ -204,12 +203,10 @@ def test_a_purge_without_an_option_saves_to_the_directory_of_the_setting(saves: 
     def save_to(option: str | None, setting: str) -> str | None:
         settings = Settings(save_dirs=str(saves), purge_save_to=setting)
         request = request_of(
-            ApprovedPlan(),
+            PurgeOptions(),
             apply=True,
             explain=False,
-            save=None,
             save_to=option,
-            saved=None,
             approved=None,
             settings=settings,
         )

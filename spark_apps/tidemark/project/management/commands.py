@@ -6,7 +6,6 @@ Only `status` with --exact or --verify and `plan` with --ranges start Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,10 +46,6 @@ def plan(
     window_end: cli.WindowEnd = None,
     force: cli.Force = False,
     max_pieces: cli.MaxPieces = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Save the plan; `--plan FILE` runs exactly this plan."),
-    ] = None,
     ranges: Annotated[
         int | None,
         typer.Option(
@@ -74,7 +69,6 @@ def plan(
             run,
             Window.parse(window_start, window_end),
             PlanOptions(projection or [], force, max_pieces=max_pieces),
-            save=save,
             ranges=ranges,
         ),
         window=lambda: Window.parse(window_start, window_end),
@@ -285,7 +279,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "status",
         f"plan {_WINDOW}",
     ],
-    "plan": [_WINDOW, f"daily_punctuality {_WINDOW} --save plan.json"],
+    "plan": [_WINDOW, f"daily_punctuality {_WINDOW}"],
     "status": ["", "daily_punctuality --exact", "daily_punctuality --verify"],
     "pause": ["daily_punctuality"],
     "resume": ["daily_punctuality"],

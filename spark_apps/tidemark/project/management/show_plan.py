@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tidemark import clock
+from tidemark.application.approval import Approval
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import all_of
 from tidemark.partitioning import slice_ranges
-from tidemark.project.planning.build import PlanOptions, build
+from tidemark.project.planning.build import PlanOptions, build, digest_of
 from tidemark.project.planning.estimate import Estimate, Estimates
 from tidemark.project.planning.plan import ProjectionPlan
-from tidemark.project.planning.saved_plan import SavedPlan, saved_projection
 from tidemark.project.running import rollups
 from tidemark.project.sources import event_source
-from tidemark.window import Window, from_millis, iso
+from tidemark.window import Window, from_millis
 
 SHOWN = 100
 """Most pieces to list for a projection."""
@@ -28,18 +27,16 @@ def run_plan(
     window: Window,
     options: PlanOptions,
     *,
-    save: Path | None = None,
     ranges: int | None = None,
 ) -> Outcome:
     """List what a run would do, why, and about how many rows it would read.
 
-    Late events are found only by the run itself, and may reopen further time buckets. `save` is a
-    file for the plan. `ranges` also shows how to divide the slices into so many ranges with about
-    the same number of events, which needs Spark.
+    Late events are found only by the run itself, and may reopen further time buckets. `ranges` also
+    shows how to divide the slices into so many ranges with about the same number of events, which
+    needs Spark.
 
     Raises:
-        InvalidInput: the window cannot be used, a projection is unknown, or the file cannot be
-            written.
+        InvalidInput: the window cannot be used, or a projection is unknown.
         SchemaMismatch: the journal's tables are missing or of another shape.
     """
     built = build(run, window, options)
@@ -54,21 +51,14 @@ def run_plan(
     planned = {plan.definition.name for plan in plans}
     lines += [rollups.line(run, rollup, planned) for rollup in built.rollups]
     is_due = any(rollups.is_due(run, rollup, planned) for rollup in built.rollups)
-    saved_projections = [saved_projection(run, plan) for plan in plans]
-    is_to_save = bool(plans) and not built.errors
-    if save is not None and is_to_save:
-        SavedPlan(
-            run.settings.journal_keyspace,
-            iso(window.start),
-            iso(window.end),
-            options.force,
-            iso(clock.now().replace(microsecond=0)),
-            saved_projections,
-        ).save(save)
-        lines.append(f"saved; `project.py --plan {save}` runs exactly this")
-    if save is not None and not is_to_save:
-        why = "a projection cannot be planned" if built.errors else "there is nothing to do"
-        lines.append(f"{why}, so {save} is not written")
+    details: dict[str, Any] = {}
+    if plans:
+        approval = Approval(digest_of(run, window, built), clock.now().replace(microsecond=0))
+        details = {
+            "approval": str(approval),
+            "projections": [_details(plan, estimates) for plan in plans],
+        }
+        lines.append(f"approval: {approval}")
     state = RunState.PLANNED if plans or is_due else RunState.NOTHING
     return Outcome(
         RunState.FAILED if built.errors else state,
@@ -76,7 +66,7 @@ def run_plan(
         {"rows_estimated": sum(_estimate(plan, estimates).rows for plan in plans)},
         lines,
         all_of(built.errors),
-        {"projections": [_details(plan, estimates) for plan in plans]} if plans else {},
+        details,
     )
 
 
@@ -100,7 +90,7 @@ def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
         for piece in list(plan.pieces)[:SHOWN]
     ]
     hidden = len(plan.pieces) - len(piece_lines)
-    return [summary, *piece_lines, *([f"{name}: {hidden:,} more, see --save"] if hidden else [])]
+    return [summary, *piece_lines, *([f"{name}: {hidden:,} more"] if hidden else [])]
 
 
 def _ranges(run: RunContext, plan: ProjectionPlan, ranges: int) -> list[str]:

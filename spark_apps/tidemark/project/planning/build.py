@@ -1,4 +1,4 @@
-"""Makes the plan of a run, for `run`, `--dry-run`, `plan` and `--plan` alike."""
+"""Makes the plan of a run, for `run`, `--dry-run` and `plan` alike."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.application import preflight
+from tidemark.application.approval import OPTION, Approval, digest
 from tidemark.context import PieceCounts, RunContext
-from tidemark.errors import NO_RETRY_HELPS, TidemarkError
+from tidemark.errors import NO_RETRY_HELPS, InvalidInput, TidemarkError
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.project.definition import catalog
 from tidemark.project.definition.catalog import Rollup
 from tidemark.project.definition.model import Definition
 from tidemark.project.offset_store import management_state
+from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning import live_release, slices
 from tidemark.project.planning.limit import limit_pieces
 from tidemark.project.planning.plan import ProjectionPlan, failed_since, plan
-from tidemark.project.planning.saved_plan import SavedPlan
 from tidemark.window import Window, iso
 
 
@@ -30,14 +31,14 @@ class PlanOptions:
         slicing: the slices to process; None for whole time buckets.
         max_pieces: process at most this many time buckets of each projection, the oldest first;
             the rest stays planned.
-        saved: run exactly this plan for the same window; replaces `names` and `force`.
+        approved: the only plan that may be run; None for any.
     """
 
     names: Sequence[str] = ()
     force: bool = False
     slicing: Slicing | None = None
     max_pieces: int | None = None
-    saved: SavedPlan | None = None
+    approved: Approval | None = None
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,12 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; a
-            projection is unknown, or cannot be processed by slices.
+            projection is unknown, or cannot be processed by slices; or another plan was approved.
         SchemaMismatch: the journal's tables are missing or have another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        TidemarkError: the saved plan is out of date.
     """
-    settings, saved = run.settings, options.saved
-    names, force = options.names, options.force
-    if saved is not None:
-        saved.require_journal(settings.journal_keyspace)
-        names, force = saved.names, saved.force
-    selected = catalog.select(settings.projections_dir, names, with_rollups=True)
+    settings, force = run.settings, options.force
+    selected = catalog.select(settings.projections_dir, options.names, with_rollups=True)
     definitions = selected.definitions
     rollup_definitions = [rollup.definition for rollup in selected.rollups]
     if options.slicing is not None:
@@ -110,8 +106,6 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
         except NO_RETRY_HELPS as error:
             refused.append(definition)
             errors.append(error)
-    if saved is not None:
-        plans = [saved.restricted(run, projection) for projection in plans]
     planned = [projection.definition for projection in plans]
     left_out += [
         f"{projection.definition.name} begins at {iso(projection.definition.begin)}:"
@@ -127,4 +121,31 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     if options.max_pieces is not None:
         plans = [limit_pieces(projection, options.max_pieces) for projection in plans]
     with_pieces = [projection for projection in plans if projection.pieces]
-    return RunPlan(planned, with_pieces, rollups, refused, errors, left_out)
+    result = RunPlan(planned, with_pieces, rollups, refused, errors, left_out)
+    if options.approved is not None and options.approved.digest != digest_of(run, window, result):
+        raise InvalidInput(
+            f"the plan of {iso(options.approved.moment)} is out of date, or was made with other"
+            " options",
+            where=OPTION,
+            do="nothing was written; plan again with these options, and approve that",
+        )
+    return result
+
+
+def digest_of(run: RunContext, window: Window, built: RunPlan) -> str:
+    """Return the hash of what a run would do: definitions, offsets changed by hand, and pieces."""
+    parts: list[object] = [run.settings.journal_keyspace, iso(window.start), iso(window.end)]
+    for projection in built.projections:
+        definition = projection.definition
+        revision = management_state.revision(OffsetStore.of(run, definition)).revision
+        parts += [definition.name, definition.fingerprint, revision]
+        parts += [
+            (
+                piece.time_bucket,
+                str(piece.reason),
+                piece.attempt,
+                piece.time_bucket in projection.held,
+            )
+            for piece in projection.pieces
+        ]
+    return digest(parts)

@@ -15,6 +15,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
@@ -25,7 +26,7 @@ from tidemark.purge.kafka_journal.judge import expired_heads, in_turn, with_need
 from tidemark.purge.kafka_journal.shapes import EXPIRED, JUDGED
 from tidemark.purge.kafka_journal.unreplicated import TopicProgress, topic_progress, unreplicated
 from tidemark.purge.messages.deletes import fingerprint
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.replicate import quarantine
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.settings import Settings

@@ -9,6 +9,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
@@ -18,7 +19,7 @@ from tidemark.purge.messages import read, store
 from tidemark.purge.messages.deletes import AT_ONCE, MAX_LINES, EventDeletes, Needed, plan_deletes
 from tidemark.purge.messages.plan import target
 from tidemark.purge.saved.save import RowsToDelete, save
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 

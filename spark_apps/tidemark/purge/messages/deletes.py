@@ -10,6 +10,7 @@ from itertools import islice
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.journals.pekko import frames, tables
@@ -18,7 +19,7 @@ from tidemark.purge.messages import rules, shapes, store
 from tidemark.purge.needs.events import TAG_WRITE, EventNeeds
 from tidemark.purge.saved.copies import sums
 from tidemark.purge.saved.save import RowsToDelete, save
-from tidemark.purge.target import Tombstones, digest
+from tidemark.purge.target import Tombstones
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import rules as tag_rules

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.journals.pekko import frames
 from tidemark.partitioning import columns
 from tidemark.purge.messages import read
 from tidemark.purge.messages.deletes import MAX_LINES, EventDeletes, Needed, locks_of, plan_deletes
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.conditional import applied_to_each
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.purge.own_tables import store
 from tidemark.purge.own_tables.old_rows import is_before, lock_of
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.text import counted
 from tidemark.window import to_millis
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.ledger.frontier import retention
 from tidemark.ledger.frontier.retention import OldRows
 from tidemark.ledger.schedule import time_buckets
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.text import counted
 from tidemark.window import to_millis
 

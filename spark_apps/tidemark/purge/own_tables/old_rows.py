@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.ledger import quarantine
 from tidemark.ledger.purged import purged_buckets
 from tidemark.purge.own_tables import store
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.text import counted
 
 _PAGE = 1000

@@ -17,6 +17,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
@@ -32,7 +33,7 @@ from tidemark.purge.needs.consumers import replaced_release
 from tidemark.purge.own_tables import store
 from tidemark.purge.own_tables.old_rows import lock_of
 from tidemark.purge.own_tables.presence import without_trace
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import completeness

@@ -14,6 +14,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.context import RunContext
 from tidemark.journals.kafka import written
 from tidemark.journals.pekko import frames, tag_view_rows
@@ -30,7 +31,7 @@ from tidemark.purge.messages import read
 from tidemark.purge.own_tables.old_rows import delete_keys, lock_of
 from tidemark.purge.own_tables.orphans import projections
 from tidemark.purge.own_tables.presence import without_trace
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import Shape, ddl, shaped
 

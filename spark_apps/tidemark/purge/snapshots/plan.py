@@ -14,6 +14,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
@@ -33,7 +34,7 @@ from tidemark.purge.needs.snapshots import needed_snapshots
 from tidemark.purge.saved.save import RowsToDelete, save
 from tidemark.purge.snapshots import store
 from tidemark.purge.snapshots.rules import kept
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.spark.local_rows import local_rows
 from tidemark.window import to_millis
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, WrongData
@@ -19,7 +20,7 @@ from tidemark.purge.messages import read
 from tidemark.purge.messages.deletes import fingerprint
 from tidemark.purge.saved import copies, save
 from tidemark.purge.saved.copies import Copy
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.purge.undo import rules, store
 from tidemark.purge.undo.visible import Table, require_visible
 from tidemark.spark.local_rows import local_rows

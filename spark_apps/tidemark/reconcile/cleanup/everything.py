@@ -12,6 +12,7 @@ from functools import partial
 
 from pyspark.sql import functions as F
 
+from tidemark.application.approval import digest
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.journals.pekko import frames, snapshots
@@ -20,7 +21,7 @@ from tidemark.purge.messages.by_hand import STOPPED, Histories
 from tidemark.purge.messages.deletes import EventDeletes, Needed, locks_of, plan_deletes
 from tidemark.purge.saved.save import RowsToDelete, save
 from tidemark.purge.snapshots import store as snapshot_store
-from tidemark.purge.target import TargetPlan, Tombstones, digest
+from tidemark.purge.target import TargetPlan, Tombstones
 from tidemark.reconcile.delete import plan as delete_plan
 from tidemark.reconcile.delete.run import delete_rows
 from tidemark.settings import Settings
