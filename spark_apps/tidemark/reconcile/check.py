@@ -12,7 +12,7 @@ from tidemark.reconcile.operation import APPLICATION, audited_subject
 from tidemark.text import counted
 from tidemark.validate.findings import finding
 from tidemark.validate.scope import Scope, require_known
-from tidemark.validate.store import FINDING
+from tidemark.validate.stored_findings import FINDING
 from tidemark.validate.tag_views import finding_kinds
 
 _EXAMPLES = 10

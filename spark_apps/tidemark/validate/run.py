@@ -37,6 +37,7 @@ from tidemark.validate.reading.inspection import (
     with_named,
 )
 from tidemark.validate.run_findings import RunFindings
+from tidemark.validate.stored_findings import FINDING
 from tidemark.validate.user_checks import definition
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.named import NO_READERS, Readers
@@ -134,7 +135,7 @@ def run_window(
         "data_docs": str(docs.page.relative_to(docs.directory)),
         "tables": {
             "read": [f"{settings.journal_keyspace}.{name}" for name in read],
-            "written": [f"{settings.keyspace}.{store.FINDING}"],
+            "written": [f"{settings.keyspace}.{FINDING}"],
         },
     }
     outcome.done = Window.hull(planned - findings.failed(planned), settings.bucket_size)

@@ -26,8 +26,9 @@ from tidemark.project.offset_store.missing_numbers import Missing
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning import history, live_release, target_check
 from tidemark.project.planning.estimate import Estimate, Estimates
-from tidemark.project.planning.plan import ledger, ready_buckets, validated_buckets
+from tidemark.project.planning.plan import ledger
 from tidemark.project.position.progress import ProjectionProgress, progress
+from tidemark.project.position.ready import ready_buckets, validated_buckets
 from tidemark.project.writing import bucket as mode_bucket
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis

@@ -13,7 +13,8 @@ from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition
 from tidemark.project.planning.build import PlanOptions, RunPlan, build
-from tidemark.project.planning.plan import ProjectionPlan, validated_buckets
+from tidemark.project.planning.plan import ProjectionPlan
+from tidemark.project.position.ready import validated_buckets
 from tidemark.project.running import bisection, releases, rollups, slices
 from tidemark.project.running.outcome import ProjectionOutcome, RunTally, failure_of
 from tidemark.project.running.process import process
