@@ -12,7 +12,8 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import ValidationFailed, reason_of
 from tidemark.journals.pekko import tables
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import State, describe
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
 from tidemark.validate import plan, run_findings, store
 from tidemark.validate.data_docs import gate

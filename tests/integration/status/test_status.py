@@ -37,7 +37,7 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import quarantine
 from tidemark.ledger.frontier import partition, retention
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.ledger.reading import pieces
 from tidemark.ledger.runs import note_end, write_report
 from tidemark.project.definition import catalog

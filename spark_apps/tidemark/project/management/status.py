@@ -14,7 +14,7 @@ from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import PieceRow
+from tidemark.ledger.piece import PieceRow
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition

@@ -12,7 +12,8 @@ from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.piece import Piece, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.purged import emptied_buckets, removed
 from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
-from tidemark.ledger.pieces import Reason
+from tidemark.ledger.piece import Reason
 from tidemark.ledger.schedule import time_buckets
 from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.analysis import analyze
