@@ -68,7 +68,7 @@ def _error(run: RunContext, scope: Scope, comparison: ComparisonResult) -> Wrong
     remedy = None
     if total > comparison.left:
         # The findings are in the table by now.
-        options = {"found": True} if scope.is_everything else scope.options()
+        options = {"from-findings": True} if scope.is_everything else scope.options()
         remedy = Remedy(APPLICATION, "repair", options)
         ways.append(f"run `{remedy} --apply`")
     if comparison.left:

@@ -192,7 +192,11 @@ def failure(
 def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     """Return the remedies for the findings, the most effective first."""
     names = findings.per_check().keys()
-    scope = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
+    scope = (
+        {"persistence-id": findings.ids}
+        if len(findings.ids) <= IDS_NAMED
+        else {"from-findings": True}
+    )
     repair = Remedy(applications.RECONCILE, "repair", scope)
     to_settle = [
         check.name for check in findings.all_checks if check.name in names and check.for_people

@@ -34,13 +34,13 @@ BY_CHECK = ("time_bucket", "check_name")
 """The key of all findings of a check in a time bucket."""
 BY_KEY = (
     *("time_bucket", "check_name", "persistence_id", "tag", "number"),
-    *("sequence_nr", "timestamp", "held_in"),
+    *("sequence_nr", "timestamp", "row_time_bucket"),
 )
 """The key of one finding."""
 _NONE_IN_KEY = {
     "sequence_nr": 0,
     "timestamp": "00000000-0000-1000-8000-000000000000",
-    "held_in": 0,
+    "row_time_bucket": 0,
 }
 """The values for null in the key of FINDING."""
 _BATCH = 1000
