@@ -38,9 +38,10 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.context import RunContext, RunState
 from tidemark.journals.kafka.wire.decode import decoded
+from tidemark.ledger.applications import REPLICATE
 from tidemark.replicate.kafka.records import records
 from tidemark.replicate.kafka.topics import Topics
-from tidemark.replicate.run import APPLICATION, run_replicate
+from tidemark.replicate.run import run_replicate
 from tidemark.settings import Settings
 
 EVENTS = int(os.environ.get("BENCH_EVENTS", "1000000"))
@@ -116,7 +117,7 @@ class Tenant:
 
     def run(self) -> RunContext:
         """Return the context of one more run; Spark's session is the one there is."""
-        return RunContext(APPLICATION, self.settings, self._control, f"bench-{time.monotonic_ns()}")
+        return RunContext(REPLICATE, self.settings, self._control, f"bench-{time.monotonic_ns()}")
 
     def replicate(self) -> None:
         """Replicate what there is.

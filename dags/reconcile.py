@@ -14,8 +14,8 @@ from tidemark_airflow.alerts import defaults
 from tidemark_airflow.operations import RECONCILE, RECONCILE_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
-OPTIONS = ["all", "found", "window_start", "window_end", "to", "table", "drop_old", "thorough"]
-OPTIONS += ["beyond_search_limit", "limit", "check", "number", "reason"]
+OPTIONS = ["all", "from_findings", "window_start", "window_end", "to", "table", "drop_old"]
+OPTIONS += ["recheck", "search_all", "allow_unsearchable", "limit", "check", "number", "reason"]
 
 with DAG(
     dag_id="reconcile",

@@ -13,7 +13,8 @@ from examples.flights.source import flights_file
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
-from tidemark.ledger.pieces import PieceRow, Pieces, State
+from tidemark.ledger.piece import PieceRow, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.project.definition import catalog
 from tidemark.settings import Settings
 from tidemark.validate.findings.checks import CHECKS

@@ -14,7 +14,8 @@ from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.ledger.claim import claim
-from tidemark.ledger.pieces import Piece, PieceRow, Pieces, State
+from tidemark.ledger.piece import Piece, PieceRow, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis

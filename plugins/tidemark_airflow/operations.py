@@ -44,13 +44,13 @@ class Operation:
 
 RECONCILE = {
     "check": Operation(_SCOPE),
-    "repair": Operation((*_SCOPE, "found", "dry_run")),
+    "repair": Operation((*_SCOPE, "from_findings", "dry_run")),
     "rebuild": Operation((*_SCOPE, "dry_run")),
-    "delete": Operation(("persistence_ids", "tags", "thorough", "dry_run")),
+    "delete": Operation(("persistence_ids", "tags", "search_all", "dry_run")),
     "propagate-deletes": Operation(
-        ("persistence_ids", "tags", "all", "beyond_search_limit", "dry_run")
+        ("persistence_ids", "tags", "all", "allow_unsearchable", "dry_run")
     ),
-    "rebucket": Operation(("to", "table", "thorough", "drop_old", "dry_run")),
+    "rebucket": Operation(("to", "table", "recheck", "drop_old", "dry_run")),
     "truncate": Operation(("dry_run",)),
     "settle": Operation(
         ("persistence_ids", "tags", "check", "number", "reason", "dry_run"), needs=("reason",)
@@ -187,17 +187,20 @@ RECONCILE_FORM = with_owners(
         "window_start": moment_param("First time bucket", "Empty: all of them."),
         "window_end": moment_param("End of the time buckets", "Exclusive. Give both or neither."),
         "all": flag_param("All", "All persistence ids and tags."),
-        "found": flag_param(
-            "What was found", "Only persistence ids with open findings of validate or check."
+        "from_findings": flag_param(
+            "From findings", "Only persistence ids with open findings of validate or check."
         ),
         "to": Param(None, type=["null", "string"], enum=_SIZES, title="To bucket size"),
         "table": text_param("Name of the new table", "Empty: tag_views_ and the size."),
         "drop_old": text_param(
             "Drop this old table", "After the switch. Leave the bucket size empty then."
         ),
-        "thorough": flag_param("Thorough", "Also check again what an earlier run has checked."),
-        "beyond_search_limit": flag_param(
-            "Beyond the search limit",
+        "search_all": flag_param("Search all", "Also search the tags for rows without an event."),
+        "recheck": flag_param(
+            "Recheck", "Compare all rows, including rows that earlier runs have verified."
+        ),
+        "allow_unsearchable": flag_param(
+            "Allow unsearchable",
             "Also delete more than 5000 numbers, where readers without an offset then fail.",
         ),
         "limit": number_param("Show at most this many tags", 1, description="Empty: 100."),

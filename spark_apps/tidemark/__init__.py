@@ -1,6 +1,6 @@
 """Tidemark: batch projections of an event journal kept in Cassandra.
 
-The names of `__all__` are what users' Python may rely on, with `tidemark.project` and
+The names of `__all__` are what users' Python may rely on, with `tidemark.projection` and
 `tidemark.projection.testing`, which definitions and their tests import. All else may change with
 any version.
 """

@@ -25,7 +25,8 @@ from tests.integration.support import ROOT, Journal, control_of, wait_until
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.errors import InvalidInput
-from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.ledger.piece import Piece, Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]

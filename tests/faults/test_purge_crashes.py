@@ -68,7 +68,7 @@ def fill_own_tables(journal: Journal) -> None:
     of_journal = {"journal_keyspace": journal.keyspace}
     of_id = {"persistence_id": "p", "sequence_nr": 1}
     event = {**of_id, "timestamp": UUID(int=1 << 76)}
-    key = {**of_journal, **event, "check_name": "c", "tag": "", "number": 1, "held_in": 0}
+    key = {**of_journal, **event, "check_name": "c", "tag": "", "number": 1, "row_time_bucket": 0}
     for name, at in (("old", old), ("young", now)):
         is_old = name == "old"
         put(journal, "quarantine", {**event, "source": name, "application": "x", "found_at": at})

@@ -80,8 +80,8 @@ def test_killed_while_it_copies(written: Journal, boundary: Seam) -> None:
 def test_killed_while_it_catches_up(written: Journal, boundary: Seam) -> None:
     assert rebucket(written, "--to", "Day").status == 0
     change(written)
-    kill(written, boundary, "--to", "Day", "--thorough")
-    assert rebucket(written, "--to", "Day", "--thorough").status == 0
+    kill(written, boundary, "--to", "Day", "--recheck")
+    assert rebucket(written, "--to", "Day", "--recheck").status == 0
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
 
 
@@ -117,7 +117,7 @@ def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     trace = traced(monkeypatch, writes)
     assert rebucket(written, "--to", "Day").status == 0
     change(written)
-    assert rebucket(written, "--to", "Day", "--thorough").status == 0
+    assert rebucket(written, "--to", "Day", "--recheck").status == 0
     assert rebucket(written, "--drop-old", "tag_views", **NEW).status == 0
     assert set(trace) == {CHECK, *writes}
     assert is_checked_before_each(trace), trace

@@ -389,7 +389,15 @@ def test_damage_is_found_where_it_is(looks: Looks, pid: str) -> None:
 
 def test_what_both_find_is_one_finding(looks: Looks) -> None:
     short = ("check_name", "persistence_id", "tag", "number")
-    key = [*short, "expected", "time_bucket", "sequence_nr", "timestamp", "held_in", "layer"]
+    key = [
+        *short,
+        "expected",
+        "time_bucket",
+        "sequence_nr",
+        "timestamp",
+        "row_time_bucket",
+        "layer",
+    ]
     first = {tuple(row[name] for name in short): row for row in looks.after_validate}
     both = [
         (first[name], row)

@@ -13,7 +13,7 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, schema_statements
 from tidemark.errors import InvalidInput, SchemaMismatch
 from tidemark.journals.pekko import tables
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.piece import PieceRow, State
 from tidemark.settings import Settings
 
 

@@ -6,12 +6,14 @@ The rules of imports between packages are in .importlinter.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
 from tests import rooms
+from tests.unit.test_public_api import PUBLIC
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "spark_apps" / "tidemark"
@@ -53,6 +55,15 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_only_public_modules_pass_on_names_that_others_define() -> None:
+    """Each name has one module to import it from: mypy rejects an import from any other."""
+    passing_on = re.compile(r"^__all__\b|\bimport (\w+) as \1$", re.MULTILINE)
+    files = {file for house in HOUSES for file in house.rglob("*.py")}
+    modules = {file for file in files if passing_on.search(file.read_text())}
+    public = [Path(str(importlib.import_module(name).__file__)) for name in PUBLIC]
+    assert modules == set(public)
 
 
 def test_every_room_says_what_it_is_for() -> None:

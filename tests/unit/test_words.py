@@ -13,8 +13,6 @@ from tests.docs_commands import ROOT
 from tests.reference import checks, commands, python_api, tables
 from tests.words import hits, prose
 
-NOT_REWRITTEN_YET = {"running-projections.md"}
-"""Pages of docs/ that still contain such words. A page is removed when it is rewritten."""
 DOCS = {page.name: page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
 GENERATED = {
     "--help": commands.page,
@@ -30,14 +28,9 @@ def avoided(text: str) -> list[str]:
     return [f"{word!r} in {around!r}: use {instead}" for word, around, instead in hits(text)]
 
 
-@pytest.mark.parametrize("name", sorted({*DOCS} - NOT_REWRITTEN_YET))
+@pytest.mark.parametrize("name", sorted(DOCS))
 def test_page(name: str) -> None:
     assert avoided(prose(DOCS[name].read_text())) == []
-
-
-@pytest.mark.parametrize("name", sorted(NOT_REWRITTEN_YET))
-def test_page_of_the_list_still_has_such_words(name: str) -> None:
-    assert avoided(prose(DOCS[name].read_text())) != []
 
 
 @pytest.mark.parametrize("name", GENERATED)

@@ -12,10 +12,11 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.ledger.applications import REPLICATE
 from tidemark.replicate.held import mend as mending
 from tidemark.replicate.held.replay import ReplaySelection, run_replay
 from tidemark.replicate.progress import wait as waiting
-from tidemark.replicate.run import APPLICATION, run_replicate
+from tidemark.replicate.run import run_replicate
 from tidemark.settings import Settings
 from tidemark.validate.layers.kafka_topic.topic_scope import OffsetRange, TopicScope
 from tidemark.verification.repair import run_repair
@@ -207,7 +208,7 @@ def wait(
 def start() -> None:
     """Run the command line of this process."""
     cli.group(
-        APPLICATION,
+        REPLICATE,
         {"held": held, "replay": replay, "mend": mend, "verify": verify, "repair": repair},
         examples={
             "": [

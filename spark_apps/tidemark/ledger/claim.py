@@ -11,7 +11,8 @@ from typing import Protocol, Self
 from tidemark.context import RunContext
 from tidemark.errors import LockHeld, TidemarkError, reason_of
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Piece, Pieces, State, days
+from tidemark.ledger.piece import Piece, State
+from tidemark.ledger.pieces import Pieces, days
 from tidemark.ledger.runs import note_progress
 
 

@@ -20,15 +20,13 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import schedule
 from tidemark.ledger.frontier.partition import HIGHEST, LOWEST, Partition
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.piece import GAP_ERROR, Piece, PieceRow, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
-
-__all__ = ["GAP_ERROR", "Piece", "PieceRow", "Pieces", "Reason", "State"]
 
 
 class Pieces:

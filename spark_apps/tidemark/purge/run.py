@@ -15,7 +15,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.purge.clocks import require_sane_clock
 from tidemark.purge.needs.give_up import GivenUp, find_given_up
 from tidemark.purge.policies import file

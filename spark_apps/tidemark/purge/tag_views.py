@@ -16,7 +16,8 @@ from tidemark.context import RunContext
 from tidemark.journals.pekko import tables, tag_views
 from tidemark.ledger import applications
 from tidemark.ledger.claim import LedgerRecorder
-from tidemark.ledger.pieces import Piece, Pieces, State, days
+from tidemark.ledger.piece import Piece, State
+from tidemark.ledger.pieces import Pieces, days
 from tidemark.ledger.schedule import time_buckets
 from tidemark.project.definition import catalog
 from tidemark.purge.needs import readers

@@ -12,7 +12,7 @@ from tidemark.reconcile.operation import APPLICATION, audited_subject
 from tidemark.text import counted
 from tidemark.validate.findings import finding
 from tidemark.validate.scope import Scope, require_known
-from tidemark.validate.store import FINDING
+from tidemark.validate.stored_findings import FINDING
 from tidemark.validate.tag_views import finding_kinds
 
 _EXAMPLES = 10
@@ -68,7 +68,7 @@ def _error(run: RunContext, scope: Scope, comparison: ComparisonResult) -> Wrong
     remedy = None
     if total > comparison.left:
         # The findings are in the table by now.
-        options = {"found": True} if scope.is_everything else scope.options()
+        options = {"from-findings": True} if scope.is_everything else scope.options()
         remedy = Remedy(APPLICATION, "repair", options)
         ways.append(f"run `{remedy} --apply`")
     if comparison.left:

@@ -70,10 +70,10 @@ def repair(
     window_start: cli.WindowStart = None,
     window_end: cli.WindowEnd = None,
     everything: cli.Everything = False,
-    found: Annotated[
+    from_findings: Annotated[
         bool,
         typer.Option(
-            "--found", help="Only persistence ids with open findings of validate or check."
+            "--from-findings", help="Only persistence ids with open findings of validate or check."
         ),
     ] = False,
     apply: cli.Apply = False,
@@ -81,8 +81,8 @@ def repair(
     """Repair the findings of validate and check, with as few writes as possible.
 
     Stop the actors of these persistence ids first: they keep their numbering in memory. With
-    --found or with persistence ids, all of their events and rows are compared again before a row is
-    changed. After the repair, they are no longer findings.
+    --from-findings or with persistence ids, all of their events and rows are compared again before
+    a row is changed. After the repair, they are no longer findings.
     """
 
     def operation(run: RunContext) -> ReconcileOperation:
@@ -90,13 +90,13 @@ def repair(
 
         window = _window(window_start, window_end, run)
         scope = _scope(persistence_id, tag, window, everything, by_default=True)
-        if found and (everything or not scope.is_everything):
+        if from_findings and (everything or not scope.is_everything):
             raise InvalidInput(
-                "--found already selects the persistence ids",
-                where="--found, --all, --persistence-id, --tag, --window-start",
-                do="leave --found or the others out",
+                "--from-findings already selects the persistence ids",
+                where="--from-findings, --all, --persistence-id, --tag, --window-start",
+                do="leave --from-findings or the others out",
             )
-        return repair.of_findings() if found else repair.operation(scope)
+        return repair.of_findings() if from_findings else repair.operation(scope)
 
     return _changing(operation, apply, _reported(window_start, window_end))
 
@@ -104,9 +104,9 @@ def repair(
 def delete(
     persistence_id: cli.PersistenceIds = None,
     tag: cli.Tags = None,
-    thorough: Annotated[
+    search_all: Annotated[
         bool,
-        typer.Option("--thorough", help="Also search the tags for rows without an event."),
+        typer.Option("--search-all", help="Also search the tags for rows without an event."),
     ] = False,
     apply: cli.Apply = False,
 ) -> Job:
@@ -120,7 +120,7 @@ def delete(
     def operation(run: RunContext) -> ReconcileOperation:
         from tidemark.reconcile.delete import run as delete
 
-        return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
+        return delete.operation(Scope.of(persistence_id, tag), search_all=search_all)
 
     return _changing(operation, apply)
 
@@ -129,10 +129,10 @@ def propagate_deletes(
     persistence_id: cli.PersistenceIds = None,
     tag: cli.Tags = None,
     everything: cli.Everything = False,
-    beyond_search_limit: Annotated[
+    allow_unsearchable: Annotated[
         bool,
         typer.Option(
-            "--beyond-search-limit",
+            "--allow-unsearchable",
             help="Also delete more than 5000 numbers, where readers without an offset then fail.",
         ),
     ] = False,
@@ -147,7 +147,7 @@ def propagate_deletes(
         from tidemark.reconcile.propagate_deletes import run as propagate
 
         scope = _scope(persistence_id, tag, None, everything)
-        return propagate.operation(scope, beyond_search_limit=beyond_search_limit)
+        return propagate.operation(scope, allow_unsearchable=allow_unsearchable)
 
     return _changing(operation, apply)
 
@@ -234,10 +234,10 @@ def rebucket(
         str | None,
         typer.Option(metavar="NAME", help="The new table.", show_default="tag_views_<size>"),
     ] = None,
-    thorough: Annotated[
+    recheck: Annotated[
         bool,
         typer.Option(
-            "--thorough", help="Compare all rows, including rows that earlier runs have verified."
+            "--recheck", help="Compare all rows, including rows that earlier runs have verified."
         ),
     ] = False,
     drop_old: Annotated[
@@ -268,7 +268,7 @@ def rebucket(
         if drop_old is not None:
             return rebucket_drop.operation(drop_old)
         size = BucketSize.parse(to or "", where="--to")
-        return rebucket.operation(size, table, thorough=thorough)
+        return rebucket.operation(size, table, recheck=recheck)
 
     return _changing(operation, apply)
 
@@ -327,7 +327,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "": ["check", "repair", "repair --apply", "rebuild --all --apply", "rebucket --to Day"],
     "tags": ["", "--persistence-id 'aircraft|N14228'"],
     "check": ["", "--window-start 2026-11-20 --window-end 2026-11-21", "--tag delayed"],
-    "repair": ["", "--found --apply", "--persistence-id 'aircraft|N14228'", "--apply"],
+    "repair": ["", "--from-findings --apply", "--persistence-id 'aircraft|N14228'", "--apply"],
     "delete": ["--tag delayed", "--persistence-id 'aircraft|N14228' --apply"],
     "rebuild": [
         "--all",

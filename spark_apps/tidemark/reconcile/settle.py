@@ -21,6 +21,7 @@ from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Severity
 from tidemark.validate.findings.checks import CHECKS
 from tidemark.validate.layers import all_layers
+from tidemark.validate.stored_findings import FINDING
 from tidemark.validate.user_checks import definition
 
 MOST = 10_000
@@ -91,7 +92,7 @@ def _plan(run: RunContext, choice: FindingFilter, reason: str) -> Plan:
         raise InvalidInput(
             "there is no such open finding",
             where=str(choice),
-            do=f"see the table {run.settings.keyspace}.{store.FINDING}; what was damaged since the"
+            do=f"see the table {run.settings.keyspace}.{FINDING}; what was damaged since the"
             " last run of validate or of check is not there",
         )
     counts = {"findings_settled": len(findings)}

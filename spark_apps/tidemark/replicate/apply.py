@@ -15,7 +15,8 @@ from tidemark.context import RunContext
 from tidemark.journals.kafka.tables import JOURNAL_KEY
 from tidemark.replicate import changes
 from tidemark.replicate.events import actions_of
-from tidemark.replicate.fold import ActionBatch, folded
+from tidemark.replicate.fold import folded
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.replicate.tables import rows
 from tidemark.replicate.tables.deletions import Notes

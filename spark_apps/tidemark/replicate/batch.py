@@ -20,7 +20,7 @@ from tidemark.journals.kafka.wire.action import ActionType
 from tidemark.journals.kafka.wire.decode import decoded
 from tidemark.replicate import quarantine
 from tidemark.replicate.apply import WriteTimes, apply
-from tidemark.replicate.fold import ActionBatch
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.held import sorting
 from tidemark.replicate.held.sorting import RoutedRecords
 from tidemark.replicate.kafka.failures import kafka_in_one_line

@@ -20,7 +20,7 @@ from tidemark.journals.kafka.expired import expire_on
 from tidemark.journals.kafka.tables import JOURNAL_KEY, SEGMENTS
 from tidemark.journals.kafka.wire.action import ActionType
 from tidemark.partitioning import columns
-from tidemark.replicate.folding import ActionBatch as ActionBatch
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEAD_FIELDS, HEADS, LIFE
 from tidemark.spark.shapes import shaped
 

@@ -16,11 +16,13 @@ from tidemark.context import RunContext
 from tidemark.journals.kafka.tables import JOURNAL_KEY
 from tidemark.journals.kafka.wire.shapes import DECODED, PLACE, RECORDS
 from tidemark.replicate.kafka.topics import TopicPartition
-from tidemark.replicate.quarantined import KEEPS_BACK as KEEPS_BACK
-from tidemark.replicate.quarantined import TABLE as TABLE
-from tidemark.replicate.quarantined import Quarantined as Quarantined
-from tidemark.replicate.quarantined import keeping_back as keeping_back
-from tidemark.replicate.quarantined import with_any as with_any
+from tidemark.replicate.quarantined import (
+    KEEPS_BACK,
+    TABLE,
+    Quarantined,
+    keeping_back,
+    with_any,
+)
 from tidemark.replicate.shapes import HELD, HELD_FROM, STOPPED
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows

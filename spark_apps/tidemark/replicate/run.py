@@ -15,7 +15,7 @@ from tidemark.errors import TidemarkError, together
 from tidemark.installation import program
 from tidemark.journals.kafka import tables
 from tidemark.journals.kafka.schema import prepare
-from tidemark.ledger.applications import REPLICATE as APPLICATION
+from tidemark.ledger.applications import REPLICATE
 from tidemark.ledger.locks import Locks
 from tidemark.replicate import quarantine
 from tidemark.replicate.batch import BatchTask, Replicated, replicate
@@ -37,8 +37,6 @@ from tidemark.replicate.progress.replicated_to import UpTo
 from tidemark.replicate.ranges import Ranges
 from tidemark.text import counted
 from tidemark.window import EPOCH, Window, iso
-
-__all__ = ["APPLICATION", "run_replicate"]
 
 _NAMED = 20
 
@@ -238,7 +236,7 @@ def _kept_back_line(total: KeptBack) -> str:
     waiting = (
         f", of which {total.waiting:,} wait since their keys have moved" if total.waiting else ""
     )
-    remedy = f"see `{program(APPLICATION)} replay`" if total.held else "later runs replicate them"
+    remedy = f"see `{program(REPLICATE)} replay`" if total.held else "later runs replicate them"
     return f"{keys} held in quarantine since {iso(total.since)}{waiting}; {remedy}"
 
 

@@ -203,7 +203,7 @@ def checks(
     """
     plus = "+" if has_more else ""
     if blocking:
-        repair = Remedy(RECONCILE, "repair", {"found": True})
+        repair = Remedy(RECONCILE, "repair", {"from-findings": True})
         what = f"{_count(blocking, 'open finding', plus)} that block"
         if line.state is PartState.BAD:
             what = f"{what}; {line.what}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.window import from_millis

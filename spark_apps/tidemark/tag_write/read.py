@@ -20,7 +20,7 @@ from tidemark.journals.pekko import frames, tables, tag_view_rows
 from tidemark.journals.pekko.messages import increments, listing
 from tidemark.journals.pekko.shapes import EVENT, NAMED
 from tidemark.journals.pekko.tables import PAYLOAD_COLUMNS
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.spark.read_once import shuffled_once
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import completeness, events, plan, rules, shapes

@@ -11,7 +11,8 @@ from tidemark.errors import JournalDamaged, Remedy, reason_of
 from tidemark.journals.pekko import bucket_size, tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Piece, Pieces, Reason, State, describe
+from tidemark.ledger.piece import Piece, Reason, State
+from tidemark.ledger.pieces import Pieces, describe
 from tidemark.ledger.schedule import left_for_later
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings

@@ -10,7 +10,8 @@ from enum import StrEnum
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Piece, Pieces, Reason
+from tidemark.ledger.piece import Piece, Reason
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.schedule import unknown
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.time_buckets import TimeBuckets

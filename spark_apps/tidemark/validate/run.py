@@ -12,7 +12,8 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import ValidationFailed, reason_of
 from tidemark.journals.pekko import tables
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import State, describe
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
 from tidemark.validate import plan, run_findings, store
 from tidemark.validate.data_docs import gate
@@ -37,6 +38,7 @@ from tidemark.validate.reading.inspection import (
     with_named,
 )
 from tidemark.validate.run_findings import RunFindings
+from tidemark.validate.stored_findings import FINDING
 from tidemark.validate.user_checks import definition
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.named import NO_READERS, Readers
@@ -134,7 +136,7 @@ def run_window(
         "data_docs": str(docs.page.relative_to(docs.directory)),
         "tables": {
             "read": [f"{settings.journal_keyspace}.{name}" for name in read],
-            "written": [f"{settings.keyspace}.{store.FINDING}"],
+            "written": [f"{settings.keyspace}.{FINDING}"],
         },
     }
     outcome.done = Window.hull(planned - findings.failed(planned), settings.bucket_size)

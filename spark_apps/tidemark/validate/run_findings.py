@@ -16,13 +16,14 @@ from tidemark.errors import Remedy, ValidationFailed
 from tidemark.ledger import applications
 from tidemark.spark.shapes import shaped
 from tidemark.text import counted
-from tidemark.validate import shapes, store
+from tidemark.validate import shapes
 from tidemark.validate.data_docs.facts import CheckFacts, SettledFacts, ValidationFacts, Way
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
 from tidemark.validate.findings.checks import REPAIRABLE
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET, bucket_text
 from tidemark.validate.reading.inspection import READ_COUNTS, Inspection
+from tidemark.validate.stored_findings import FINDING
 
 EXAMPLES = 20
 IDS_NAMED = 10
@@ -159,7 +160,7 @@ def facts(run: RunContext, findings: RunFindings, checked: Collection[int]) -> V
         tag_rows,
         findings.checks,
         [_way(findings, remedy) for remedy in _remedies(findings)],
-        f"{run.settings.keyspace}.{store.FINDING}",
+        f"{run.settings.keyspace}.{FINDING}",
         findings.settled_facts,
         findings.inspection.layers,
     )
@@ -182,7 +183,7 @@ def failure(
         f"{counted(sum(per_check.values()), 'finding')}{bucket_clause} ({counts_text}); first:"
         f" {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
-        do=f"see {f'{page} and ' if page else ''}the table {run.settings.keyspace}.{store.FINDING};"
+        do=f"see {f'{page} and ' if page else ''}the table {run.settings.keyspace}.{FINDING};"
         f" {ways}, then run validate again",
         remedy=remedies[0],
     )
@@ -191,7 +192,11 @@ def failure(
 def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     """Return the remedies for the findings, the most effective first."""
     names = findings.per_check().keys()
-    scope = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
+    scope = (
+        {"persistence-id": findings.ids}
+        if len(findings.ids) <= IDS_NAMED
+        else {"from-findings": True}
+    )
     repair = Remedy(applications.RECONCILE, "repair", scope)
     to_settle = [
         check.name for check in findings.all_checks if check.name in names and check.for_people

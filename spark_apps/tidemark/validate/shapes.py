@@ -21,7 +21,7 @@ Columns of EVIDENCE may exist as well.
 EVIDENCE: Shape = {
     "sequence_nr": "bigint",
     "timestamp": "string",
-    "held_in": "bigint",
+    "row_time_bucket": "bigint",
     "tag_pid_sequence_nr": "bigint",
     "expected_sequence_nr": "bigint",
     "expected_timestamp": "string",
@@ -30,7 +30,7 @@ EVIDENCE: Shape = {
 }
 """The exact key of the event or row of a finding, as stored and as expected; null if unknown.
 
-`held_in` is the time bucket of the row's partition, if it is not that of the finding.
+`row_time_bucket` is the time bucket of the row's partition, if it is not that of the finding.
 """
 SETTLEMENTS: Shape = {
     "check_name": "string",

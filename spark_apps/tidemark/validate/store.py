@@ -28,22 +28,19 @@ from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Layer, Severity
 from tidemark.validate.findings.checks import REPAIRABLE
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
-from tidemark.validate.stored_findings import FINDING as FINDING
-from tidemark.validate.stored_findings import NOTHING_EXPECTED as _NOTHING_EXPECTED
-from tidemark.validate.stored_findings import SETTLED as SETTLED
-from tidemark.validate.stored_findings import key_of as _key
+from tidemark.validate.stored_findings import FINDING, NOTHING_EXPECTED, SETTLED, key_of
 
 BY_CHECK = ("time_bucket", "check_name")
 """The key of all findings of a check in a time bucket."""
 BY_KEY = (
     *("time_bucket", "check_name", "persistence_id", "tag", "number"),
-    *("sequence_nr", "timestamp", "held_in"),
+    *("sequence_nr", "timestamp", "row_time_bucket"),
 )
 """The key of one finding."""
 _NONE_IN_KEY = {
     "sequence_nr": 0,
     "timestamp": "00000000-0000-1000-8000-000000000000",
-    "held_in": 0,
+    "row_time_bucket": 0,
 }
 """The values for null in the key of FINDING."""
 _BATCH = 1000
@@ -176,7 +173,7 @@ def open_findings(control: Control, settings: Settings) -> Iterator[Row]:
 
 def open_findings_in(control: Control, settings: Settings, bucket: int) -> Iterator[Row]:
     """Yield the findings in a time bucket that block and that nobody has settled."""
-    closed = {_key(row) for row in settled(control, settings)}
+    closed = {key_of(row) for row in settled(control, settings)}
     return filter(_is_blocking, _unsettled_in(control, settings, bucket, closed))
 
 
@@ -185,7 +182,7 @@ def _is_blocking(row: Row) -> bool:
 
 
 def _unsettled(control: Control, settings: Settings) -> Iterator[Row]:
-    closed = {_key(row) for row in settled(control, settings)}
+    closed = {key_of(row) for row in settled(control, settings)}
     partitions = control.stream(
         f"SELECT DISTINCT journal_keyspace, time_bucket FROM {table(settings.keyspace, FINDING)}"
     )
@@ -202,7 +199,7 @@ def _unsettled_in(
         f" FROM {table(settings.keyspace, FINDING)} WHERE journal_keyspace = ? AND time_bucket = ?",
         (settings.journal_keyspace, bucket),
     ):
-        if _key(row) not in closed:
+        if key_of(row) not in closed:
             yield row
 
 
@@ -236,7 +233,7 @@ def settle(
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *(settings.journal_keyspace, *_key(row)),
+                *(settings.journal_keyspace, *key_of(row)),
                 *(row["time_bucket"], row["detail"], reason, owner, at),
             )
             for row in findings
@@ -253,7 +250,7 @@ def settlements(spark: SparkSession, control: Control, settings: Settings) -> Da
         [
             (
                 *(row[name] for name in names),
-                None if row["expected"] == _NOTHING_EXPECTED else row["expected"],
+                None if row["expected"] == NOTHING_EXPECTED else row["expected"],
                 *(row["reason"], row["owner"]),
             )
             for row in settled(control, settings)

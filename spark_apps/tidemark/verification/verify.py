@@ -23,6 +23,7 @@ from tidemark.validate.layers.kafka_topic.topic_scope import TopicScope, judged_
 from tidemark.validate.layers.layer import FurtherLayer, with_layers
 from tidemark.validate.reading.inspection import Keep, kept_frames, of_nothing
 from tidemark.validate.shapes import FINDINGS
+from tidemark.validate.stored_findings import FINDING
 
 CHECKS = (*checks.CHECKS, of_tables.HIDDEN_EVENTS)
 """The checks of verify. Events hidden by a gap are missing from the topic, too, or were lost."""
@@ -130,5 +131,5 @@ def _error(run: RunContext, by_check: Mapping[str, int], lines: list[str]) -> Va
     return ValidationFailed(
         f"{counted(sum(by_check.values()), 'finding')} ({kinds}); first: {lines[0]}",
         where=run.settings.kafka_journal_keyspace,
-        do=f"see the table {run.settings.keyspace}.{store.FINDING}; {'; '.join(steps)}",
+        do=f"see the table {run.settings.keyspace}.{FINDING}; {'; '.join(steps)}",
     )

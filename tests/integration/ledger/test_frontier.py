@@ -21,7 +21,8 @@ from tidemark.errors import CassandraUnavailable, InvalidInput, LockLost
 from tidemark.ledger.frontier import partition as partitions
 from tidemark.ledger.frontier import retention
 from tidemark.ledger.frontier.partition import Partition
-from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.purged import emptied_buckets, purged_buckets
 from tidemark.partitioning.keys import BucketSize
 from tidemark.purge.own_tables.ledger import plan_ledger

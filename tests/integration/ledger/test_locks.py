@@ -20,7 +20,8 @@ from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, LockHeld, LockLost
 from tidemark.ledger.claim import claim
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.ledger.piece import Piece, Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize
 
 DAY = 86_400_000

@@ -27,7 +27,8 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import create_table_like
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.ledger.pieces import Piece, Pieces, Reason
+from tidemark.ledger.piece import Piece, Reason
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize
 from tidemark.project.definition import catalog
 from tidemark.project.planning import live_release

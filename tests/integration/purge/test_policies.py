@@ -115,7 +115,7 @@ def test_old_rows_of_own_tables_go_and_what_may_be_needed_stays(tagged: Journal)
             "check_name": "c",
         }
         key |= {"persistence_id": "p", "tag": "", "number": 1}
-        key |= {"sequence_nr": 1, "timestamp": uuid1(), "held_in": 0}
+        key |= {"sequence_nr": 1, "timestamp": uuid1(), "row_time_bucket": 0}
         put("finding", **key, state=state, last_seen=at)
     file = policies(
         tagged,

@@ -14,7 +14,8 @@ from tests.integration.tag_write.test_tag_write import message, window
 from tidemark.errors import LockLost
 from tidemark.journals.pekko import tables, tag_views
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 from tidemark.project.offset_store.offsets import OffsetStore
 
 DEFINITION = """

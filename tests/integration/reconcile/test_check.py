@@ -186,7 +186,7 @@ def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> Non
     assert findings(written, "first") == expected
     assert check.report["counts"]["findings"] == len(expected)
     assert f"{len(expected)} findings" in check.error_lines[0]
-    assert "run `spark_apps/reconcile.py repair --found --apply`" in check.error_lines[0]
+    assert "run `spark_apps/reconcile.py repair --from-findings --apply`" in check.error_lines[0]
     assert (
         "untagged_event: row lost tag red: sequence nr 5: no row, expected number 3" in check.stdout
     )
@@ -256,7 +256,7 @@ def test_repair_takes_its_orders_from_findings(
     progress_wrong(written, "progress wrong")
     scanned, with_payloads = reads_of(monkeypatch)
 
-    repair = written.run("reconcile", "repair", "--found", "--apply")
+    repair = written.run("reconcile", "repair", "--from-findings", "--apply")
 
     assert repair.status == 0, repair.stderr
     counts = repair.report["counts"]
@@ -267,7 +267,7 @@ def test_repair_takes_its_orders_from_findings(
     assert scanned <= {"finding"}
     assert with_payloads == ["messages by sequence nr"]
     assert written.own_rows("finding") == []
-    again = written.run("reconcile", "repair", "--found", "--apply")
+    again = written.run("reconcile", "repair", "--from-findings", "--apply")
     assert again.report["state"] == "nothing-to-do"
     assert written.run("reconcile", "check").report["counts"]["progress_wrong"] == 1
 
@@ -436,7 +436,10 @@ def test_tags_are_listed_from_messages_rows_and_progress(journal: Journal) -> No
         (("check", "--tag", "never"), "no such tag in messages: never"),
         (("repair", "--tag", "never", "--apply"), "no such tag in messages: never"),
         (("check", "--all", "--tag", "red"), "contradict each other"),
-        (("repair", "--found", "--tag", "red"), "--found already selects the persistence ids"),
+        (
+            ("repair", "--from-findings", "--tag", "red"),
+            "--from-findings already selects the persistence ids",
+        ),
         (("repair", "--window-start", "2024-03-01T00:00:00Z"), "no window"),
         (
             (

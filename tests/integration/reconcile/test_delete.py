@@ -210,7 +210,9 @@ def test_id_whose_messages_and_metadata_are_all_gone(written: Journal) -> None:
     assert (again.status, len(again.error_lines)) == (2, 1)
 
 
-def test_only_a_thorough_delete_looks_for_rows_to_which_no_event_leads(written: Journal) -> None:
+def test_only_a_delete_that_searches_all_finds_rows_to_which_no_event_leads(
+    written: Journal,
+) -> None:
     before = state(written)
     own = next(row for row in tag_rows(three_ids(), 3_600_000) if row["persistence_id"] == "a|1")
     wrong_bucket = {**own, "timebucket": own["timebucket"] + 3 * 3_600_000}
@@ -219,18 +221,20 @@ def test_only_a_thorough_delete_looks_for_rows_to_which_no_event_leads(written: 
     deleted(written, "--persistence-id", "a|1")
     left = [row for row in written.rows("tag_views") if row["persistence_id"] == "a|1"]
     assert len(left) == 2
-    result = delete(written, "--persistence-id", "a|1", "--thorough")
+    result = delete(written, "--persistence-id", "a|1", "--search-all")
     assert result.report["counts"]["tag_rows_deleted"] == 2
     assert state(written) == without(before, {"a|1"}, {"red", "blue"})
 
 
 @pytest.mark.long
-def test_thorough_tag_delete_resets_scanning_of_ids_without_progress(written: Journal) -> None:
+def test_tag_delete_that_searches_all_resets_scanning_of_ids_without_progress(
+    written: Journal,
+) -> None:
     """Otherwise an actor with a snapshot would never tag the events before it again."""
     written.control.execute(f"TRUNCATE {written.keyspace}.tag_write_progress")
     planned = delete(written, "--tag", "red", apply=False)
     assert planned.report["counts"]["scanning_rows_deleted"] == 0
-    assert deleted(written, "--tag", "red", "--thorough")["scanning_rows_deleted"] == 3
+    assert deleted(written, "--tag", "red", "--search-all")["scanning_rows_deleted"] == 3
     assert written.rows("tag_scanning") == []
 
 

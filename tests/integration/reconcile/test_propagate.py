@@ -131,10 +131,10 @@ def test_a_front_that_readers_without_offset_would_fail_on_is_named(journal: Jou
     )
     delete_messages(journal, "p", to=5001)
     result = propagate(journal, "--all")
-    assert result.report["counts"]["kept_beyond_search_limit"] == 1
+    assert result.report["counts"]["kept_allow_unsearchable"] == 1
     assert "p, tag red: 1 rows; first number left: 5,002" in result.stdout
-    assert "--beyond-search-limit" in result.stdout
-    assert propagated(journal, "--all", "--beyond-search-limit") == {"tag_rows_deleted": 1}
+    assert "--allow-unsearchable" in result.stdout
+    assert propagated(journal, "--all", "--allow-unsearchable") == {"tag_rows_deleted": 1}
 
 
 def test_unknown_id_is_refused(written: Journal) -> None:

@@ -169,7 +169,7 @@ def test_run_again_catches_up(written: Journal) -> None:
         " AND timestamp = ?",
         (gone["tag_name"], gone["timebucket"], gone["timestamp"]),
     )
-    counts = rebucketed(written, "--to", "Day", "--thorough")
+    counts = rebucketed(written, "--to", "Day", "--recheck")
     assert counts == {"rows_copied": 2, "rows_deleted": 2, "rows_verified": len(rows)}
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
     written.insert("tag_views", [changed])
@@ -178,12 +178,12 @@ def test_run_again_catches_up(written: Journal) -> None:
         " AND timestamp = ? AND persistence_id = ? AND tag_pid_sequence_nr = ?",
         [changed[name] for name in KEYS],
     )
-    assert rebucketed(written, "--to", "Day", "--thorough")["rows_copied"] == 1
+    assert rebucketed(written, "--to", "Day", "--recheck")["rows_copied"] == 1
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
 
 
 @pytest.mark.long
-def test_catching_up_reads_what_is_new_and_a_thorough_run_everything(journal: Journal) -> None:
+def test_catching_up_reads_what_is_new_and_with_recheck_everything(journal: Journal) -> None:
     """A short last step misses late rows far behind the last run; the drop sees them."""
     now = hours_since_start()
     events = [message("p", number, now - 100 + 10 * number, {"red"}) for number in range(1, 10)]
@@ -197,7 +197,7 @@ def test_catching_up_reads_what_is_new_and_a_thorough_run_everything(journal: Jo
     refused = rebucket(journal, "--drop-old", "tag_views", **NEW)
     assert (refused.status, len(refused.error_lines)) == (3, 1)
     assert "1 rows of tag_views are not in tag_views_day" in refused.error_lines[0]
-    assert rebucketed(journal, "--to", "Day", "--thorough")["rows_copied"] == 1
+    assert rebucketed(journal, "--to", "Day", "--recheck")["rows_copied"] == 1
     assert journal.rows("tag_views_day") == in_size(journal.rows("tag_views"), DAY_MS)
 
 
@@ -303,7 +303,7 @@ def test_a_table_in_use_is_not_brought_up_to_the_old_one(written: Journal) -> No
     event = {**an_event(written, 13, 9), "timebucket": epoch_ms(START_OF_DAY)}
     written.insert("tag_views_day", [event])
     before = written.rows("tag_views_day")
-    refused = rebucket(written, "--to", "Day", "--thorough")
+    refused = rebucket(written, "--to", "Day", "--recheck")
     assert (refused.status, len(refused.error_lines)) == (3, 1)
     assert "tag_views_day is in use: it has rows that are newer" in refused.error_lines[0]
     # Without a row of its own: tag-write has recorded that it writes there.

@@ -16,7 +16,8 @@ from tests.integration.support import Journal
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.ledger.claim import LedgerRecorder
-from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.ledger.piece import Piece, Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.window import to_millis
 
 HOUR_MS = 3_600_000

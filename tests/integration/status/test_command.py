@@ -18,7 +18,7 @@ from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Pool
 from tests.integration.status.status_reading import Ledger
 from tests.integration.support import ROOT, Journal
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 
 SCRIPT = ROOT / "spark_apps" / "status.py"
 COMMANDS = ("time-buckets", "projections", "findings", "purges", "replication", "groups", "runs")

@@ -18,7 +18,7 @@ from tests.integration.support import Journal
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.ledger.claim import LedgerRecorder
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.ledger.reading import pieces as pieces_read
 from tidemark.project.definition import catalog
 from tidemark.status import (

@@ -37,7 +37,7 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import quarantine
 from tidemark.ledger.frontier import partition, retention
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.ledger.reading import pieces
 from tidemark.ledger.runs import note_end, write_report
 from tidemark.project.definition import catalog
@@ -328,7 +328,7 @@ def _found(
         "number": 3,
         "sequence_nr": 3,
         "timestamp": uuid.uuid1(),
-        "held_in": 0,
+        "row_time_bucket": 0,
         "expected": 2,
         "detail": "1 missing",
         "layer": "messages",
@@ -603,7 +603,7 @@ class TestOverview:
         )
         assert found["tag views"].since == FIRST + timedelta(hours=30)
         assert found["checks"].state is LineState.BAD
-        assert found["checks"].remedy == "spark_apps/reconcile.py repair --found"
+        assert found["checks"].remedy == "spark_apps/reconcile.py repair --from-findings"
         assert found["checks"].since == FIRST
         assert found["purge"].remedy == "spark_apps/purge.py --policy old-rows"
 

@@ -11,7 +11,8 @@ import pytest
 from tests.integration.support import Journal
 from tests.integration.tag_write.test_tag_write import message, window
 from tidemark.cassandra.schema import table
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 
 A_DAY = "86400"
 HOUR_MS = 3_600_000

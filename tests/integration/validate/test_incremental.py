@@ -26,7 +26,8 @@ from tests.integration.validate.test_validate import (
     write_out_of_order,
 )
 from tidemark.cassandra.schema import create_own_tables, table
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 
 PAYLOAD = {"ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": b"e"}
 NEWS = "looked at what is new"

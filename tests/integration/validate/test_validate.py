@@ -14,7 +14,8 @@ import pytest
 
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import create_own_tables, table
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize, time_bucket
 from tidemark.validate.findings.check import Severity
 from tidemark.validate.findings.checks import CHECKS

@@ -18,7 +18,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.errors import CassandraUnavailable, InvalidInput, LockHeld, LockLost
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.write_times import WriteTimes
 
 LATENCY_S = 0.012

@@ -10,7 +10,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.project.planning.batch import Batch
 from tidemark.project.planning.plan import ProjectionPlan

@@ -24,7 +24,7 @@ from tidemark.errors import (
     TidemarkError,
     WrongData,
 )
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.partitioning.keys import BucketSize
 from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.planning.batch import Batch

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.unit.project.acceptance_model import Series, reached, seen
 from tests.unit.project.projection_model import DONE, HELD, RUNS, Event, Job, World, slice_of
 from tidemark.journals.pekko.series import NO_TAG
-from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Portion

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tidemark.journals.pekko.series import Series
-from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.partitioning.keys import slice_of, slice_ranges
 from tidemark.project.definition.model import Definition
 from tidemark.project.management import lag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.ledger.rollup import PieceRollup
 from tidemark.partitioning.keys import SliceRange
 from tidemark.project.offset_store import slice_records

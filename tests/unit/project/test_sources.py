@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.journals.kafka import frames
 from tidemark.partitioning import keys
-from tidemark.project.planning import plan
+from tidemark.project.position.ready import ended_buckets
 from tidemark.projection.testing import run_projection
 from tidemark.settings import Settings
 
@@ -69,7 +69,7 @@ def test_time_buckets_of_kafka_journal_may_be_read_when_they_have_ended(
     until: int, expected: Sequence[int]
 ) -> None:
     hour = 3_600_000
-    buckets = plan.ended_buckets(Settings(), 0, 3 * hour, until * 1000)
+    buckets = ended_buckets(Settings(), 0, 3 * hour, until * 1000)
     assert sorted(buckets) == [number * hour for number in expected]
 
 

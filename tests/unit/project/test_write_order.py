@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from tests.unit.project.projection_model import ORDER
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.project.acceptance.accept import AcceptedEvents
 from tidemark.project.definition.model import Mode
 from tidemark.project.offset_store import bucket_origin, consumption, missing_numbers

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.ledger import schedule
 from tidemark.ledger.frontier.spans import covering, extended
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.piece import PieceRow, State
 from tidemark.partitioning.keys import entity_type
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition, Mode

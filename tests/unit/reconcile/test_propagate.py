@@ -37,7 +37,7 @@ class Series:
     needed_from: int | None = None
 
 
-def verdicts(series: Series, *, beyond_search_limit: bool = False) -> dict[int, str]:
+def verdicts(series: Series, *, allow_unsearchable: bool = False) -> dict[int, str]:
     """Compute by loops the verdict on each row of a deleted event, by number."""
     deleted = [
         n for n in series.rows if 10 * n <= (series.deleted_to or 0) and 10 * n not in series.held
@@ -55,7 +55,7 @@ def verdicts(series: Series, *, beyond_search_limit: bool = False) -> dict[int, 
             by_number[number] = "behind"
         elif first_left is None:
             by_number[number] = "no_progress"
-        elif first_left > LIMIT and not beyond_search_limit:
+        elif first_left > LIMIT and not allow_unsearchable:
             by_number[number] = "beyond_search_limit"
         else:
             by_number[number] = "goes"
@@ -63,7 +63,7 @@ def verdicts(series: Series, *, beyond_search_limit: bool = False) -> dict[int, 
 
 
 def found_by_spark(
-    spark: SparkSession, all_series: Iterable[Series], *, beyond_search_limit: bool = False
+    spark: SparkSession, all_series: Iterable[Series], *, allow_unsearchable: bool = False
 ) -> list[dict[int, str]]:
     """Compute the verdicts by the transformations, in one job; each series has its own id."""
     named = {f"p{place}": series for place, series in enumerate(all_series)}
@@ -97,7 +97,7 @@ def found_by_spark(
         progress,
         first_young=YOUNG,
         needed_from={pid: s.needed_from for pid, s in named.items() if s.needed_from is not None},
-        beyond_search_limit=beyond_search_limit,
+        allow_unsearchable=allow_unsearchable,
     )
     verdicts_of: dict[str, dict[int, str]] = {pid: {} for pid in named}
     for row in judged.collect():
@@ -162,7 +162,7 @@ def test_transformations_agree_with_the_cases(spark: SparkSession) -> None:
 
 def test_beyond_the_limit_only_when_it_is_asked_for(spark: SparkSession) -> None:
     beyond, _ = CASES["first number left beyond the limit"]
-    assert found_by_spark(spark, [beyond], beyond_search_limit=True) == [{5001: "goes"}]
+    assert found_by_spark(spark, [beyond], allow_unsearchable=True) == [{5001: "goes"}]
 
 
 @st.composite
@@ -186,8 +186,8 @@ def any_series(draw: st.DrawFn) -> Series:
 def test_transformations_agree_with_the_model(
     spark: SparkSession, many: list[Series], beyond: bool
 ) -> None:
-    actual = found_by_spark(spark, many, beyond_search_limit=beyond)
-    assert actual == [verdicts(series, beyond_search_limit=beyond) for series in many]
+    actual = found_by_spark(spark, many, allow_unsearchable=beyond)
+    assert actual == [verdicts(series, allow_unsearchable=beyond) for series in many]
 
 
 def test_what_is_left_has_no_gap_that_was_not_there(spark: SparkSession) -> None:

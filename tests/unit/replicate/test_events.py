@@ -14,7 +14,8 @@ from tests.unit.conftest import Examples
 from tests.unit.replicate.replication_model import Action, Stored, histories, record_id
 from tidemark.journals.kafka.wire.shapes import DECODED
 from tidemark.replicate.events import actions_of, journal_rows
-from tidemark.replicate.fold import ActionBatch, folded
+from tidemark.replicate.fold import folded
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.shapes import HEADS
 from tidemark.spark.local_rows import local_rows
 

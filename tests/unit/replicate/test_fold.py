@@ -15,7 +15,8 @@ from tests.unit.conftest import Examples
 from tests.unit.replicate.replication_model import Action, Head, Stored, histories, record_id
 from tidemark.journals.kafka.tables import SEGMENTS
 from tidemark.partitioning.keys import head_segment
-from tidemark.replicate.fold import ActionBatch, folded
+from tidemark.replicate.fold import folded
+from tidemark.replicate.folding import ActionBatch
 from tidemark.spark.local_rows import local_rows
 
 DAY = 86_400 * 10**9

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark import clock
-from tidemark.replicate.fold import ActionBatch
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.kafka.topics import Offsets, TopicPartition
 from tidemark.replicate.plan import PartitionPosition, Reached, cut, write_time_base
 from tidemark.replicate.progress.pointers import after

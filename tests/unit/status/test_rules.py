@@ -133,7 +133,7 @@ class TestChecks:
         line = self.line(3, 1)
         assert (line.state, line.since) == (PartState.BAD, NOW - HOUR)
         assert line.what == "3 open findings that block"
-        assert line.remedy == "spark_apps/reconcile.py repair --found"
+        assert line.remedy == "spark_apps/reconcile.py repair --from-findings"
 
     @pytest.mark.parametrize("warning", [0, 2])
     def test_findings_that_were_not_read_may_block(self, warning: int) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.tag_write.plan import Journal, Strategy, choose, in_reach, indexed_ranges
 from tidemark.window import to_millis

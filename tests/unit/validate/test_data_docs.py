@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import settings as property_settings
 from hypothesis import strategies as st
 
-from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
 from tidemark.validate import plan

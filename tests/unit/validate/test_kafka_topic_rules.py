@@ -17,7 +17,8 @@ from tests.unit.replicate.test_fold import DAY, FIELDS, HEADS, TODAY
 from tidemark.journals.kafka.wire.json_text import normal
 from tidemark.replicate import shapes
 from tidemark.replicate.events import journal_rows
-from tidemark.replicate.fold import ActionBatch, folded
+from tidemark.replicate.fold import folded
+from tidemark.replicate.folding import ActionBatch
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl
 from tidemark.validate.layers.kafka_topic import events, heads, records

@@ -14,7 +14,7 @@ from tidemark.context import RunContext
 from tidemark.errors import TidemarkError, WrongData
 from tidemark.journals.pekko.series import SERIES
 from tidemark.ledger.claim import Claim
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.project.acceptance import (
     encounters,
     gaps,

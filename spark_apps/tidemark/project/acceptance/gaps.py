@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import HistoryPurged
 from tidemark.journals.pekko.series import NO_TAG, SERIES, numbers, series_name
-from tidemark.ledger.pieces import GAP_ERROR
+from tidemark.ledger.piece import GAP_ERROR
 from tidemark.project import shapes
 from tidemark.project.acceptance.rule import FOLLOWS, held_back, is_rejected
 from tidemark.project.definition.model import Definition

@@ -16,7 +16,8 @@ from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.journals.kafka.series import JournalReader
 from tidemark.journals.pekko.series import NO_TAG, EventRef, Series, SeriesReader, numbers
 from tidemark.ledger import quarantine
-from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.ledger.piece import Piece, Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.definition.source import KafkaJournal
 from tidemark.project.offset_store import bucket_origin, management_state, skips, slice_records

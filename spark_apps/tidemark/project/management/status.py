@@ -14,7 +14,7 @@ from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import PieceRow
+from tidemark.ledger.piece import PieceRow
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition
@@ -26,8 +26,9 @@ from tidemark.project.offset_store.missing_numbers import Missing
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning import history, live_release, target_check
 from tidemark.project.planning.estimate import Estimate, Estimates
-from tidemark.project.planning.plan import ledger, ready_buckets, validated_buckets
+from tidemark.project.planning.plan import ledger
 from tidemark.project.position.progress import ProjectionProgress, progress
+from tidemark.project.position.ready import ready_buckets, validated_buckets
 from tidemark.project.writing import bucket as mode_bucket
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis

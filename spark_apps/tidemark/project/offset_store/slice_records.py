@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidemark import clock
-from tidemark.ledger.pieces import Piece, PieceRow, State
+from tidemark.ledger.piece import Piece, PieceRow, State
 from tidemark.ledger.rollup import PieceRollup
 from tidemark.partitioning import slice_ranges as slices
 from tidemark.partitioning.keys import SliceRange

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.partitioning.keys import SliceRange
 from tidemark.project.definition.model import Definition
 from tidemark.project.planning.plan import ProjectionPlan

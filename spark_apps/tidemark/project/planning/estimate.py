@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tidemark.context import RunContext
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 
 _SOURCES = (
     (applications.TAG_WRITE, "events_read", "tag_rows_written"),

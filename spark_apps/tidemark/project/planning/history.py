@@ -10,7 +10,8 @@ from tidemark.context import RunContext
 from tidemark.journals.kafka.first_event import first_event_ms
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import Pieces, Reason, State
+from tidemark.ledger.piece import Reason, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidemark.ledger.pieces import Piece, Pieces, Reason
+from tidemark.ledger.piece import Piece, Reason
+from tidemark.ledger.pieces import Pieces
 from tidemark.project.planning.plan import ProjectionPlan
 
 

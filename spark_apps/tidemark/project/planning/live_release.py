@@ -12,7 +12,8 @@ from tidemark.cassandra.schema import table
 from tidemark.errors import WrongData
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition
 from tidemark.settings import Settings

@@ -12,7 +12,8 @@ from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.piece import Piece, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.purged import emptied_buckets, removed
 from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
@@ -20,9 +21,7 @@ from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition
 from tidemark.project.planning import history, live_release, source_check, target_check
-from tidemark.project.position.ready import ended_buckets as ended_buckets
-from tidemark.project.position.ready import ready_buckets as ready_buckets
-from tidemark.project.position.ready import validated_buckets as validated_buckets
+from tidemark.project.position.ready import ready_buckets
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.ledger.pieces import PieceRow
+from tidemark.ledger.piece import PieceRow
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.slice_ranges import ALL, Slicing
 from tidemark.project.definition.model import Definition

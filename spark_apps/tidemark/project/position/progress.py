@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from tidemark.ledger.frontier.spans import Span
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.piece import PieceRow, State
 from tidemark.partitioning.time_buckets import TimeBuckets
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

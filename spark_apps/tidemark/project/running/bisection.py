@@ -21,7 +21,7 @@ from tidemark.errors import (
     together,
 )
 from tidemark.ledger.claim import Claim
-from tidemark.ledger.pieces import GAP_ERROR, Piece, Reason, State
+from tidemark.ledger.piece import GAP_ERROR, Piece, Reason, State
 from tidemark.project.acceptance.accept import MissingEventPolicy, late_pieces
 from tidemark.project.acceptance.whole_buckets import BucketsLost
 from tidemark.project.definition.model import Definition

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.project.acceptance import rule
 from tidemark.project.acceptance.accept import Acceptance, AcceptedEvents
 from tidemark.project.analysis import analyze

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.project.acceptance.accept import Acceptance, MissingEventPolicy
 from tidemark.project.acceptance.whole_buckets import BucketsLost
 from tidemark.project.analysis.analyze import AnalyzedDefinition

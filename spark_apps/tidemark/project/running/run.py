@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import NO_RETRY_HELPS, TidemarkError, all_of
-from tidemark.ledger.pieces import Reason
+from tidemark.ledger.piece import Reason
 from tidemark.ledger.schedule import time_buckets
 from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition
 from tidemark.project.planning.build import PlanOptions, RunPlan, build
-from tidemark.project.planning.plan import ProjectionPlan, validated_buckets
+from tidemark.project.planning.plan import ProjectionPlan
+from tidemark.project.position.ready import validated_buckets
 from tidemark.project.running import bisection, releases, rollups, slices
 from tidemark.project.running.outcome import ProjectionOutcome, RunTally, failure_of
 from tidemark.project.running.process import process

@@ -10,7 +10,7 @@ from tidemark.context import RunContext
 from tidemark.errors import LockLost
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Piece, State
+from tidemark.ledger.piece import Piece, State
 from tidemark.ledger.rollup import PieceRollup, roll_up
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange

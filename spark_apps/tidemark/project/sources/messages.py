@@ -12,7 +12,8 @@ from tidemark.cassandra import connector
 from tidemark.journals.pekko import frames
 from tidemark.journals.pekko.messages import increments, listing
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Pieces, Reason
+from tidemark.ledger.piece import Reason
+from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.planning.batch import Batch

@@ -37,7 +37,6 @@ from tidemark.spark.shapes import ddl
 from tidemark.spark_session import FETCHED_JARS, require_java
 from tidemark.text import counted
 
-__all__ = ["failed_checks", "run_projection", "unreadable_events"]
 Tables = Mapping[str, Sequence[Mapping[str, Any]] | DataFrame]
 
 

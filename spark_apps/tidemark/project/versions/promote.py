@@ -12,7 +12,8 @@ from tidemark.project.definition.model import Definition
 from tidemark.project.management.selection import select_one
 from tidemark.project.planning import live_release
 from tidemark.project.planning.lock import lock_of
-from tidemark.project.planning.plan import ledger, validated_buckets
+from tidemark.project.planning.plan import ledger
+from tidemark.project.position.ready import validated_buckets
 from tidemark.project.running.releases import make_live, swap_line
 
 

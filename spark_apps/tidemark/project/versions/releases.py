@@ -22,7 +22,8 @@ from tidemark.project.offset_store import (
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning import live_release
 from tidemark.project.planning.lock import lock_of
-from tidemark.project.planning.plan import ledger, validated_buckets
+from tidemark.project.planning.plan import ledger
+from tidemark.project.position.ready import validated_buckets
 
 
 def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:

@@ -13,7 +13,7 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.schema import default_time_to_live
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError, WrongData
-from tidemark.ledger.pieces import PieceRow
+from tidemark.ledger.piece import PieceRow
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.offset_store import management_state
 from tidemark.project.planning import target_check

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.ledger.frontier.state import LedgerState
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.piece import PieceRow, State
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.definition.source import Tags

@@ -17,7 +17,7 @@ from tidemark.cassandra.conditional import compare_and_set
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import LockLost, TidemarkError, reason_of
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 
 
 @dataclass(frozen=True)

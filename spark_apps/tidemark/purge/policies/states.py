@@ -10,7 +10,7 @@ from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.ledger.applications import PURGE
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 
 
 @dataclass(frozen=True)

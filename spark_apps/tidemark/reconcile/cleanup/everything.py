@@ -144,4 +144,4 @@ def _tag_views(
     present = {row.persistence_id for row in traces.distinct().collect()} & set(ids)
     if not present:
         return delete_plan.TagRowsToDelete()
-    return delete_plan.of_ids(run, Scope(frozenset(present)), thorough=False)
+    return delete_plan.of_ids(run, Scope(frozenset(present)), search_all=False)

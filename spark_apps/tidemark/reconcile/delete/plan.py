@@ -2,7 +2,7 @@
 
 The rows of a persistence id are found by the keys of its events. The partitions of a tag are
 searched only for an id whose first events are deleted from messages, up to the time bucket after
-its first remaining event; with `thorough`, always and all of them. Nothing here depends on
+its first remaining event; with `search_all`, always and all of them. Nothing here depends on
 tag_write_progress alone, which is deleted before the rows: the next run after a crash finds them.
 """
 
@@ -69,22 +69,22 @@ class TagRowsToDelete:
         ]
 
 
-def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> TagRowsToDelete:
+def of_ids(run: RunContext, scope: Scope, *, search_all: bool) -> TagRowsToDelete:
     """Plan to delete the rows of the scope's persistence ids, of all tags or of the scope's."""
     control, settings = run.control, run.settings
     entities = read_entities(control, settings, scope.persistence_ids or ())
     rows = set(delete_find.rows_of_events(control, settings, entities, scope.tags))
     searched = (
-        entities if thorough else [entity for entity in entities if entity.has_lost_its_front]
+        entities if search_all else [entity for entity in entities if entity.has_lost_its_front]
     )
     lines = []
     if searched:
         partitions = delete_find.partitions_of(control, settings, scope.tags)
-        if not thorough:
+        if not search_all:
             partitions = _up_to_the_first_events(run, partitions, searched)
         ids = [entity.persistence_id for entity in searched]
         rows.update(delete_find.rows_in_partitions(control, settings, partitions, ids))
-        reason = "asked for" if thorough else "their first events are deleted from messages"
+        reason = "asked for" if search_all else "their first events are deleted from messages"
         lines.append(
             f"{len(partitions):,} partitions of the tag views were searched for rows of"
             f" {len(ids)} persistence ids to which no event leads: {reason}"

@@ -19,12 +19,12 @@ from tidemark.tag_write import completeness
 from tidemark.validate.scope import Scope
 
 
-def operation(scope: Scope, *, thorough: bool = False) -> ReconcileOperation:
+def operation(scope: Scope, *, search_all: bool = False) -> ReconcileOperation:
     """Delete from tag_scanning, tag_write_progress and the tag views, never from messages.
 
     With persistence ids: their rows, of all tags or of the given ones. With tags alone: all rows of
     the tags. The keys of all rows of the persistence ids are in memory, some 300 bytes each.
-    `thorough` searches all partitions of the tags for rows to which no event leads.
+    `search_all` searches all partitions of the tags for rows to which no event leads.
 
     Raises:
         InvalidInput: there are neither persistence ids nor tags, or there is a window. When
@@ -38,17 +38,19 @@ def operation(scope: Scope, *, thorough: bool = False) -> ReconcileOperation:
         raise InvalidInput(
             "nothing to delete", do="name persistence ids or tags; `truncate` deletes all tag views"
         )
-    return ReconcileOperation("delete", str(scope), lambda run: plan(run, scope, thorough=thorough))
+    return ReconcileOperation(
+        "delete", str(scope), lambda run: plan(run, scope, search_all=search_all)
+    )
 
 
-def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
+def plan(run: RunContext, scope: Scope, *, search_all: bool) -> Plan:
     """Find the rows of the three tag tables to delete."""
     if scope.persistence_ids is None and scope.tags is not None:
         # Imported here, since persistence ids are deleted without Spark.
         from tidemark.reconcile.delete.tags import plan_tags
 
-        return plan_tags(run, scope.tags, thorough=thorough)
-    deletions = delete_plan.of_ids(run, scope, thorough=thorough)
+        return plan_tags(run, scope.tags, search_all=search_all)
+    deletions = delete_plan.of_ids(run, scope, search_all=search_all)
     counts = deletions.counts
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:

@@ -22,11 +22,11 @@ from tidemark.validate.scope import Scope, require_known
 from tidemark.window import from_millis
 
 
-def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan:
+def plan_tags(run: RunContext, tags: Collection[str], *, search_all: bool) -> Plan:
     """Plan to delete everything of some tags, partition by partition.
 
     The scanning of persistence ids is deleted too, so that actors read all their events again: of
-    ids with a row of progress, and with `thorough` of all ids that have rows.
+    ids with a row of progress, and with `search_all` of all ids that have rows.
     """
     spark, settings = run.spark, run.settings
     partitions = delete_find.partitions_of(run.control, settings, tags)
@@ -40,7 +40,7 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
     known_tags = {tag for tag, _ in partitions} | tags_with_progress
     require_known(run, Scope(tags=(frozenset(tags) - known_tags) or None))
     ids = progress.select("persistence_id")
-    if thorough and partitions:
+    if search_all and partitions:
         keys = local_rows(spark, partitions, "tag_name string, timebucket bigint")
         ids = ids.union(tag_view_rows.tag_view_keys_of(keys, settings).select("persistence_id"))
     ids = ids.distinct().localCheckpoint()

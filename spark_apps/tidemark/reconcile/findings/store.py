@@ -35,5 +35,6 @@ def _of(run: RunContext, stored: DataFrame, scope: Scope) -> DataFrame:
         return of_scope
     first, end = to_millis(scope.window.start), to_millis(scope.window.end)
     return of_scope.where(
-        F.col("time_bucket").between(first, end - 1) | F.col("held_in").between(first, end - 1)
+        F.col("time_bucket").between(first, end - 1)
+        | F.col("row_time_bucket").between(first, end - 1)
     )

@@ -49,15 +49,15 @@ _MEANING = {
         "kept_beyond_search_limit",
         "stay: a reader without an offset would fail at the first number left, more than"
         f" {verdicts.MAX_MISSING_TO_SEARCH:,} above 1",
-        "; if all readers start from an offset, give --beyond-search-limit",
+        "; if all readers start from an offset, give --allow-unsearchable",
     ),
 }
 
 
-def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOperation:
+def operation(scope: Scope, *, allow_unsearchable: bool = False) -> ReconcileOperation:
     """Delete the tag-view rows of deleted events, the first ones of each persistence id and tag.
 
-    `beyond_search_limit` also deletes them if the first remaining number is more than 5001.
+    `allow_unsearchable` also deletes them if the first remaining number is more than 5001.
 
     Raises:
         InvalidInput: there is a window. When planning: an id or a tag does not exist.
@@ -71,11 +71,11 @@ def operation(scope: Scope, *, beyond_search_limit: bool = False) -> ReconcileOp
     return ReconcileOperation(
         "propagate-deletes",
         str(scope),
-        lambda run: _plan(run, scope, beyond_search_limit=beyond_search_limit),
+        lambda run: _plan(run, scope, allow_unsearchable=allow_unsearchable),
     )
 
 
-def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
+def _plan(run: RunContext, scope: Scope, *, allow_unsearchable: bool) -> Plan:
     require_known(run, scope)
     run.say("comparing the tag views with what was deleted")
     verdict_rows = verdicts.with_verdicts(
@@ -83,7 +83,7 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
         frames.write_progress(run.spark, run.settings),
         first_young=_first_young(run),
         needed_from=_needed_from(run),
-        beyond_search_limit=beyond_search_limit,
+        allow_unsearchable=allow_unsearchable,
     ).localCheckpoint()
     by_verdict = {
         row.verdict: row["rows"]

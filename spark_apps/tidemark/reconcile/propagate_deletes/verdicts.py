@@ -75,13 +75,13 @@ def with_verdicts(
     *,
     first_young: int,
     needed_from: Mapping[str, int],
-    beyond_search_limit: bool,
+    allow_unsearchable: bool,
 ) -> DataFrame:
     """Give a verdict on each row of a deleted event.
 
     Rows of the time bucket `first_young` (epoch ms) and later ones are kept, and those of a tag
     from `needed_from` on, the first time bucket that a projection still needs.
-    `beyond_search_limit` deletes rows even if readers without an offset would fail then.
+    `allow_unsearchable` deletes rows even if readers without an offset would fail then.
     """
     of_series = Window.partitionBy(*SERIES)
     with_need = _needed_from(rows, needed_from)
@@ -99,7 +99,7 @@ def with_verdicts(
         .withColumn("first_left", F.coalesce("first_kept", F.col("progress_number") + 1))
     )
     is_behind = F.col("tag_pid_sequence_nr") >= F.col("first_kept")
-    is_beyond = (F.col("first_left") - 1 > MAX_MISSING_TO_SEARCH) & ~F.lit(beyond_search_limit)
+    is_beyond = (F.col("first_left") - 1 > MAX_MISSING_TO_SEARCH) & ~F.lit(allow_unsearchable)
     verdict = (
         F.when(F.col("reason") != GOES, F.col("reason"))
         .when(is_behind, F.lit(BEHIND))

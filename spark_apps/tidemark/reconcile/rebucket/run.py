@@ -35,12 +35,12 @@ LOOK_BACK_BUCKETS = 2
 
 
 def operation(
-    to: BucketSize, table_name: str | None = None, *, thorough: bool = False
+    to: BucketSize, table_name: str | None = None, *, recheck: bool = False
 ) -> ReconcileOperation:
     """Update a table of tag views with that bucket size from the configured one, and verify it.
 
     Events younger than the eventual-consistency delay are left to the next run. A run after a
-    verified one compares from two time buckets before the end of that one, unless `thorough`. The
+    verified one compares from two time buckets before the end of that one, unless `recheck`. The
     table is by default `<old table>_<bucket size>`, such as `tag_views_day`.
 
     Raises:
@@ -49,17 +49,17 @@ def operation(
         WrongData: when planning: that table is in use, so that its newest rows would be deleted.
     """
     return ReconcileOperation(
-        "rebucket", f"to {to.value}", lambda run: _plan(run, to, table_name, thorough=thorough)
+        "rebucket", f"to {to.value}", lambda run: _plan(run, to, table_name, recheck=recheck)
     )
 
 
-def _plan(run: RunContext, to: BucketSize, table_name: str | None, *, thorough: bool) -> Plan:
+def _plan(run: RunContext, to: BucketSize, table_name: str | None, *, recheck: bool) -> Plan:
     source, target = run.settings, _target(run, to, table_name)
     delay = source.events_by_tag_eventual_consistency_delay
     end_ms = to_millis(clock.now()) - round(delay * 1000)
     state = rebucket_store.read_state(run.control, target)
     if _exists(run, target):
-        first_ms = None if thorough else _compare_from(source, target, state)
+        first_ms = None if recheck else _compare_from(source, target, state)
         tables = _Tables(run, target, first_ms, end_ms)
         _require_not_used(run, target)
         difference = tables.compare()

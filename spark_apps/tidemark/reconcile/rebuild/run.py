@@ -73,7 +73,7 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
                 do="rebuild them by a command of their own",
             )
         _require_events(run, changed_tags)
-    deletes = delete.plan(run, scope, thorough=True)
+    deletes = delete.plan(run, scope, search_all=True)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         _record(run, _rules_of(run, scope))

@@ -130,7 +130,7 @@ def _scope_of_findings(run: RunContext) -> Scope | None:
     if len(ids) > MOST_IDS:
         raise InvalidInput(
             f"more than {MOST_IDS:,} persistence ids have findings",
-            where="--found",
+            where="--from-findings",
             do="leave it out, so that all are compared",
         )
     return Scope(frozenset(ids)) if ids else None

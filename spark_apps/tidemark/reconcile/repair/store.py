@@ -35,4 +35,4 @@ def renumbered_rows(findings: DataFrame, settings: Settings) -> DataFrame:
 
 
 def _stored(findings: DataFrame) -> DataFrame:
-    return findings.withColumn("time_bucket", F.coalesce("held_in", "time_bucket"))
+    return findings.withColumn("time_bucket", F.coalesce("row_time_bucket", "time_bucket"))

@@ -25,7 +25,7 @@ from tidemark.journals.kafka.wire.decode import row
 from tidemark.journals.kafka.wire.record import Record
 from tidemark.ledger.locks import Locks
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
-from tidemark.replicate.quarantine import TABLE, Quarantined
+from tidemark.replicate.quarantined import TABLE, Quarantined
 from tidemark.settings import Settings
 
 _NAMED = 20

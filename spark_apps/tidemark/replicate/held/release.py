@@ -20,7 +20,7 @@ from tidemark.replicate.held import moved
 from tidemark.replicate.held.write_times import later_than_all
 from tidemark.replicate.kafka.topics import TopicPartition
 from tidemark.replicate.plan import batch_now
-from tidemark.replicate.quarantine import Quarantined
+from tidemark.replicate.quarantined import Quarantined, with_any
 from tidemark.replicate.shapes import HEADS, STOPPED
 from tidemark.replicate.tables.deletions import Notes, Purpose
 from tidemark.replicate.tables.heads import heads_of
@@ -43,7 +43,7 @@ def release_waiting(
     replicated up to their ends at the start of the run, each with whether that is still its end.
     """
     number = 0
-    while with_waiting := quarantine.with_any(run, partitions, Quarantined.WAITING):
+    while with_waiting := with_any(run, partitions, Quarantined.WAITING):
         run.start_spark()
         prepare_python_workers(run.spark)
         released = _turn(run, with_waiting, partitions, ended, ensure_locked)

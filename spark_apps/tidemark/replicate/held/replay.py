@@ -24,13 +24,13 @@ from tidemark.journals.kafka.wire.decode import decoded
 from tidemark.ledger.locks import Locks
 from tidemark.replicate import quarantine
 from tidemark.replicate.apply import apply
-from tidemark.replicate.fold import ActionBatch
+from tidemark.replicate.folding import ActionBatch
 from tidemark.replicate.held import moved
 from tidemark.replicate.held.write_times import later_than_all
 from tidemark.replicate.kafka.topics import TopicPartition, Topics
 from tidemark.replicate.plan import batch_now
 from tidemark.replicate.progress.pointers import raise_to_kept_back
-from tidemark.replicate.quarantine import Quarantined
+from tidemark.replicate.quarantined import Quarantined, with_any
 from tidemark.replicate.ranges import require_ended
 from tidemark.replicate.tables.deletions import Notes, Purpose
 from tidemark.replicate.tables.heads import heads_of
@@ -70,7 +70,7 @@ def run_replay(run: RunContext, choice: ReplaySelection, *, do: bool) -> Outcome
     partitions = Topics(settings).partitions(choice.topics)
     prepare(run.control, settings, origin=run.owner, dry_run=not do)
     create_own_tables(run.control, settings)
-    with_held = quarantine.with_any(run, partitions, Quarantined.HELD)
+    with_held = with_any(run, partitions, Quarantined.HELD)
     resource, batch = tables.lock_of(settings), batch_now(settings)
     return guarded_change(
         run,

@@ -15,7 +15,7 @@ from tidemark.journals.kafka.wire.shapes import PLACE
 from tidemark.replicate import quarantine
 from tidemark.replicate.held import moved
 from tidemark.replicate.kafka.topics import TopicPartition
-from tidemark.replicate.quarantine import Quarantined
+from tidemark.replicate.quarantined import KEEPS_BACK, Quarantined, keeping_back
 from tidemark.replicate.shapes import STOPPED
 from tidemark.replicate.tables.heads import heads_of
 
@@ -50,7 +50,7 @@ def route(
     `partitions` are all partitions of their topics.
     """
     held = None
-    if quarantine.keeping_back(run, partitions):
+    if keeping_back(run, partitions):
         quarantine.release_others(run, raw, partitions)
         held = quarantine.held_keys(run, partitions)
     if held is None and not has_poison:
@@ -80,7 +80,7 @@ def lowest_kept_back(routed: RoutedRecords) -> Mapping[TopicPartition, int]:
     if routed.held is not None:
         parts.append(routed.held.withColumnRenamed("held_from", "offset").select(*columns))
     if routed.quarantined is not None:
-        keeps_back = F.col("state").isin([state.value for state in quarantine.KEEPS_BACK])
+        keeps_back = F.col("state").isin([state.value for state in KEEPS_BACK])
         parts.append(routed.quarantined.where(keeps_back).select(*columns))
     if not parts:
         return {}

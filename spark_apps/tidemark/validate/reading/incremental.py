@@ -31,7 +31,7 @@ from tidemark.journals.pekko.shapes import (
     TAG_ROWS,
     VIEW_PARTITIONS,
 )
-from tidemark.ledger.pieces import Piece, Reason
+from tidemark.ledger.piece import Piece, Reason
 from tidemark.ledger.purged import Removed
 from tidemark.partitioning import columns
 from tidemark.partitioning.time_buckets import TimeBuckets

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.journals.pekko import tables
 from tidemark.journals.pekko.shapes import MESSAGES, TAG_ROWS
-from tidemark.ledger.pieces import Piece
+from tidemark.ledger.piece import Piece
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import kept_once

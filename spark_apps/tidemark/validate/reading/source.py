@@ -207,12 +207,12 @@ def of_tags(frame: DataFrame, scope: Scope) -> DataFrame:
 
 def _partitions_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
     """Return tag and time_bucket (epoch ms) of the tag-view partitions with stored findings."""
-    held_in = F.when(F.col("held_in") > 0, F.col("held_in"))
+    row_time_bucket = F.when(F.col("row_time_bucket") > 0, F.col("row_time_bucket"))
     return (
         store.stored(run.spark, run.settings)
         .where(F.col("check_name").isin(*finding_kinds.KINDS) & (F.col("tag") != ""))
         .join(ids, on="persistence_id", how="left_semi")
-        .select("tag", F.coalesce(held_in, "time_bucket").alias("time_bucket"))
+        .select("tag", F.coalesce(row_time_bucket, "time_bucket").alias("time_bucket"))
         .distinct()
     )
 

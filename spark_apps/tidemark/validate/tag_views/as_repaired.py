@@ -22,7 +22,7 @@ def rows(stored: DataFrame, differences: DataFrame) -> DataFrame:
     """Return the rows of the tag views after the repair's deletes and writes."""
     deleted = differences.where(finding_kinds.IS_DELETED).select(
         *(name for name in TAG_ROW_KEYS if name != "time_bucket"),
-        F.coalesce("held_in", "time_bucket").alias("time_bucket"),
+        F.coalesce("row_time_bucket", "time_bucket").alias("time_bucket"),
     )
     written = differences.where(finding_kinds.IS_WRITTEN).select(
         *SERIES,

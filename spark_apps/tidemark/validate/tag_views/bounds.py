@@ -148,7 +148,9 @@ class Bounds:
         """Return the findings within the bounds; further columns are kept."""
         if self.buckets is not None:
             return finding.within(findings, self.buckets)
-        return findings.where(self._is_in_window("time_bucket") | self._is_in_window("held_in"))
+        return findings.where(
+            self._is_in_window("time_bucket") | self._is_in_window("row_time_bucket")
+        )
 
     def within(self, rows: DataFrame, time_bucket: str) -> DataFrame:
         """Return the rows whose time bucket, in that column, is within the bounds."""

@@ -111,7 +111,7 @@ def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
             is_of_numbers, F.col("expected_number")
         ),
         "detail": _detail(kind),
-        "held_in": F.when(F.col("time_bucket") != bucket, F.col("time_bucket")),
+        "row_time_bucket": F.when(F.col("time_bucket") != bucket, F.col("time_bucket")),
         "tag_pid_sequence_nr": F.col("number"),
         "expected_tag_pid_sequence_nr": F.col("expected_number"),
     }

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.ledger.pieces import PieceRow, State
+from tidemark.ledger.piece import PieceRow, State
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition

@@ -19,8 +19,9 @@ from tidemark.ledger.pieces import Pieces
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition
 from tidemark.project.planning import history
-from tidemark.project.planning.plan import ledger, ready_buckets
+from tidemark.project.planning.plan import ledger
 from tidemark.project.position.progress import progress
+from tidemark.project.position.ready import ready_buckets
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
