@@ -276,30 +276,6 @@ def test_button_of_a_dry_run_leads_to_the_run_that_does_what_it_planned(
     rest.wait_for_run(doors.client, "reconcile", started, PATIENCE_S)
 
 
-@pytest.mark.parametrize("was_started", [False, True], ids=["refused", "answer lost"])
-def test_button_starts_one_run_when_the_database_is_busy(
-    doors: Doors, page: Page, *, was_started: bool
-) -> None:
-    ids = []
-
-    def fail_once(route: Route) -> None:
-        ids.append(json.loads(route.request.post_data or "")["dag_run_id"])
-        if len(ids) > 1:
-            route.continue_()
-            return
-        if was_started:
-            route.fetch()
-        route.fulfill(status=500, json={"detail": {"reason": "Database error"}})
-
-    page.route("**/dags/reconcile/dagRuns", fail_once)
-    page.goto(f"{doors.address}{Step('reconcile', {'operation': 'check'}).url()}")
-    page.get_by_role("button", name="Trigger").click()
-    expect(page).to_have_url(re.compile(r"/dags/reconcile/runs/manual__[^/]+$"))
-    started = unquote(page.url.rpartition("/")[2])
-    assert ids == [started, started]
-    rest.wait_for_run(doors.client, "reconcile", started, PATIENCE_S)
-
-
 @pytest.mark.usefixtures("docs")
 @pytest.mark.parametrize(
     "path",
