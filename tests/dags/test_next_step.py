@@ -11,7 +11,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from tidemark_airflow.next_step import LONGEST_LINK, NextStepLink, Step, applied, remedy_of
 from tidemark_airflow.operators import TidemarkOperator
-from tidemark_airflow.pages import next_step
+from tidemark_airflow.pages import forms
 
 UNWRITABLE = {"check": "unwritable_event", "persistence-id": "a|1", "number": 7}
 
@@ -77,7 +77,7 @@ def test_only_dags_with_the_buttons_have_pages() -> None:
     with DAG("another") as another:
         EmptyOperator(task_id="one")
     has_pages = [
-        next_step._has_buttons(DagSerialization.from_dict(DagSerialization.to_dict(dag)))
+        forms.has_buttons(DagSerialization.from_dict(DagSerialization.to_dict(dag)))
         for dag in (own, another)
     ]
     assert has_pages == [True, False]

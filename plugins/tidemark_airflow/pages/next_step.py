@@ -16,24 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
-from airflow.models.serialized_dag import SerializedDagModel
-from airflow.serialization.definitions.param import SerializedParam
 from fastapi import Depends, FastAPI, Header, HTTPException, Query
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader
 
-from tidemark_airflow.next_step import LONGEST_LINK, RunAgainLink, below_airflow
-from tidemark_airflow.operations import BY_DAG
+from tidemark_airflow.next_step import LONGEST_LINK, below_airflow
+from tidemark_airflow.pages.forms import DRY, OPERATION, DagForm, form_of
+from tidemark_airflow.pages.state.mount import PREFIX
 
 if TYPE_CHECKING:
-    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.serialization.definitions.param import SerializedParam
 
 _may_trigger = Depends(requires_access_dag("POST", DagAccessEntity.RUN))
 app = FastAPI(title="Next step", openapi_url=None, dependencies=[_may_trigger])
 _templates = Environment(loader=PackageLoader("tidemark_airflow", "pages"), autoescape=True)
-_OPERATION = "operation"
-_DRY = {"dry_run": True, "apply": False}
-"""The fields that choose a dry run, with their values for it."""
 _KINDS = {"boolean": "boolean", "array": "list", "integer": "number", "number": "number"}
 
 
@@ -68,21 +64,22 @@ def page(
         HTTPException: 400 if the values do not fit the DAG's form; 401 without a login, 403 if the
             user may not trigger the DAG; 404 if the DAG has none of Tidemark's operators.
     """
-    form = _form(dag_id)
+    form = form_of(dag_id)
     is_own_link = sec_fetch_site == "same-origin"
     values = _values(conf, form)
-    flag = _flag(dag_id, form, values)
+    flag = form.flag(values)
     if flag is not None and not is_own_link:
-        values[flag] = _DRY[flag]
+        values[flag] = DRY[flag]
+    shown = [name for name in form.fields if name in values and (name == flag or name not in DRY)]
     nonce = secrets.token_urlsafe()
     text = _templates.get_template("next_step.html").render(
         dag_id=dag_id,
-        fields=[_field(name, form[name], values) for name in form if name in values],
-        operation=_OPERATION,
+        fields=[_field(name, form.fields[name], values) for name in shown],
+        operation=OPERATION,
         flag=flag,
-        dry=_DRY.get(flag or ""),
+        dry=DRY.get(flag or ""),
         is_own_link=is_own_link,
-        airflow=below_airflow(""),
+        orders=below_airflow(f"{PREFIX}/api/v1/orders"),
         nonce=nonce,
     )
     sources = f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'"
@@ -95,20 +92,7 @@ def page(
     return HTMLResponse(text, headers=headers)
 
 
-def _form(dag_id: str) -> dict[str, SerializedParam]:
-    dag = SerializedDagModel.get_dag(dag_id)
-    if dag is None or not _has_buttons(dag):
-        raise HTTPException(404, f"{dag_id} is no DAG of Tidemark")
-    return {name: dag.params.get_param(name) for name in dag.params}
-
-
-def _has_buttons(dag: SerializedDAG) -> bool:
-    """Return whether a task has the button that opens a page of the DAG."""
-    key = RunAgainLink().xcom_key
-    return any(link.xcom_key == key for task in dag.tasks for link in task.operator_extra_links)
-
-
-def _values(conf: str, form: Mapping[str, SerializedParam]) -> dict[str, Any]:
+def _values(conf: str, form: DagForm) -> dict[str, Any]:
     """Return the values of a link, and the values of the fields that every page shows."""
     try:
         given = json.loads(conf)
@@ -116,23 +100,9 @@ def _values(conf: str, form: Mapping[str, SerializedParam]) -> dict[str, Any]:
         given = None
     if not isinstance(given, dict):
         raise HTTPException(400, "conf is no JSON object")
-    for name, value in given.items():
-        if name not in form:
-            raise HTTPException(400, "conf has a field that the DAG's form does not have")
-        if value is not None and SerializedParam(value, **form[name].schema).resolve() is None:
-            raise HTTPException(400, f'conf has a value that "{name}" does not take')
-    defaults = {name: form[name].value for name in (_OPERATION, *_DRY) if name in form}
+    form.check(given)
+    defaults = {name: form.default(name) for name in (OPERATION, *DRY) if name in form.fields}
     return {**defaults, **given}
-
-
-def _flag(dag_id: str, form: Mapping[str, SerializedParam], values: dict[str, Any]) -> str | None:
-    """Return the field that chooses a dry run; remove it and return None if there is no choice."""
-    flag = next((name for name in _DRY if name in form), None)
-    operation = BY_DAG.get(dag_id, {}).get(values.get(_OPERATION, ""))
-    if flag is None or operation is None or flag in operation.takes:
-        return flag
-    del values[flag]
-    return None
 
 
 def _field(name: str, param: SerializedParam, values: Mapping[str, Any]) -> Field:

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -17,29 +17,16 @@ from tidemark.errors import CassandraUnavailable
 from tidemark.ledger import applications
 from tidemark.ledger.piece import State as PieceState
 from tidemark.partitioning.keys import BucketSize
-from tidemark.purge.policies.states import PolicyState
-from tidemark.status import (
-    event_groups,
-    findings,
-    overview,
-    projections,
-    purges,
-    replication,
-    rules,
-    runs,
-    text,
-    time_buckets,
-)
+from tidemark.status import overview, rules, text
+from tidemark.status.answers import subjects
 from tidemark.status.as_json import as_json as json_of
 from tidemark.status.page import LIMIT, MOST, Page
-from tidemark.status.purges import PurgePlan
 from tidemark.status.rules import PartState
 
 APPLICATION = applications.STATUS
 EXIT_STATUS = {PartState.OK: 0, PartState.EMPTY: 0, PartState.BAD: 3}
 """The exit status of the overview; that of the other states is ATTENTION."""
 ATTENTION = 4
-T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Limit = Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="The most rows of a page.")]
@@ -66,6 +53,14 @@ def main(
             help="How often the schedule starts tag-write: daily, hourly, five-minutes or off.",
         ),
     ] = "daily",
+    chain: Annotated[
+        str,
+        typer.Option(
+            envvar="TIDEMARK_CHAIN",
+            metavar="NAME",
+            help="What runs the chain on a schedule: three-dags or one-dag.",
+        ),
+    ] = "three-dags",
 ) -> None:
     """Show the state of the system: one line for each part, since when, and what to do.
 
@@ -80,7 +75,7 @@ def main(
     with connected(APPLICATION) as run:
 
         def show() -> PartState:
-            answer = overview.overview(run, period)
+            answer = overview.overview(run, period, is_one_dag=chain == rules.ONE_DAG)
             _print(json.dumps(json_of(answer)) if as_json else "\n".join(text.of_overview(answer)))
             return answer.state
 
@@ -132,18 +127,11 @@ def of_time_buckets(
     as_json: AsJson = False,
 ) -> None:
     """Show how many time buckets of each application are in which state."""
-    if application is None:
-        _page(
-            lambda run: time_buckets.ledgers(run, limit=limit, after=after),
-            text.of_ledgers,
-            as_json=as_json,
-        )
-        return
     _page(
-        lambda run: time_buckets.time_buckets(
+        lambda run: subjects.of_time_buckets(
             run, application, subject=subject, size=size, state=state, limit=limit, after=after
         ),
-        text.of_time_buckets,
+        text.of_ledgers if application is None else text.of_time_buckets,
         as_json=as_json,
     )
 
@@ -155,7 +143,7 @@ def of_projections(limit: Limit = LIMIT, after: After = None, as_json: AsJson = 
     with + is a lower bound. `project.py status --exact` counts, with Spark.
     """
     _page(
-        lambda run: projections.projections(run, limit=limit, after=after),
+        lambda run: subjects.of_projections(run, limit=limit, after=after),
         text.of_projections,
         as_json=as_json,
     )
@@ -170,21 +158,21 @@ def of_findings(
     as_json: AsJson = False,
 ) -> None:
     """Show the findings of validate that are open."""
-    read = findings.settled_findings if settled else findings.open_findings
-    _page(lambda run: read(run, limit=limit, after=after), text.of_findings, as_json=as_json)
+    _page(
+        lambda run: subjects.of_findings(run, settled=settled, limit=limit, after=after),
+        text.of_findings,
+        as_json=as_json,
+    )
 
 
 def of_purges(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False) -> None:
     """Show how the policies of purge have ended, and its newest plans with their approvals."""
-    policies, plans = Page[PolicyState]([]), Page[PurgePlan]([])
     with connected(APPLICATION) as run:
-        if overview.has_ledger(run.control, run.settings):
-            policies = purges.policies(run, limit=MOST)
-            plans = purges.plans(run, limit=limit, after=after)
+        purges = subjects.of_purges(run, limit=limit, after=after)
     if as_json:
-        _print(json.dumps({"policies": json_of(policies), "plans": json_of(plans)}))
+        _print(json.dumps(json_of(purges)))
         return
-    _print("\n".join([*text.of_policies(policies), "", *text.of_plans(plans)]))
+    _print("\n".join([*text.of_policies(purges.policies), "", *text.of_plans(purges.plans)]))
 
 
 def of_replication(
@@ -202,16 +190,9 @@ def of_replication(
     as_json: AsJson = False,
 ) -> None:
     """Show how far the topics of kafka-journal are replicated, by topic partition."""
-    if held:
-        _page(
-            lambda run: replication.held_keys(run, limit=limit, after=after),
-            text.of_held_keys,
-            as_json=as_json,
-        )
-        return
     _page(
-        lambda run: replication.partitions(run, limit=limit, after=after, asks_kafka=kafka),
-        text.of_partitions,
+        lambda run: subjects.of_replication(run, kafka=kafka, held=held, limit=limit, after=after),
+        text.of_held_keys if held else text.of_partitions,
         as_json=as_json,
     )
 
@@ -226,34 +207,29 @@ def of_groups(
     as_json: AsJson = False,
 ) -> None:
     """Show the streams of event groups, and how many groups of each are open and held."""
-    if stream is None:
-        _page(
-            lambda run: event_groups.streams(run, limit=limit, after=after),
-            text.of_streams,
-            as_json=as_json,
-        )
-        return
     _page(
-        lambda run: event_groups.groups(run, stream, limit=limit, after=after),
-        text.of_groups,
+        lambda run: subjects.of_groups(run, stream, limit=limit, after=after),
+        text.of_streams if stream is None else text.of_groups,
         as_json=as_json,
     )
 
 
 def of_runs(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False) -> None:
     """Show the newest runs: how far each is, rows a second, the time left, who has started it."""
-    _page(lambda run: runs.runs_page(run, limit=limit, after=after), text.of_runs, as_json=as_json)
+    _page(
+        lambda run: subjects.of_runs(run, limit=limit, after=after), text.of_runs, as_json=as_json
+    )
 
 
 def _page(
-    read: Callable[[RunContext], Page[T]],
-    as_text: Callable[[Page[T]], list[str]],
+    read: Callable[[RunContext], Page[Any]],
+    as_text: Callable[[Page[Any]], list[str]],
     *,
     as_json: bool,
 ) -> None:
-    """Read a page and print it; before the first run there are no tables, so it is empty."""
+    """Read a page and print it."""
     with connected(APPLICATION) as run:
-        page = read(run) if overview.has_ledger(run.control, run.settings) else Page[T]([])
+        page = read(run)
     _print(json.dumps(json_of(page)) if as_json else "\n".join(as_text(page)))
 
 

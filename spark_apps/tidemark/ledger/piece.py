@@ -63,6 +63,7 @@ class PieceRow:
     finished_at: datetime | None = None
     reason: str | None = None
     touched_at: datetime | None = None
+    run_id: str | None = None
 
     @property
     def has_gap(self) -> bool:

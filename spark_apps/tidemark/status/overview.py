@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -23,6 +23,8 @@ from tidemark.status.rules import Line, PartState
 from tidemark.status.time_buckets import LedgerSummary, summary
 from tidemark.window import from_millis, to_millis
 
+_THREE_DAGS = {rules.TAG_VIEWS: "tag_write", rules.CHECKS: "validate", "projections": "project"}
+_ONE_DAG = dict.fromkeys(_THREE_DAGS, "chain")
 MOST_PAGES = 10
 """The most pages of projections that the overview reads."""
 
@@ -50,27 +52,31 @@ def has_ledger(control: Control, settings: Settings) -> bool:
     return control.table_columns(settings.keyspace, "piece") is not None
 
 
-def overview(run: RunContext, period: timedelta | None) -> Overview:
+def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = False) -> Overview:
     """Read the state of the system.
 
-    `period` is the time between scheduled runs of tag-write; None if there is no schedule.
+    Args:
+        run: the context.
+        period: the time between scheduled runs of tag-write; None if there is no schedule.
+        is_one_dag: whether the DAG `chain` runs the whole chain.
 
     Raises:
         InvalidInput: there is no directory of projections.
     """
     now = clock.now()
+    dags = _ONE_DAG if is_one_dag else _THREE_DAGS
     if not has_ledger(run.control, run.settings):
-        lines = [_journal(run, has_run=False), *_lines_before_first_run()]
+        lines = [_journal(run, has_run=False), *_lines_before_first_run(dags)]
         return Overview(now, rules.overall(lines), lines, None)
     tag_write, validate = _ledger(run, TAG_WRITE), _ledger(run, VALIDATE)
     lines = [
         _journal(run, has_run=tag_write is not None or validate is not None),
-        _tag_views(run, tag_write, period, now),
-        _checks(run, validate, tag_write, now),
+        _tag_views(run, tag_write, period, now, dags),
+        _checks(run, validate, tag_write, now, dags),
     ]
     states = list(_projections(run))
     is_overdue = validate is None or _is_overdue(validate.last_ended, now)
-    lines.append(rules.projections(states, overdue=is_overdue))
+    lines.append(rules.projections(states, overdue=is_overdue, dag=dags["projections"]))
     partitions = replication.partitions(run, limit=MOST)
     has_more = partitions.next is not None
     lines.append(rules.replication(partitions.items, has_more=has_more, now=now))
@@ -88,9 +94,9 @@ def overview(run: RunContext, period: timedelta | None) -> Overview:
     return Overview(now, rules.overall(lines), lines, max(ended, default=None))
 
 
-def _lines_before_first_run() -> list[Line]:
+def _lines_before_first_run(dags: Mapping[str, str]) -> list[Line]:
     return [
-        rules.chain(name, None, expected=None, overdue_from=None, now=clock.now())
+        rules.chain(name, None, expected=None, overdue_from=None, now=clock.now(), dag=dags[name])
         for name in (rules.TAG_VIEWS, rules.CHECKS)
     ] + [
         Line(name, PartState.EMPTY, rules.NOTHING_YET)
@@ -123,7 +129,11 @@ def _ledger(run: RunContext, application: str) -> LedgerSummary | None:
 
 
 def _tag_views(
-    run: RunContext, ledger: LedgerSummary | None, period: timedelta | None, now: datetime
+    run: RunContext,
+    ledger: LedgerSummary | None,
+    period: timedelta | None,
+    now: datetime,
+    dags: Mapping[str, str],
 ) -> Line:
     """Judge tag-write; a time bucket is due one bucket size after live readers have passed it."""
     size = run.settings.bucket_size.milliseconds
@@ -135,12 +145,21 @@ def _tag_views(
     if period is not None and done is not None:
         overdue_from = done + rules.MISSED_RUNS * period + timedelta(milliseconds=size) + delay
     return rules.chain(
-        rules.TAG_VIEWS, ledger, expected=expected, overdue_from=overdue_from, now=now
+        rules.TAG_VIEWS,
+        ledger,
+        expected=expected,
+        overdue_from=overdue_from,
+        now=now,
+        dag=dags[rules.TAG_VIEWS],
     )
 
 
 def _checks(
-    run: RunContext, ledger: LedgerSummary | None, tag_write: LedgerSummary | None, now: datetime
+    run: RunContext,
+    ledger: LedgerSummary | None,
+    tag_write: LedgerSummary | None,
+    now: datetime,
+    dags: Mapping[str, str],
 ) -> Line:
     expected = None if tag_write is None else tag_write.done_until
     ended = None if tag_write is None else tag_write.last_ended
@@ -150,6 +169,7 @@ def _checks(
         expected=expected,
         overdue_from=None if ended is None else ended + rules.FOLLOWS_WITHIN,
         now=now,
+        dag=dags[rules.CHECKS],
     )
     open_findings = findings.open_findings(run, limit=MOST)
     blocking = [finding for finding in open_findings.items if finding.blocks]

@@ -7,7 +7,6 @@ application that it follows; later runs catch up. *stopped*: late, and nothing h
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -41,6 +40,8 @@ CADENCES = {
     "off": None,
 }
 """Time between scheduled runs of tag-write, by the value of TIDEMARK_CADENCE."""
+ONE_DAG = "one-dag"
+"""The value of TIDEMARK_CHAIN with which the DAG `chain` runs the whole chain."""
 MISSED_RUNS = 2
 """How many scheduled runs may be missed before tag-write is late."""
 FOLLOWS_WITHIN = timedelta(hours=1)
@@ -139,15 +140,16 @@ def chain(
     expected: datetime | None,
     overdue_from: datetime | None,
     now: datetime,
+    dag: str,
 ) -> Line:
-    """Judge an application that works through time buckets.
+    """Judge an application that works through time buckets; its schedule is that of `dag`.
 
     `ledger` is None if the application never ran. `expected` is the end of the time buckets that
     should be done by now, if known; if they are not done, the application is late from
     `overdue_from` on.
     """
     if ledger is None:
-        remedy = f"airflow dags unpause {_dag(subject)}"
+        remedy = f"airflow dags unpause {dag}"
         return Line(subject, PartState.EMPTY, NOTHING_YET, remedy=remedy)
     if failed := ledger.number(PieceState.FAILED):
         first = _at(ledger.failed.start) if ledger.failed else "?"
@@ -158,7 +160,7 @@ def chain(
     reached = f"done up to {_at(done)}"
     is_behind = expected is not None and (done is None or done < expected)
     if is_behind and overdue_from is not None and overdue_from <= now:
-        return _behind(subject, ledger, expected, overdue_from, reached)
+        return _behind(subject, ledger, expected, overdue_from, reached, dag)
     waiting = ledger.number(PieceState.HELD, PieceState.PLANNED) + (ledger.missing or 0)
     if waiting and not ledger.number(PieceState.RUNNING):
         what = f"{_buckets(waiting, ledger)} wait for the next run: {ledger.error or 'not begun'}"
@@ -175,6 +177,7 @@ def _behind(
     expected: datetime | None,
     overdue_from: datetime,
     reached: str,
+    dag: str,
 ) -> Line:
     what = f"{reached}, expected up to {_at(expected)}"
     command = (
@@ -184,7 +187,7 @@ def _behind(
     if ledger.last_ended is not None and ledger.last_ended < overdue_from:
         since = ledger.last_ended
         stopped = f"nothing has run since {_day(since)}; {what}"
-        remedy = f"airflow dags unpause {_dag(subject)}; or {command}"
+        remedy = f"airflow dags unpause {dag}; or {command}"
         return Line(subject, PartState.STOPPED, stopped, since, remedy)
     return Line(subject, PartState.LATE, what, overdue_from, command)
 
@@ -217,8 +220,8 @@ def checks(
     return line
 
 
-def projections(states: Sequence[ProjectionState], *, overdue: bool) -> Line:
-    """Judge the projections together, by the worst state.
+def projections(states: Sequence[ProjectionState], *, overdue: bool, dag: str) -> Line:
+    """Judge the projections together, by the worst state; their schedule is that of `dag`.
 
     `overdue` if project should have followed the last run of validate by now.
     """
@@ -226,7 +229,7 @@ def projections(states: Sequence[ProjectionState], *, overdue: bool) -> Line:
     if not states:
         return Line(subject, PartState.EMPTY, "no projection is defined")
     if all(projection.condition is Condition.NOT_BEGUN for projection in states):
-        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy="airflow dags unpause project")
+        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy=f"airflow dags unpause {dag}")
     judged = [(_part_state(projection, overdue=overdue), projection) for projection in states]
     state = max((state for state, _ in judged), key=lambda part_state: part_state.rank)
     worst = [projection for part_state, projection in judged if part_state is state]
@@ -364,12 +367,6 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
         remedy = str(Remedy(RUN_EVENT_GROUPS, options={"stream": oldest.stream}))
         return Line(subject, PartState.LATE, what, submitted_at, remedy)
     return Line(subject, PartState.OK, what, submitted_at)
-
-
-def _dag(subject: str) -> str:
-    if os.environ.get("TIDEMARK_CHAIN") == "one-dag":
-        return "chain"
-    return {TAG_VIEWS: "tag_write", CHECKS: "validate"}[subject]
 
 
 def _command(subject: str) -> str:

@@ -69,7 +69,19 @@ class LedgerSummary:
 
 @dataclass(frozen=True)
 class TimeBucketState:
-    """One time bucket of an application."""
+    """One time bucket of an application.
+
+    Attributes:
+        time_bucket: the start of the time bucket.
+        state: its state.
+        reason: why the last plan contained it.
+        attempt: how many runs have started it.
+        counts: numbers that the last run has counted; empty if they are no longer stored.
+        error: why it is failed or held.
+        version: the version of the definition, for a projection.
+        finished_at: when the last run has finished it.
+        run_id: id of the last run; empty if it is no longer stored.
+    """
 
     time_bucket: datetime
     state: State
@@ -79,6 +91,7 @@ class TimeBucketState:
     error: str
     version: str
     finished_at: datetime | None
+    run_id: str
 
 
 def ledgers(run: RunContext, *, limit: int, after: str | None = None) -> Page[LedgerSummary]:
@@ -131,7 +144,8 @@ def time_buckets(
         state=state,
     )
     return Page(
-        [_bucket(row) for row in rows], None if next_bucket is None else token(BUCKETS, next_bucket)
+        [bucket_state(row) for row in rows],
+        None if next_bucket is None else token(BUCKETS, next_bucket),
     )
 
 
@@ -175,7 +189,8 @@ def summary(name: LedgerName, bounded: BoundedStanding) -> LedgerSummary | None:
     )
 
 
-def _bucket(row: PieceRow) -> TimeBucketState:
+def bucket_state(row: PieceRow) -> TimeBucketState:
+    """Return the state of a time bucket by its row. No I/O."""
     return TimeBucketState(
         from_millis(row.time_bucket),
         row.state,
@@ -185,4 +200,5 @@ def _bucket(row: PieceRow) -> TimeBucketState:
         row.error or "",
         row.definition_version or "",
         None if row.finished_at is None else row.finished_at.replace(tzinfo=UTC),
+        row.run_id or "",
     )

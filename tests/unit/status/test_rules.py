@@ -59,8 +59,11 @@ def chain(
     expected: datetime | None = NOW,
     overdue_from: datetime | None = NOW,
     subject: str = rules.TAG_VIEWS,
+    dag: str = "tag_write",
 ) -> Line:
-    return rules.chain(subject, found, expected=expected, overdue_from=overdue_from, now=NOW)
+    return rules.chain(
+        subject, found, expected=expected, overdue_from=overdue_from, now=NOW, dag=dag
+    )
 
 
 class TestChain:
@@ -175,7 +178,7 @@ class TestProjections:
         ],
     )
     def test_one_projection(self, found: ProjectionState, overdue: bool, state: PartState) -> None:
-        assert rules.projections([found], overdue=overdue).state is state
+        assert rules.projections([found], overdue=overdue, dag="project").state is state
 
     def test_the_worst_are_named_with_the_remedy_of_the_first(self) -> None:
         states = [
@@ -185,7 +188,7 @@ class TestProjections:
                 for hours, name in enumerate("bcdef")
             ),
         ]
-        line = rules.projections(states, overdue=False)
+        line = rules.projections(states, overdue=False, dag="project")
         assert line.what == "b (paused), c (paused), d (paused) and 2 more"
         assert (line.since, line.remedy) == (NOW - 4 * HOUR, "spark_apps/project.py resume b")
 
@@ -194,15 +197,15 @@ class TestProjections:
         new = projection(
             Condition.NOT_BEGUN, name="new", open=Amount(3), oldest_open=NOW - HOUR, newest=NOW
         )
-        assert rules.projections([begun, new], overdue=True).remedy == (
+        assert rules.projections([begun, new], overdue=True, dag="project").remedy == (
             "spark_apps/project.py --projection new --window-start 2026-11-30T19:00:00Z"
             " --window-end 2026-11-30T20:00:00Z"
         )
         idle = projection(Condition.NOT_BEGUN, name="idle")
-        assert rules.projections([begun, idle], overdue=True).state is PartState.OK
+        assert rules.projections([begun, idle], overdue=True, dag="project").state is PartState.OK
 
     def test_no_definition_is_empty(self) -> None:
-        assert rules.projections([], overdue=True).state is PartState.EMPTY
+        assert rules.projections([], overdue=True, dag="project").state is PartState.EMPTY
 
 
 def partition(minutes: float, held: int = 0, *, is_bound: bool = False) -> PartitionState:

@@ -34,7 +34,7 @@ LEFT_OUT = 128
 _KEY = "application = ? AND subject = ? AND bucket_size = ?"
 _COLUMNS = (
     "time_bucket, state, reason, attempt, counts, error, definition_version, planned_at,"
-    " started_at, finished_at"
+    " started_at, finished_at, run_id"
 )
 _MOST_RANGES = 128
 """The most ranges outside of the spans that a bounded read asks for."""
@@ -368,6 +368,7 @@ def _piece_row(row: Row) -> PieceRow:
         finished_at=row["finished_at"],
         reason=row["reason"],
         touched_at=max((at for name in _TIMES if (at := row[name]) is not None), default=None),
+        run_id=row["run_id"],
     )
 
 
