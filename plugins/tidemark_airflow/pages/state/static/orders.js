@@ -1,0 +1,211 @@
+// The dialog of an order: what it will touch, whether it is a dry run, and the run that it starts.
+
+import { announce, badge, button, h, listen, morph } from "./dom.js";
+import { inAirflow, post } from "./api.js";
+
+const dialog = document.getElementById("dialog");
+listen(dialog);
+let order = null;
+
+/**
+ * Show the dialog of an order.
+ *
+ * @param {object} wanted title, dag_id, conf, and fields: [{name, title, kind: "text" | "flag", required}]
+ */
+export function openOrder(wanted) {
+  order = { fields: [], ...wanted, conf: { ...wanted.conf }, dryRun: wanted.dry_run ?? null, unpause: false, opener: document.activeElement };
+  // The inputs of the order before would keep their values.
+  dialog.replaceChildren();
+  render();
+  dialog.showModal();
+  preview();
+}
+
+dialog.addEventListener("close", () => {
+  order?.abort?.abort();
+  order?.opener?.focus?.();
+  order = null;
+});
+
+const isComplete = () => order.fields.every((field) => !field.required || order.conf[field.name]?.trim());
+
+const body = () => ({ dag_id: order.dag_id, conf: order.conf, dry_run: order.dryRun, unpause: order.unpause });
+
+async function preview() {
+  const mine = order;
+  mine.abort?.abort();
+  mine.abort = new AbortController();
+  mine.problem = null;
+  mine.preview = null;
+  render();
+  if (!isComplete()) return;
+  try {
+    mine.preview = await post("orders/preview", body(), mine.abort.signal);
+    mine.dryRun ??= mine.preview.dry_run;
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    mine.problem = error;
+  }
+  if (mine === order) render();
+}
+
+async function start() {
+  const mine = order;
+  mine.isStarting = true;
+  mine.problem = null;
+  render();
+  try {
+    mine.started = await post("orders", body());
+    announce(`${mine.title}: the run has started`);
+  } catch (error) {
+    mine.problem = error;
+  }
+  mine.isStarting = false;
+  if (mine === order) render();
+}
+
+function render() {
+  const { title, dag_id: dag, started, problem } = order;
+  morph(dialog, [
+    h("form", { method: "dialog", onsubmit: submit },
+      h("h2", { id: "dialog-title" }, title),
+      h("p", { class: "quiet" }, "A run of the DAG ", h("a", { href: inAirflow(`/dags/${dag}`) }, dag)),
+      started ? result() : [fields(), touched()],
+      problem && h("p", { class: "problem", role: "alert" }, problem.message),
+      buttons()),
+  ]);
+}
+
+function submit(event) {
+  event.preventDefault();
+  if (!order.started && order.preview && !order.isStarting) start();
+}
+
+const SHOWN = { dry_run: "Dry run", apply: "Apply" };
+const titled = (name) => SHOWN[name] ?? name.replaceAll("_", " ");
+const shown = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : String(value));
+
+function fields() {
+  const free = new Set(order.fields.map((field) => field.name));
+  const fixed = Object.entries(order.conf).filter(([name, value]) => !free.has(name) && value !== null && value !== false);
+  return [
+    fixed.length > 0 && h("dl", {}, fixed.map(([name, value]) => [h("dt", {}, titled(name)), h("dd", {}, shown(value))])),
+    order.fields.map((field) =>
+      h("label", { class: field.kind },
+        field.kind === "flag"
+          ? [h("input", { type: "checkbox", onchange: (event) => { order.conf[field.name] = event.target.checked; preview(); } }), ` ${field.title}`]
+          : [h("span", {}, field.title), h("input", { type: "text", required: field.required, autofocus: true, oninput: (event) => { order.conf[field.name] = event.target.value; preview(); } })])),
+    order.dryRun !== null && dryRun(),
+  ];
+}
+
+function dryRun() {
+  return [
+    h("label", { class: "flag", id: "dry-run-label" },
+      h("input", { type: "checkbox", id: "dry-run", checked: order.dryRun, disabled: order.hasNoDryRun, onchange: chooseDryRun }),
+      " Dry run"),
+    h("p", { class: order.dryRun ? "note" : "note acts" }, order.dryRun
+      ? "This is a dry run: it plans and reports, and changes nothing."
+      : order.hasNoDryRun
+        ? "This operation has no dry run: it does what the fields say."
+        : "This is not a dry run: it does what the fields say."),
+  ];
+}
+
+async function chooseDryRun(event) {
+  order.dryRun = event.target.checked;
+  const mine = order;
+  await preview();
+  if (mine === order && mine.dryRun && mine.problem?.status === 422) {
+    // The only answer of the API that says that an operation has no dry run.
+    mine.dryRun = false;
+    mine.hasNoDryRun = true;
+    event.target.checked = false;
+    preview();
+  }
+}
+
+function touched() {
+  const { preview: answer } = order;
+  if (!answer) return order.problem || !isComplete() ? null : h("p", { class: "quiet" }, "Reading what the order will touch …");
+  const canUnpause = answer.paused && answer.has_schedule;
+  return h("section", { "aria-label": "What the order will touch" },
+    answer.note && h("p", {}, answer.note),
+    answer.touches.length > 0 &&
+      h("table", {},
+        h("caption", {}, "Time buckets that the order covers"),
+        h("tbody", {}, answer.touches.map((row) =>
+          h("tr", {}, h("th", { scope: "row" }, row.name), h("td", {}, counts(row)))))),
+    answer.unpauses && h("p", { class: "note" }, "The DAG is paused. The order unpauses it."),
+    canUnpause && h("label", { class: "flag" },
+      h("input", { type: "checkbox", onchange: (event) => { order.unpause = event.target.checked; preview(); } }),
+      " Unpause the DAG: its schedule then runs, too"));
+}
+
+function counts(row) {
+  const parts = Object.entries(row.states).map(([state, many]) => `${many.toLocaleString("en")} ${state}`);
+  if (row.not_begun) parts.push(`${row.not_begun.toLocaleString("en")} not begun`);
+  return `${parts.join(", ") || "none"}${row.is_complete ? "" : " (at least)"}`;
+}
+
+function result() {
+  const { started, dag_id: dag } = order;
+  return h("div", { role: "status", class: "result" },
+    h("p", {}, badge(started.dry_run ? "dry run started" : "run started", "ok")),
+    h("p", {}, h("a", { href: inAirflow(started.url) }, started.run_id)),
+    started.unpaused && h("p", {}, `The DAG ${dag} was paused, and is not paused any more.`));
+}
+
+function buttons() {
+  const isBlocked = order.preview?.paused && order.preview.has_schedule && !order.preview.unpauses;
+  const label = order.isStarting ? "Starting …" : order.dryRun ? "Start dry run" : "Start run";
+  return h("div", { class: "buttons" },
+    !order.started && h("button", { type: "submit", class: "primary", disabled: !order.preview || order.isStarting || isBlocked }, label),
+    button(order.started ? "Close" : "Cancel", () => dialog.close()));
+}
+
+// What people type on a command line, as an order: the form of each DAG has the names of the options.
+const DAGS = {
+  tag_write: { dag: "tag_write" },
+  validate: { dag: "validate" },
+  chain: { dag: "chain" },
+  purge: { dag: "purge", lists: { policy: "policies" } },
+  replicate: { dag: "replicate", managed: "manage_replication", lists: { topic: "topics", key: "keys" } },
+  reconcile: { dag: "reconcile", managed: "reconcile", lists: { "persistence-id": "persistence_ids", tag: "tags" } },
+  project: { dag: "project", managed: "manage_projections", positional: "projections", lists: { projection: "projections" } },
+  run_event_groups: { dag: "event_groups", managed: "manage_event_groups", positional: "groups" },
+};
+const SHOWS = new Set(["status"]);
+
+/** Return the order of a remedy that is a run; null if it is none. */
+export function orderOf(remedy) {
+  const words = remedy.split("; or ").at(-1).match(/'[^']*'|\S+/g)?.map((word) => word.replaceAll("'", "")) ?? [];
+  const place = words.findIndex((word) => programOf(word) in DAGS);
+  if (place < 0 || words[0] === "airflow") return null;
+  const program = DAGS[programOf(words[place])];
+  const conf = {};
+  const plain = [];
+  const rest = words.slice(place + 1);
+  while (rest.length) {
+    const word = rest.shift();
+    if (!word.startsWith("--")) {
+      plain.push(word);
+      continue;
+    }
+    const option = word.slice(2);
+    const value = rest.length && !rest[0].startsWith("--") ? rest.shift() : true;
+    const list = program.lists?.[option];
+    if (list) conf[list] = [...(conf[list] ?? []), value];
+    else conf[option.replaceAll("-", "_")] = value;
+  }
+  if (plain.length === 0) return { dag_id: program.dag, conf };
+  if (!program.managed || SHOWS.has(plain[0])) return null;
+  const isTwoWords = plain[0] === "quarantine";
+  const operation = plain.splice(0, isTwoWords ? 2 : 1).join(" ");
+  if (operation === "quarantine list") return null;
+  if (plain.length) conf[program.positional] = plain;
+  return { dag_id: program.managed, conf: { operation, ...conf } };
+}
+
+const programOf = (word) => word.split("/").at(-1).replace(/\.py$/, "").replaceAll("-", "_");
+
