@@ -9,6 +9,7 @@ from airflow.plugins_manager import AirflowPlugin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tidemark_airflow import data_docs, next_step
+from tidemark_airflow.observation import metrics
 from tidemark_airflow.pages.foreign_pages import foreign_page_check
 from tidemark_airflow.pages.state import mount
 from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
@@ -36,6 +37,7 @@ class TidemarkPlugin(AirflowPlugin):
         {"app": data_docs.serve, "url_prefix": data_docs.PREFIX, "name": "Data Docs"},
         {"app": next_step.serve, "url_prefix": next_step.PREFIX, "name": "Next step"},
         {"app": mount.serve, "url_prefix": mount.PREFIX, "name": "Tidemark"},
+        {"app": metrics.serve, "url_prefix": metrics.PREFIX, "name": "Metrics"},
     ]
     external_views = [mount.VIEW]  # noqa: RUF012 - the same
     fastapi_root_middlewares = [*host_check(), foreign_page_check()]  # noqa: RUF012 - the same

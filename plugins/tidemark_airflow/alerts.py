@@ -23,29 +23,29 @@ def defaults() -> dict[str, Any]:
     """
     return {
         "default_args": {"owner": os.environ.get("TIDEMARK_AIRFLOW_OWNER") or "tidemark"},
-        "on_failure_callback": _notifier(),
+        "on_failure_callback": notifier(),
         "deadline": _deadline(),
     }
 
 
-def _notifier() -> Callable[..., Any] | None:
+def notifier() -> Callable[..., Any] | None:
     """Return the object at `package.module:name`: a function of the context, or a Notifier."""
     path = os.environ.get(NOTIFIER, "")
     if not path:
         return None
     module, _, name = path.partition(":")
     try:
-        notifier = getattr(import_module(module), name)
+        function = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{NOTIFIER} is {path!r}, which cannot be imported ({error});"
             " set it to package.module:name, in the folder of the plugins or an installed package"
         ) from None
-    if not callable(notifier):
+    if not callable(function):
         raise ValueError(
             f"{NOTIFIER} is {path!r}, which is no function of the context and no Notifier"
         )
-    return notifier  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def _deadline() -> DeadlineAlert | None:

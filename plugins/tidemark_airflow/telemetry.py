@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,18 @@ def send_metrics(report: Mapping[str, Any], projection: str | None = None) -> No
     }
     for name, value in figures.items():
         gauge(f"{prefix}.{name}", value)
+
+
+def send_figures(observation: Mapping[str, Any]) -> None:
+    """Send the figures of an observation as gauges of Airflow.
+
+    Their names are `tidemark.observe.<figure>.<journal>.<label values>`, such as
+    `tidemark.observe.projection_lag_events.pekko.totals`. Characters of a label that have a
+    meaning in names become `_`.
+    """
+    for figure, labels, value in observation["samples"]:
+        parts = [re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (observation["journal"], *labels)]
+        gauge(".".join(["tidemark", "observe", figure, *parts]), value)
 
 
 def lineage(report: Mapping[str, Any] | None, hosts: str) -> OperatorLineage[Any, Any]:

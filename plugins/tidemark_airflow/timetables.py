@@ -12,6 +12,7 @@ from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, T
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
+from tidemark_airflow.environment.connections import kafka_connections
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
@@ -25,6 +26,8 @@ _CRON = {
 }
 THREE_DAGS, ONE_DAG = "three-dags", "one-dag"
 """The DAGs that run the chain by schedule: `tag_write`, `validate` and `project`, or `chain`."""
+OBSERVE_MINUTES = ("TIDEMARK_OBSERVE_MINUTES", 5)
+"""The variable of the schedule of `observe`, and its default."""
 _BUCKETS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 
@@ -145,10 +148,37 @@ def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
     Raises:
         ValueError: the value is no number of minutes below 60; Airflow shows an import error.
     """
+    minutes = minutes_of(variable, default)
+    return CronTriggerTimetable(f"*/{minutes} * * * *", timezone="UTC") if minutes else None
+
+
+def minutes_of(variable: str, default: int) -> int:
+    """Return the minutes between scheduled runs of a DAG, given by a variable; 0 for no schedule.
+
+    Raises:
+        ValueError: the value is no number of minutes below 60.
+    """
     text = os.environ.get(variable, str(default))
     if not text.isdecimal() or int(text) >= 60:
         raise ValueError(f"{variable} is {text!r}; set it to 0 (off) to 59")
-    return CronTriggerTimetable(f"*/{text} * * * *", timezone="UTC") if int(text) else None
+    return int(text)
+
+
+def scheduled_dags() -> list[str]:
+    """Return the DAGs that time or an asset starts, `observe` excepted.
+
+    Raises:
+        ValueError: a setting cannot be used.
+    """
+    first = ["chain"] if _chain() == ONE_DAG else ["tag_write"]
+    followers = ["project", "purge"] if _chain() == ONE_DAG else ["validate", "project", "purge"]
+    replicating = [f"replicate{suffix}" for suffix in kafka_connections()]
+    return [
+        *(first if _cadence() != "off" else []),
+        *followers,
+        *(replicating if minutes_of("TIDEMARK_REPLICATE_MINUTES", 5) else []),
+        *(["event_groups"] if minutes_of("TIDEMARK_EVENT_GROUPS_MINUTES", 0) else []),
+    ]
 
 
 def _chain() -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
 
 from tidemark import clock
@@ -22,6 +23,7 @@ from tidemark.event_group_settings import EventGroupSettings
 from tidemark.installation import HOME, users_files
 from tidemark.kafka_settings import Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
+from tidemark.text import DURATION, seconds_of
 from tidemark.window import parse_first_time_bucket
 
 if TYPE_CHECKING:
@@ -36,6 +38,16 @@ _PLAIN = {
     "literal_error": "choose one of {expected}",
 }
 """Pydantic's types of errors in plain words."""
+
+
+def _duration(value: str) -> str:
+    if value and not re.match(DURATION, value):
+        raise ValueError("not a duration such as `2 h`: a number with s, m, h or d")
+    return value
+
+
+Promise = Annotated[str, AfterValidator(_duration)]
+"""A duration within which something is promised; empty without a promise."""
 
 
 class Settings(CassandraSettings, EventGroupSettings):
@@ -152,6 +164,17 @@ class Settings(CassandraSettings, EventGroupSettings):
         le=3650,
         description="TTL in days of reports of runs, and of records that were rejected as event"
         " groups; 0 keeps them permanently. Applies to new rows.",
+    )
+    fresh_tag_write: Promise = Field(
+        "",
+        description="Promise of `tag_write`, such as `3 h`: older time buckets are done. `observe`"
+        " raises an alarm if the promise is broken. Empty: no promise.",
+    )
+    fresh_validate: Promise = Field("", description="Likewise the promise of `validate`.")
+    fresh_replicate: Promise = Field(
+        "",
+        description="Likewise the promise of `replicate`, such as `20 m`: older records are"
+        " replicated.",
     )
     retention_days: int = Field(
         30,
@@ -275,6 +298,16 @@ class Settings(CassandraSettings, EventGroupSettings):
             raise InvalidInput(
                 problems, do="correct the environment, see docs/settings.md"
             ) from None
+
+    @property
+    def fresh_within(self) -> dict[str, int]:
+        """Return the promised seconds by application, of those with a promise."""
+        promises = {
+            "tag-write": self.fresh_tag_write,
+            "validate": self.fresh_validate,
+            "replicate": self.fresh_replicate,
+        }
+        return {name: int(seconds_of(text)) for name, text in promises.items() if text}
 
     @property
     def save_directories(self) -> list[str]:

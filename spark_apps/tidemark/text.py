@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 
 _LONGEST_CAUSE = 200
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+DURATION = r"^[0-9]{1,9} ?[smhd]$"
+"""The pattern of durations in settings and headers, such as `2 h`."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -21,6 +24,12 @@ def shortened(lines: Sequence[str], most: int) -> list[str]:
 def one_line(text: str) -> str:
     """Shorten a text to one line of bounded length, such as the cause of a quarantined event."""
     return " ".join(text.split())[:_LONGEST_CAUSE]
+
+
+def seconds_of(duration: str) -> float:
+    """Return the seconds of a number with a unit: ms, s, m or min, h, d."""
+    number, unit = re.findall(r"\d+|[a-z]+", duration)
+    return int(number) * _SECONDS[unit]
 
 
 def path_name(text: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 _SECRET = "_PASSWORD"  # noqa: S105  the suffix of their names
 _LOCAL_VARIABLES = ("TIDEMARK_HOME", "TIDEMARK_STATE", "TIDEMARK_SPARK_JARS")
@@ -90,7 +90,7 @@ def own_python() -> str:
 
 def report_of(run_id: str, environment: Mapping[str, str], home: Path) -> dict[str, Any] | None:
     """Return the report of a run from the table `run`; None if there is none."""
-    process = _library(home, environment, "tidemark.application.report", run_id)
+    process = _python(home, environment, "-m", "tidemark.application.report", run_id)
     report: dict[str, Any] | None = json.loads(process.stdout) if process.stdout.strip() else None
     return report
 
@@ -102,18 +102,34 @@ def projection_names(home: Path, *, of_topics: bool = False) -> list[str]:
         AirflowFailException: there is no directory of definitions.
     """
     options = ["--of-topics"] if of_topics else []
-    process = _library(home, {}, "tidemark.project.definition.names", *options)
+    process = _python(home, {}, "-m", "tidemark.project.definition.names", *options)
     if process.returncode:
-        raise AirflowFailException(process.stderr.strip().splitlines()[-1])
+        raise AirflowFailException(_last_line(process.stderr))
     names: list[str] = json.loads(process.stdout)
     return names
 
 
-def _library(
-    home: Path, environment: Mapping[str, str], module: str, *arguments: str
+def observe(home: Path, environment: Mapping[str, str], *options: str) -> str:
+    """Run `observe.py`, and return its output.
+
+    Raises:
+        AirflowException: it has failed; the text is its last line.
+    """
+    process = _python(home, environment, "observe.py", *options)
+    if process.returncode:
+        raise AirflowException(_last_line(process.stderr) or "observe.py has failed without a text")
+    return process.stdout
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]
+
+
+def _python(
+    home: Path, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603  our own module
-        [own_python(), "-m", module, *arguments],
+        [own_python(), *arguments],
         # Python finds the library there, even if it is not installed.
         cwd=home / "spark_apps",
         env={**os.environ, **environment},

@@ -25,7 +25,7 @@ _OTHER_VARIABLES = frozenset(
         ),
         *("AIRFLOW_HOSTS", "AIRFLOW_PORT", "AIRFLOW_OWNER", "AIRFLOW_NOTIFIER"),
         "AIRFLOW_DEADLINE_MINUTES",
-        *("REPLICATE_MINUTES", "KAFKA_CONNECTIONS", "EVENT_GROUPS_MINUTES"),
+        *("REPLICATE_MINUTES", "KAFKA_CONNECTIONS", "EVENT_GROUPS_MINUTES", "OBSERVE_MINUTES"),
     )
 )
 """The variables of the Airflow plugin and of the embedded servers."""

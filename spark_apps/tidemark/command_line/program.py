@@ -24,8 +24,10 @@ COMMANDS = (
     applications.REPLICATE,
     applications.RUN_EVENT_GROUPS,
     applications.STATUS,
+    applications.OBSERVE,
     "jars",
 )
+_TOOLS = frozenset({"jars"})
 EXTRAS = {"httpx": "event-groups"}
 """The extra of the package that has each module that may be absent."""
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -67,12 +69,13 @@ def _options(
 
 def _help(name: str) -> str:
     """Return the first line of an application's module, which is not imported: it loads Spark."""
-    file = Path(__file__).with_name(f"{_module(name)}.py")
+    file = Path(__file__).parent / f"{_module(name).replace('.', '/')}.py"
     return ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
 
 
 def _module(name: str) -> str:
-    return name.replace("-", "_")
+    """Return the module of a command, below `tidemark.command_line`."""
+    return f"tools.{name}" if name in _TOOLS else name.replace("-", "_")
 
 
 def _command(name: str) -> Callable[[typer.Context], None]:

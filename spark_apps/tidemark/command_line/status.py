@@ -17,7 +17,7 @@ from tidemark.errors import CassandraUnavailable
 from tidemark.ledger import applications
 from tidemark.ledger.piece import State as PieceState
 from tidemark.partitioning.keys import BucketSize
-from tidemark.status import overview, rules, text
+from tidemark.status import overview, projections, rules, text
 from tidemark.status.answers import subjects
 from tidemark.status.as_json import as_json as json_of
 from tidemark.status.page import LIMIT, MOST, Page
@@ -136,12 +136,28 @@ def of_time_buckets(
     )
 
 
-def of_projections(limit: Limit = LIMIT, after: After = None, as_json: AsJson = False) -> None:
+def of_projections(
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The lag of this projection in the last 14 days, as `observe` measured it.",
+        ),
+    ] = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the projections: condition, lag, oldest gap, held, paused, quarantined.
 
     The lag in events is what tag-write and validate have counted in the open time buckets; a number
     with + is a lower bound. `project.py status --exact` counts, with Spark.
     """
+    if history is not None:
+        with connected(APPLICATION) as run:
+            values = projections.lag_history(run, history)
+        _print(json.dumps(json_of(values)) if as_json else "\n".join(text.of_lag_history(values)))
+        return
     _page(
         lambda run: subjects.of_projections(run, limit=limit, after=after),
         text.of_projections,
@@ -254,7 +270,7 @@ def start() -> None:
         examples={
             "": ["", "--json", "--watch", "projections"],
             "time-buckets": ["", "--application tag-write --state failed"],
-            "projections": ["", "--json"],
+            "projections": ["", "--json", "--history totals"],
             "findings": ["--limit 20", "--settled"],
             "purges": [""],
             "replication": ["", "--kafka", "--held"],

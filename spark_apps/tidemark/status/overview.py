@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,20 +13,16 @@ from tidemark.errors import NO_RETRY_HELPS
 from tidemark.journals.pekko import tables
 from tidemark.journals.pekko.bucket_size import recorded_bucket_size
 from tidemark.ledger.applications import PURGE, TAG_WRITE, VALIDATE
-from tidemark.ledger.reading import pieces
-from tidemark.ledger.reading.pieces import LedgerName
+from tidemark.observations import store
 from tidemark.settings import Settings
 from tidemark.status import event_groups, findings, projections, purges, replication, rules
-from tidemark.status.page import MOST
-from tidemark.status.projections import ProjectionState
+from tidemark.status.page import MOST, all_of
 from tidemark.status.rules import Line, PartState
-from tidemark.status.time_buckets import LedgerSummary, summary
+from tidemark.status.time_buckets import LedgerSummary, of_application
 from tidemark.window import from_millis, to_millis
 
 _THREE_DAGS = {rules.TAG_VIEWS: "tag_write", rules.CHECKS: "validate", "projections": "project"}
 _ONE_DAG = dict.fromkeys(_THREE_DAGS, "chain")
-MOST_PAGES = 10
-"""The most pages of projections that the overview reads."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +64,23 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
     if not has_ledger(run.control, run.settings):
         lines = [_journal(run, has_run=False), *_lines_before_first_run(dags)]
         return Overview(now, rules.overall(lines), lines, None)
-    tag_write, validate = _ledger(run, TAG_WRITE), _ledger(run, VALIDATE)
+    tag_write, validate = of_application(run, TAG_WRITE), of_application(run, VALIDATE)
     lines = [
         _journal(run, has_run=tag_write is not None or validate is not None),
         _tag_views(run, tag_write, period, now, dags),
         _checks(run, validate, tag_write, now, dags),
     ]
-    states = list(_projections(run))
+    states = list(all_of(lambda after: projections.projections(run, limit=MOST, after=after)))
     is_overdue = validate is None or _is_overdue(validate.last_ended, now)
     lines.append(rules.projections(states, overdue=is_overdue, dag=dags["projections"]))
     partitions = replication.partitions(run, limit=MOST)
     has_more = partitions.next is not None
     lines.append(rules.replication(partitions.items, has_more=has_more, now=now))
     policies = purges.policies(run, limit=MOST)
-    lines.append(rules.purge(policies.items, _ledger(run, PURGE)))
+    lines.append(rules.purge(policies.items, of_application(run, PURGE)))
     lines.append(rules.groups(event_groups.streams(run, limit=MOST).items, now=now))
+    open_alarms = [alarm for alarm in store.alarms(run) if alarm.state.is_open]
+    lines.append(rules.observation(store.last(run), open_alarms, now=now))
     ended = [
         at
         for at in (
@@ -100,7 +98,7 @@ def _lines_before_first_run(dags: Mapping[str, str]) -> list[Line]:
         for name in (rules.TAG_VIEWS, rules.CHECKS)
     ] + [
         Line(name, PartState.EMPTY, rules.NOTHING_YET)
-        for name in ("projections", "replication", "purge", "groups")
+        for name in ("projections", "replication", "purge", "groups", "observation")
     ]
 
 
@@ -120,12 +118,6 @@ def _journal(run: RunContext, *, has_run: bool) -> Line:
         remedy = f"set TIDEMARK_BUCKET_SIZE={recorded}"
     kind = f"{settings.journal_keyspace}, {settings.bucket_size.value} buckets"
     return rules.journal(problem, remedy, has_run=has_run, kind=kind)
-
-
-def _ledger(run: RunContext, application: str) -> LedgerSummary | None:
-    settings = run.settings
-    name = LedgerName(application, settings.journal_keyspace, settings.bucket_size)
-    return summary(name, pieces.of_ledger(run.control, settings, name))
 
 
 def _tag_views(
@@ -180,16 +172,6 @@ def _checks(
         has_more=open_findings.next is not None,
         since=min((finding.since for finding in blocking if finding.since), default=None),
     )
-
-
-def _projections(run: RunContext) -> Iterator[ProjectionState]:
-    after: str | None = None
-    for _ in range(MOST_PAGES):
-        page = projections.projections(run, limit=MOST, after=after)
-        yield from page.items
-        after = page.next
-        if after is None:
-            return
 
 
 def _is_overdue(ended: datetime | None, now: datetime) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,8 @@ LIMIT = 50
 """The default number of rows of a page."""
 MOST = 1000
 """The most rows of a page."""
+_MOST_PAGES = 10
+"""The most pages that `all_of` reads."""
 T = TypeVar("T")
 
 
@@ -68,6 +70,17 @@ def unknown(why: str) -> Amount:
 def bounded(number: int, most: int) -> Amount:
     """Return a count that stopped at `most` + 1."""
     return Amount(min(number, most), is_at_least=number > most)
+
+
+def all_of(read: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """Yield the rows of all pages, at most those of ten; `read` reads the page after a token."""
+    after: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = read(after)
+        yield from page.items
+        after = page.next
+        if after is None:
+            return
 
 
 def token(kind: str, *values: object) -> str:

@@ -15,6 +15,7 @@ from tidemark.ledger.frontier.partition import LOWEST
 from tidemark.ledger.piece import State
 from tidemark.ledger.reading import quarantined
 from tidemark.ledger.reading.pieces import BoundedStanding, bounded_standing
+from tidemark.observations import store
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition import catalog
 from tidemark.project.definition.catalog import Rollup, Unusable
@@ -74,6 +75,10 @@ class ProjectionState:
         quarantined: events that the projection could not process.
         last_error: the newest error of a time bucket.
         last_ended: when the ledger of the projection was last written.
+        complete_to: all events before this time are in the result; None if it is unknown.
+        fresh_within_seconds: the promise of the definition; None without a promise.
+        is_late: whether the promise is broken; None without a promise, or if `complete_to` is
+            unknown.
     """
 
     name: str
@@ -96,6 +101,9 @@ class ProjectionState:
     quarantined: Amount = ZERO
     last_error: str = ""
     last_ended: datetime | None = None
+    complete_to: datetime | None = None
+    fresh_within_seconds: int | None = None
+    is_late: bool | None = None
 
 
 def projections(run: RunContext, *, limit: int, after: str | None = None) -> Page[ProjectionState]:
@@ -115,6 +123,32 @@ def projections(run: RunContext, *, limit: int, after: str | None = None) -> Pag
     validated = bounded_standing(run.control, run.settings, VALIDATE)
     items = [_state(run, name, by_name[name], validated) for name in names[:limit]]
     return Page(items, token(PROJECTIONS, names[limit - 1]) if len(names) > limit else None)
+
+
+@dataclass(frozen=True)
+class LagAt:
+    """The lag of a projection when it was observed; None if it was unknown.
+
+    Attributes:
+        at: time of the observation.
+        events: estimated events in the open time buckets.
+        seconds: from the first open time bucket to the end of the last validated one.
+    """
+
+    at: datetime
+    events: float | None
+    seconds: float | None
+
+
+def lag_history(run: RunContext, name: str) -> list[LagAt]:
+    """Return the observed lag of a projection, the oldest first, as far as it is stored."""
+    since = clock.now() - timedelta(days=store.DAYS)
+    events, seconds = (
+        dict(store.history(run, figure, name, since=since))
+        for figure in ("projection_lag_events", "projection_lag_seconds")
+    )
+    times = sorted(events.keys() | seconds.keys())
+    return [LagAt(at, events.get(at), seconds.get(at)) for at in times]
 
 
 def _state(
@@ -198,6 +232,8 @@ def _of_events(
         problem=problem,
         lag_events=_events(run, definition, position.open_buckets, is_complete=is_complete),
         quarantined=bounded(quarantined_count, quarantined.MOST),
+        fresh_within_seconds=definition.fresh_within,
+        is_late=is_late(state.complete_to, definition.fresh_within, clock.now()),
     )
 
 
@@ -212,6 +248,13 @@ def _ready(
     first = own.standing.known.first
     ready = ready_buckets(run, definition, now_ms if first is None else first, now_ms)
     return ready.within(begin, 2**63 - 1)
+
+
+def is_late(complete_to: datetime | None, within_seconds: int | None, now: datetime) -> bool | None:
+    """Return whether a promise is broken; None if there is none, or if it is unknown. No I/O."""
+    if complete_to is None or within_seconds is None:
+        return None
+    return now - complete_to > timedelta(seconds=within_seconds)
 
 
 def measured(own: BoundedStanding, fingerprint: str, ready: TimeBuckets) -> ProjectionProgress:
@@ -249,6 +292,7 @@ def described(
     touched += [from_millis(span.ended_last) for span in standing.spans]
     is_behind = bool(position.open_buckets)
     oldest, gap = position.open_buckets.first, position.oldest_gap
+    newest = None if ready.last is None else from_millis(ready.last + standing.bucket_ms)
     lag = Amount(int(position.lag.total_seconds()))
     if own.has_other_sizes:
         why = "the ledger has time buckets of several bucket sizes: see `project.py status`"
@@ -263,7 +307,7 @@ def described(
         is_complete=is_complete,
         open=Amount(len(position.open_buckets), is_at_least=not is_complete),
         oldest_open=None if oldest is None else from_millis(oldest),
-        newest=None if ready.last is None else from_millis(ready.last + standing.bucket_ms),
+        newest=newest,
         lag_seconds=lag,
         held=Amount(position.states.get(State.HELD, 0), is_at_least=not own.is_complete),
         oldest_gap=None if gap is None else from_millis(gap[0]),
@@ -271,6 +315,11 @@ def described(
         gap="" if gap is None else gap[1],
         last_error="" if position.last_error is None else position.last_error[1],
         last_ended=max(touched, default=None),
+        complete_to=None
+        if lag.number is None
+        else newest
+        if oldest is None
+        else from_millis(oldest),
     )
 
 

@@ -25,6 +25,8 @@ from tidemark.ledger.applications import (
     VALIDATE,
 )
 from tidemark.ledger.piece import State as PieceState
+from tidemark.observations.alarms import Alarm
+from tidemark.observations.metrics import Observation
 from tidemark.purge.policies.states import PolicyState
 from tidemark.status.event_groups import StreamState
 from tidemark.status.projections import Condition, ProjectionState
@@ -251,6 +253,8 @@ def _part_state(projection: ProjectionState, *, overdue: bool) -> PartState:
         return PartState.BAD
     if projection.condition in (Condition.PAUSED, Condition.HELD):
         return PartState.LATE
+    if projection.is_late is not None:
+        return PartState.LATE if projection.is_late else PartState.OK
     if projection.condition is Condition.BEHIND or projection.open.is_positive:
         return PartState.LATE if overdue else PartState.OK
     return PartState.UNKNOWN if projection.lag_seconds.number is None else PartState.OK
@@ -264,6 +268,9 @@ def _why(projection: ProjectionState) -> str:
         parts = [f"{(projection.states or {}).get('failed', 0):,} failed: {projection.last_error}"]
     if projection.condition is Condition.HELD:
         parts = [projection.gap]
+    if projection.is_late:
+        promise = timedelta(seconds=projection.fresh_within_seconds or 0)
+        parts.append(f"complete up to {_at(projection.complete_to)}, promised within {promise}")
     if projection.quarantined.is_positive:
         parts.append(f"{projection.quarantined} in quarantine")
     if projection.open.is_positive:
@@ -367,6 +374,21 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
         remedy = str(Remedy(RUN_EVENT_GROUPS, options={"stream": oldest.stream}))
         return Line(subject, PartState.LATE, what, submitted_at, remedy)
     return Line(subject, PartState.OK, what, submitted_at)
+
+
+def observation(last: Observation | None, alarms: Sequence[Alarm], *, now: datetime) -> Line:
+    """Judge the age of the last observation, if it was scheduled; `alarms` are the open alarms."""
+    subject = "observation"
+    if last is None:
+        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy="airflow dags unpause observe")
+    if last.every_minutes and now - last.at > MISSED_RUNS * timedelta(minutes=last.every_minutes):
+        what = f"nothing was observed since {_day(last.at)}, so no alarm is raised"
+        return Line(subject, PartState.STOPPED, what, last.at, "airflow dags unpause observe")
+    if not alarms:
+        return Line(subject, PartState.OK, "no alarm is open", last.at)
+    names = "; ".join(f"{alarm.kind} {alarm.subject}" for alarm in alarms[:_MOST_NAMED])
+    what = f"{counted(len(alarms), 'open alarm')}: {names}"
+    return Line(subject, PartState.LATE, what, min(alarm.since for alarm in alarms))
 
 
 def _command(subject: str) -> str:

@@ -12,7 +12,7 @@ from tidemark.status.event_groups import GroupOfStream, StreamState
 from tidemark.status.findings import FindingRow
 from tidemark.status.overview import Overview
 from tidemark.status.page import Amount, Page
-from tidemark.status.projections import ProjectionState
+from tidemark.status.projections import LagAt, ProjectionState
 from tidemark.status.purges import PurgePlan
 from tidemark.status.replication import PartitionState
 from tidemark.status.runs import RunProgress
@@ -93,6 +93,23 @@ def of_projections(page: Page[ProjectionState]) -> list[str]:
                 *(projection.held, projection.quarantined, _why(projection)),
             )
             for projection in page.items
+        ),
+    )
+
+
+def of_lag_history(values: Sequence[LagAt]) -> list[str]:
+    """Format the observed lag of a projection."""
+    if not values:
+        return ["nothing was observed"]
+    return table(
+        ("observed (UTC)", "about events", "lag"),
+        (
+            (
+                value.at,
+                None if value.events is None else int(value.events),
+                None if value.seconds is None else duration(Amount(int(value.seconds))),
+            )
+            for value in values
         ),
     )
 

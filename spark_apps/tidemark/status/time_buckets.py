@@ -46,6 +46,7 @@ class LedgerSummary:
         failed: from the first to the last failed time bucket; None if none has failed.
         failed_since: when the first of them failed.
         error: error of the oldest failed or held time bucket.
+        last_done: when a time bucket was last done.
     """
 
     application: str
@@ -61,6 +62,7 @@ class LedgerSummary:
     failed: FailedSpan | None = None
     failed_since: datetime | None = None
     error: str = ""
+    last_done: datetime | None = None
 
     def number(self, *states: State) -> int:
         """Return the number of time buckets in these states."""
@@ -149,6 +151,13 @@ def time_buckets(
     )
 
 
+def of_application(run: RunContext, application: str) -> LedgerSummary | None:
+    """Return the ledger of an application on the journal; None if it is empty."""
+    settings = run.settings
+    name = LedgerName(application, settings.journal_keyspace, settings.bucket_size)
+    return summary(name, pieces.of_ledger(run.control, settings, name))
+
+
 def summary(name: LedgerName, bounded: BoundedStanding) -> LedgerSummary | None:
     """Return the summary of a ledger; None if it is empty. No I/O."""
     standing, size = bounded.standing, name.size.milliseconds
@@ -186,6 +195,17 @@ def summary(name: LedgerName, bounded: BoundedStanding) -> LedgerSummary | None:
             default=None,
         ),
         with_errors[0].error or "" if with_errors else "",
+        max(
+            [
+                *(from_millis(span.ended_last) for span in standing.spans),
+                *(
+                    row.finished_at.replace(tzinfo=UTC)
+                    for row in standing.rows
+                    if row.state is State.DONE and row.finished_at
+                ),
+            ],
+            default=None,
+        ),
     )
 
 

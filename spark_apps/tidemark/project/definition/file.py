@@ -7,7 +7,6 @@ Spark nor runs the file: `analysis.analyze` checks the SQL or function, and the 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +27,7 @@ from tidemark.project.definition.source import (
     Tags,
 )
 from tidemark.project.definition.user_modules import sources_in
+from tidemark.text import seconds_of
 from tidemark.user_files.header import Header
 from tidemark.user_files.python_file import PythonFile, read_python_file
 from tidemark.user_files.sql_file import SqlFile, read_sql_file
@@ -36,6 +36,7 @@ from tidemark.user_sql.row_check import read_checks
 _NO_EFFECT = {
     "checks",
     "deleted_before_consumed",
+    "fresh_within",
     "from_",
     "key",
     "look_back",
@@ -44,7 +45,6 @@ _NO_EFFECT = {
     "release",
 }
 """Keys of a header that do not change the result."""
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def read(file: Path) -> Definition:
@@ -79,6 +79,7 @@ def read(file: Path) -> Definition:
         tables=form.with_,
         reset_after=_reset_after(form.accept_sequence_number_reset_after),
         look_back=form.look_back,
+        fresh_within=int(seconds_of(form.fresh_within)) if form.fresh_within else None,
         decoders=decoders,
         on_error=_on_error(form),
         if_deleted=form.deleted_before_consumed,
@@ -120,18 +121,13 @@ def _on_error(form: ProjectionHeader) -> OnError:
     policy = form.on_error
     most_skipped = MostSkipped.parse(form.most_skipped) if form.most_skipped else None
     if isinstance(policy, Retry):
-        fails, delay_s = policy.strategy == "retry-and-fail", _seconds(policy.retry_delay)
+        fails, delay_s = policy.strategy == "retry-and-fail", seconds_of(policy.retry_delay)
         return OnError(fails, policy.retries, delay_s, most_skipped)
     return OnError(policy != "skip", most_skipped=most_skipped)
 
 
 def _reset_after(text: str) -> int | None:
-    return None if text == "off" else int(_seconds(text))
-
-
-def _seconds(text: str) -> float:
-    number, unit = re.findall(r"\d+|[a-z]+", text)
-    return int(number) * _SECONDS[unit]
+    return None if text == "off" else int(seconds_of(text))
 
 
 def _key(header: Header, columns: tuple[str, ...]) -> Key | None:

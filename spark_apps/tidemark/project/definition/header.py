@@ -14,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
 from tidemark.project.definition.model import MAX_VERSION, IfDeleted, Mode, Promote, Release, Start
+from tidemark.text import DURATION
 from tidemark.user_files.form import BY_SHAPE, DIFFERENT, HeaderModel, OneKey, Text, Texts, refusal
 from tidemark.user_sql.row_check import AnyCheck
 
@@ -229,6 +230,12 @@ class ProjectionHeader(HeaderModel):
         None,
         description="of tags: time buckets before each in which late events are looked for",
         examples=[2],
+    )
+    fresh_within: Annotated[str, StringConstraints(pattern=DURATION)] = Field(
+        "",
+        description="how old an event may be that is not in the result yet; if it is older, the"
+        " application `observe` raises an alarm",
+        examples=["2 h"],
     )
     checks: tuple[AnyCheck, ...] = Field(
         (),

@@ -128,6 +128,8 @@ class Definition:
             the persistence id began anew; if None, a lower sequence nr is always a duplicate.
         look_back: number of time buckets before each planned one to search for late events; None
             for the setting's.
+        fresh_within: seconds within which events are promised to be in the result; None without a
+            promise.
         decoders: rules for decoding; the first rule that selects an event is used.
         on_error: treatment of events that cannot be decoded or folded.
         if_deleted: treatment of persistence ids with events deleted before they were consumed.
@@ -159,6 +161,7 @@ class Definition:
     tables: Mapping[str, str]
     reset_after: int | None
     look_back: int | None
+    fresh_within: int | None
     decoders: tuple[DecoderRule, ...]
     on_error: OnError
     if_deleted: IfDeleted

@@ -1,0 +1,1 @@
+"""The task of the DAG `observe`, and the figures for Prometheus."""

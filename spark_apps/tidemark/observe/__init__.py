@@ -1,0 +1,1 @@
+"""observe: measures lag and freshness every few minutes, and raises alarms; no Spark."""
