@@ -23,7 +23,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader
 
 from tidemark_airflow.next_step import LONGEST_LINK, RunAgainLink, below_airflow
-from tidemark_airflow.operations import BY_DAG
+from tidemark_airflow.operations import operations_of
 
 if TYPE_CHECKING:
     from airflow.serialization.definitions.dag import SerializedDAG
@@ -128,7 +128,7 @@ def _values(conf: str, form: Mapping[str, SerializedParam]) -> dict[str, Any]:
 def _flag(dag_id: str, form: Mapping[str, SerializedParam], values: dict[str, Any]) -> str | None:
     """Return the field that chooses a dry run; remove it and return None if there is no choice."""
     flag = next((name for name in _DRY if name in form), None)
-    operation = BY_DAG.get(dag_id, {}).get(values.get(_OPERATION, ""))
+    operation = operations_of(dag_id).get(values.get(_OPERATION, ""))
     if flag is None or operation is None or flag in operation.takes:
         return flag
     del values[flag]

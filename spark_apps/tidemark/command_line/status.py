@@ -34,6 +34,7 @@ from tidemark.status.as_json import as_json as json_of
 from tidemark.status.page import LIMIT, MOST, Page
 from tidemark.status.purges import PurgePlan
 from tidemark.status.rules import PartState
+from tidemark.user_files import journals
 
 APPLICATION = applications.STATUS
 EXIT_STATUS = {PartState.OK: 0, PartState.EMPTY: 0, PartState.BAD: 3}
@@ -59,13 +60,13 @@ def main(
         float, typer.Option(min=0.5, metavar="SECONDS", help="How often, with --watch.")
     ] = 5.0,
     cadence: Annotated[
-        str,
+        str | None,
         typer.Option(
-            envvar="TIDEMARK_CADENCE",
             metavar="NAME",
             help="How often the schedule starts tag-write: daily, hourly, five-minutes or off.",
+            show_default="TIDEMARK_CADENCE, or that of the journal's entry",
         ),
-    ] = "daily",
+    ] = None,
 ) -> None:
     """Show the state of the system: one line for each part, since when, and what to do.
 
@@ -76,7 +77,7 @@ def main(
     """
     if context.invoked_subcommand is not None:
         return
-    period = rules.period_of(cadence)
+    period = rules.period_of(cadence or journals.scheduled("cadence", "daily"))
     with connected(APPLICATION) as run:
 
         def show() -> PartState:

@@ -7,14 +7,13 @@ application that it follows; later runs catch up. *stopped*: late, and nothing h
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from tidemark.errors import InvalidInput, Remedy
-from tidemark.installation import program
+from tidemark.installation import DEFAULT_JOURNAL, chosen_journal, program
 from tidemark.ledger.applications import (
     PROJECT,
     PURGE,
@@ -32,6 +31,7 @@ from tidemark.status.projections import Condition, ProjectionState
 from tidemark.status.replication import PartitionState
 from tidemark.status.time_buckets import LedgerSummary
 from tidemark.text import counted
+from tidemark.user_files import journals
 from tidemark.window import iso
 
 CADENCES = {
@@ -367,9 +367,10 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
 
 
 def _dag(subject: str) -> str:
-    if os.environ.get("TIDEMARK_CHAIN") == "one-dag":
-        return "chain"
-    return {TAG_VIEWS: "tag_write", CHECKS: "validate"}[subject]
+    is_one_dag = journals.scheduled("chain", "three-dags") == "one-dag"
+    dag = "chain" if is_one_dag else {TAG_VIEWS: "tag_write", CHECKS: "validate"}[subject]
+    journal = chosen_journal()
+    return dag if journal == DEFAULT_JOURNAL else f"{dag}.{journal}"
 
 
 def _command(subject: str) -> str:
