@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -63,12 +64,12 @@ def _read() -> tuple[list[AirflowJournal], list[str]]:
     if not isinstance(entries, dict) or len(content) > 1:
         return [], [f"the file is not `journals:` with an entry for each journal ({file})"]
     check = Draft202012Validator({**schema["$defs"]["JournalEntry"], "$defs": schema["$defs"]})
-    names = Draft202012Validator(schema["properties"]["journals"]["propertyNames"])
+    [name_pattern] = schema["properties"]["journals"]["patternProperties"]
     found: list[AirflowJournal] = []
     problems = []
     for name, entry in entries.items():
         problem = (
-            _problem_of_name(name, names)
+            _problem_of_name(str(name), name_pattern)
             or next(map(_text, check.iter_errors(entry)), None)
             or _shared(entry, [OF_ENVIRONMENT, *found])
         )
@@ -80,10 +81,11 @@ def _read() -> tuple[list[AirflowJournal], list[str]]:
     return found, problems
 
 
-def _problem_of_name(name: object, names: Draft202012Validator) -> str | None:
+def _problem_of_name(name: str, pattern: str) -> str | None:
     if name == DEFAULT:
         return "default is the journal of the environment's variables"
-    return None if names.is_valid(name) else "a name has lower-case letters, digits, _ and -"
+    is_usable = re.fullmatch(pattern, name)
+    return None if is_usable else "a name has lower-case letters, digits, _ and -"
 
 
 def _text(error: ValidationError) -> str:
