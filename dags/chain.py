@@ -9,42 +9,51 @@ again.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from typing import Any
 
-from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import ALIAS, READ_MODELS, TAG_VIEWS, VALIDATED, UpdateAfterFailure
 from tidemark_airflow.data_docs import DataDocsLink
 from tidemark_airflow.form import FORCE, names_param, run_form
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operators import ChainStep, TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import ONE_DAG, by_date_bucket
 
-OUTLETS = {"tag-write": [TAG_VIEWS], "validate": [VALIDATED], "project": [READ_MODELS, ALIAS]}
+OUTLETS: dict[str, list[Any]] = {
+    "tag-write": [TAG_VIEWS],
+    "validate": [VALIDATED],
+    "project": [READ_MODELS, ALIAS],
+}
 LINKS = {"validate": [DataDocsLink()]}
 
-with DAG(
-    dag_id="chain",
-    description="Tag views, checks and read models of a window in one Spark application",
-    schedule=by_date_bucket(ONE_DAG),
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params=run_form(force=FORCE, projections=names_param("Projections", "all of them")),
-    tags=["tidemark", "chain"],
-    doc_md=__doc__,
-    **defaults(),
-):
-    chain = TidemarkOperator(
-        task_id="chain",
-        application_name="chain",
-        window=resolve_window(),
-        params_as_options={"--projection": "projections"},
-        # A second try would hide from the steps what the first one has completed.
-        retries=0,
-    )
-    for name, outlets in OUTLETS.items():
-        task_id = name.replace("-", "_")
-        step = ChainStep(
-            task_id=task_id, application_name=name, outlets=outlets, links=LINKS.get(name, ())
+for journal in journals():
+    with journal_dag(
+        "chain",
+        journal,
+        description="Tag views, checks and read models of a window in one Spark application",
+        schedule=by_date_bucket(ONE_DAG, journal),
+        params=run_form(force=FORCE, projections=names_param("Projections", "all of them")),
+        tags=["chain"],
+        doc_md=__doc__,
+    ):
+        chain = TidemarkOperator(
+            task_id="chain",
+            **journal.arguments,
+            application_name="chain",
+            window=resolve_window(),
+            params_as_options={"--projection": "projections"},
+            # A second try would hide from the steps what the first one has completed.
+            retries=0,
         )
-        chain >> step >> UpdateAfterFailure(task_id=f"{task_id}_after_failure", outlets=outlets)
+        for name, assets in OUTLETS.items():
+            outlets = [journal.asset(asset) for asset in assets]
+            task_id = name.replace("-", "_")
+            step = ChainStep(
+                task_id=task_id,
+                **journal.arguments,
+                application_name=name,
+                outlets=outlets,
+                links=LINKS.get(name, ()),
+            )
+            chain >> step >> UpdateAfterFailure(task_id=f"{task_id}_after_failure", outlets=outlets)

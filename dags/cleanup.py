@@ -8,9 +8,8 @@ must be stopped.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operations import CLEANUP, CLEANUP_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
@@ -25,29 +24,28 @@ OPTIONS = [
     "keep_write_times",
 ]
 
-with DAG(
-    dag_id="cleanup",
-    description="Delete events and snapshots by hand, and restore them",
-    schedule=None,
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params=CLEANUP_FORM,
-    tags=["tidemark", "by hand", "events", "snapshots"],
-    doc_md=__doc__,
-    **defaults(),
-):
-    TidemarkOperator(
-        task_id="cleanup",
-        application_name="cleanup",
-        command="{{ params.operation }}",
-        params_as_options={
-            "--persistence-id": "persistence_ids",
-            "--entity-type": "entity_types",
-            "--from": "saved_in",
-            "--run": "of_run",
-            **{f"--{name.replace('_', '-')}": name for name in OPTIONS},
-        },
-        dry_by_default=True,
-        operations=CLEANUP,
-    )
+for journal in journals():
+    with journal_dag(
+        "cleanup",
+        journal,
+        description="Delete events and snapshots by hand, and restore them",
+        schedule=None,
+        params=CLEANUP_FORM,
+        tags=["by hand", "events", "snapshots"],
+        doc_md=__doc__,
+    ):
+        TidemarkOperator(
+            task_id="cleanup",
+            **journal.arguments,
+            application_name="cleanup",
+            command="{{ params.operation }}",
+            params_as_options={
+                "--persistence-id": "persistence_ids",
+                "--entity-type": "entity_types",
+                "--from": "saved_in",
+                "--run": "of_run",
+                **{f"--{name.replace('_', '-')}": name for name in OPTIONS},
+            },
+            dry_by_default=True,
+            operations=CLEANUP,
+        )

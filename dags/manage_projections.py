@@ -10,9 +10,8 @@ their plan and end as skipped; the button `Next step` opens the form that applie
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operations import MANAGE_FORM, MANAGE_PROJECTIONS
 from tidemark_airflow.operators import TidemarkOperator
 
@@ -20,23 +19,22 @@ OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "ex
 OPTIONS += ["apply", "version", "window_start", "window_end", "all", "force", "ranges"]
 OPTIONS += ["gaps", "before", "sequence_nr", "limit", "reason"]
 
-with DAG(
-    dag_id="manage_projections",
-    description="Status, plan, pause, offsets and releases of projections, by hand",
-    schedule=None,
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params=MANAGE_FORM,
-    tags=["tidemark", "by hand", "read models"],
-    doc_md=__doc__,
-    **defaults(),
-):
-    TidemarkOperator(
-        task_id="manage_projections",
-        application_name="project",
-        command="{{ params.operation }}",
-        params_as_options={f"--{name.replace('_', '-')}": name for name in OPTIONS},
-        params_as_arguments=["projections"],
-        operations=MANAGE_PROJECTIONS,
-    )
+for journal in journals():
+    with journal_dag(
+        "manage_projections",
+        journal,
+        description="Status, plan, pause, offsets and releases of projections, by hand",
+        schedule=None,
+        params=MANAGE_FORM,
+        tags=["by hand", "read models"],
+        doc_md=__doc__,
+    ):
+        TidemarkOperator(
+            task_id="manage_projections",
+            **journal.arguments,
+            application_name="project",
+            command="{{ params.operation }}",
+            params_as_options={f"--{name.replace('_', '-')}": name for name in OPTIONS},
+            params_as_arguments=["projections"],
+            operations=MANAGE_PROJECTIONS,
+        )

@@ -7,40 +7,39 @@ form that applies the plan. `replicate` waits while an operation writes its topi
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
 from tidemark_airflow.environment.connections import kafka_connections
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operations import MANAGE_REPLICATION, MANAGE_REPLICATION_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
-for suffix, connection in kafka_connections().items():
-    with DAG(
-        dag_id=f"manage_replication{suffix}",
-        description="Verify and repair the tables of replicate; correct and replay held records",
-        schedule=None,
-        catchup=False,
-        is_paused_upon_creation=True,
-        max_active_runs=1,
-        params=MANAGE_REPLICATION_FORM,
-        tags=["tidemark", "by hand", "kafka-journal"],
-        doc_md=__doc__,
-        **defaults(),
-    ):
-        TidemarkOperator(
-            task_id="manage_replication",
-            application_name="replicate",
-            command="{{ params.operation }}",
-            params_as_options={
-                "--topic": "topics",
-                "--key": "keys",
-                "--since": "since",
-                "--until": "until",
-                "--offsets": "offsets",
-                "--skip": "skip",
-            },
-            params_as_files={"records": "held.jsonl"},
-            dry_by_default=True,
-            operations=MANAGE_REPLICATION,
-            kafka_conn_id=connection,
-        )
+for journal in journals():
+    for suffix, connection in kafka_connections(journal).items():
+        with journal_dag(
+            f"manage_replication{suffix}",
+            journal,
+            description="Verify and repair the tables of replicate; correct and replay"
+            " held records",
+            schedule=None,
+            params=MANAGE_REPLICATION_FORM,
+            tags=["by hand", "kafka-journal"],
+            doc_md=__doc__,
+        ):
+            TidemarkOperator(
+                task_id="manage_replication",
+                **journal.arguments,
+                application_name="replicate",
+                command="{{ params.operation }}",
+                params_as_options={
+                    "--topic": "topics",
+                    "--key": "keys",
+                    "--since": "since",
+                    "--until": "until",
+                    "--offsets": "offsets",
+                    "--skip": "skip",
+                },
+                params_as_files={"records": "held.jsonl"},
+                dry_by_default=True,
+                operations=MANAGE_REPLICATION,
+                kafka_conn_id=connection,
+            )

@@ -8,21 +8,20 @@ observation.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.observation.task import ObserveOperator
 from tidemark_airflow.timetables import OBSERVE_MINUTES, every_few_minutes
 
-with DAG(
-    dag_id="observe",
-    description="Measure lag and freshness; alarms",
-    schedule=every_few_minutes(*OBSERVE_MINUTES),
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    tags=["tidemark"],
-    doc_md=__doc__,
-    default_args=defaults()["default_args"],
-):
-    ObserveOperator(task_id="observe")
+for journal in journals():
+    with journal_dag(
+        "observe",
+        journal,
+        description="Measure lag and freshness; alarms",
+        schedule=every_few_minutes(*OBSERVE_MINUTES, journal),
+        tags=[],
+        doc_md=__doc__,
+        on_failure_callback=None,
+        deadline=None,
+    ):
+        ObserveOperator(task_id="observe", journal=journal)

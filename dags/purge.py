@@ -15,45 +15,43 @@ plan is applied: if the data has changed since, nothing is deleted.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import READ_MODELS
 from tidemark_airflow.form import FLAG_BELOW_RETENTION, SAVE_TO, names_param, number_param, run_form
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.purging import ABOVE_FIELD, plan_approve_apply
 from tidemark_airflow.tasks import resolve_window_if_given
 from tidemark_airflow.timetables import started_by
 
-with DAG(
-    dag_id="purge",
-    description="Delete rows by policy: past their retention, and needed by nobody",
-    schedule=started_by(READ_MODELS),
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params=run_form(
-        dry_run=True,
-        empty="all that is past its retention",
-        retention_days=number_param("Retention in days; empty: TIDEMARK_RETENTION_DAYS", 1),
-        below_retention=FLAG_BELOW_RETENTION,
-        give_up=names_param(
-            "Give up projections", "none; for projections that ran and have no file"
+for journal in journals():
+    with journal_dag(
+        "purge",
+        journal,
+        description="Delete rows by policy: past their retention, and needed by nobody",
+        schedule=started_by(READ_MODELS, journal=journal),
+        params=run_form(
+            dry_run=True,
+            empty="all that is past its retention",
+            retention_days=number_param("Retention in days; empty: TIDEMARK_RETENTION_DAYS", 1),
+            below_retention=FLAG_BELOW_RETENTION,
+            give_up=names_param(
+                "Give up projections", "none; for projections that ran and have no file"
+            ),
+            policies=names_param("Policies", "all policies in the file"),
+            save_to=SAVE_TO,
+            approval_above=ABOVE_FIELD,
         ),
-        policies=names_param("Policies", "all policies in the file"),
-        save_to=SAVE_TO,
-        approval_above=ABOVE_FIELD,
-    ),
-    tags=["tidemark", "chain", "tag views"],
-    doc_md=__doc__,
-    **defaults(),
-) as dag:
-    plan_approve_apply(
-        resolve_window_if_given(),
-        params_as_options={
-            "--retention-days": "retention_days",
-            "--below-retention": "below_retention",
-            "--give-up": "give_up",
-            "--policy": "policies",
-            "--save-to": "save_to",
-        },
-    )
+        tags=["chain", "tag views"],
+        doc_md=__doc__,
+    ) as dag:
+        plan_approve_apply(
+            resolve_window_if_given(),
+            journal=journal,
+            params_as_options={
+                "--retention-days": "retention_days",
+                "--below-retention": "below_retention",
+                "--give-up": "give_up",
+                "--policy": "policies",
+                "--save-to": "save_to",
+            },
+        )

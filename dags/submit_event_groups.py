@@ -8,43 +8,41 @@ of a topic is quarantined, and the run fails after it has submitted the other re
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
 from tidemark_airflow.environment.connections import airflow_environment, kafka_environment
 from tidemark_airflow.form import dry_run_param, flag_param, lines_param, text_param
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operators import TidemarkOperator
 
-with DAG(
-    dag_id="submit_event_groups",
-    description="Check event groups, and append them to their stream",
-    schedule=None,
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params={
-        "group": lines_param("Group", "A group in YAML or JSON. Empty: the groups of a topic."),
-        "topic": text_param("Topic", "Submit each record of this Kafka topic as a group."),
-        "stream": text_param("Stream", "Empty: the stream `default`."),
-        "execute": flag_param("Execute", "Also execute the open groups of the stream."),
-        "dry_run": dry_run_param(False),
-        "values": flag_param("Values", "In a dry run, show each row before and after."),
-    },
-    tags=["tidemark", "by hand", "event groups"],
-    doc_md=__doc__,
-    **defaults(),
-):
-    TidemarkOperator(
-        task_id="submit_event_groups",
-        application_name="run_event_groups",
-        command="submit",
-        params_as_files={"group": "group.yaml"},
-        params_as_options={
-            **{"--topic": "topic", "--stream": "stream"},
-            **{"--execute": "execute", "--values": "values"},
+for journal in journals():
+    with journal_dag(
+        "submit_event_groups",
+        journal,
+        description="Check event groups, and append them to their stream",
+        schedule=None,
+        params={
+            "group": lines_param("Group", "A group in YAML or JSON. Empty: the groups of a topic."),
+            "topic": text_param("Topic", "Submit each record of this Kafka topic as a group."),
+            "stream": text_param("Stream", "Empty: the stream `default`."),
+            "execute": flag_param("Execute", "Also execute the open groups of the stream."),
+            "dry_run": dry_run_param(False),
+            "values": flag_param("Values", "In a dry run, show each row before and after."),
         },
-        more_connections={
-            "kafka_default": kafka_environment,
-            "airflow_default": airflow_environment,
-        },
-    )
+        tags=["by hand", "event groups"],
+        doc_md=__doc__,
+    ):
+        TidemarkOperator(
+            task_id="submit_event_groups",
+            **journal.arguments,
+            application_name="run_event_groups",
+            command="submit",
+            params_as_files={"group": "group.yaml"},
+            params_as_options={
+                **{"--topic": "topic", "--stream": "stream"},
+                **{"--execute": "execute", "--values": "values"},
+            },
+            more_connections={
+                journal.kafka_connection: kafka_environment,
+                "airflow_default": airflow_environment,
+            },
+        )

@@ -10,45 +10,43 @@ marks no time bucket as passed, so that nothing downstream starts.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
-
-from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED, UpdateAfterFailure
 from tidemark_airflow.data_docs import DataDocsLink
 from tidemark_airflow.form import FORCE, LAYERS, SCOPE, SLICES, names_param, run_form
+from tidemark_airflow.journals.dag import journal_dag
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
 
-with DAG(
-    dag_id="validate",
-    description="Check the sequence numbers before anything downstream starts",
-    schedule=started_by(TAG_VIEWS),
-    catchup=False,
-    is_paused_upon_creation=True,
-    max_active_runs=1,
-    params=run_form(
-        force=FORCE,
-        scope=SCOPE,
-        layers=LAYERS,
-        persistence_ids=names_param("Persistence ids", "the time buckets of the window"),
-        slices=SLICES,
-    ),
-    tags=["tidemark", "chain", "tag views"],
-    doc_md=__doc__,
-    **defaults(),
-):
-    TidemarkOperator(
-        task_id="validate",
-        application_name="validate",
-        window=resolve_window(),
-        params_as_options={
-            "--scope": "scope",
-            "--layer": "layers",
-            "--persistence-id": "persistence_ids",
-            "--slices": "slices",
-        },
-        option_without_params="--skip-passed",
-        outlets=[VALIDATED],
-        links=[DataDocsLink()],
-    ) >> UpdateAfterFailure(outlets=[VALIDATED])
+for journal in journals():
+    with journal_dag(
+        "validate",
+        journal,
+        description="Check the sequence numbers before anything downstream starts",
+        schedule=started_by(TAG_VIEWS, journal=journal),
+        params=run_form(
+            force=FORCE,
+            scope=SCOPE,
+            layers=LAYERS,
+            persistence_ids=names_param("Persistence ids", "the time buckets of the window"),
+            slices=SLICES,
+        ),
+        tags=["chain", "tag views"],
+        doc_md=__doc__,
+    ):
+        TidemarkOperator(
+            task_id="validate",
+            **journal.arguments,
+            application_name="validate",
+            window=resolve_window(),
+            params_as_options={
+                "--scope": "scope",
+                "--layer": "layers",
+                "--persistence-id": "persistence_ids",
+                "--slices": "slices",
+            },
+            option_without_params="--skip-passed",
+            outlets=[journal.asset(VALIDATED)],
+            links=[DataDocsLink()],
+        ) >> UpdateAfterFailure(outlets=[journal.asset(VALIDATED)])

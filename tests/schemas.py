@@ -14,11 +14,15 @@ from tidemark.project.definition.header import ProjectionHeader
 from tidemark.purge.policies.model import Policies
 from tidemark.tag_write.rules import RuleHeader
 from tidemark.user_files.form import HeaderModel
+from tidemark.user_files.journals import Journals
 from tidemark.validate.user_checks.definition import CheckHeader
 
 DIRECTORY = REPOSITORY / "include" / "schemas"
+PLUGIN = REPOSITORY / "plugins" / "tidemark_airflow" / "journals"
+"""The plugin's copy of a schema, by which the DAGs check entries without the library."""
 FORMS: Mapping[str, type[HeaderModel]] = {
     "check.schema.json": CheckHeader,
+    "journals.schema.json": Journals,
     "projection.schema.json": ProjectionHeader,
     "retention.schema.json": Policies,
     "tag_rule.schema.json": RuleHeader,
@@ -50,3 +54,4 @@ if __name__ == "__main__":
     DIRECTORY.mkdir(exist_ok=True)
     for name, form in FORMS.items():
         (DIRECTORY / name).write_text(text(form))
+    (PLUGIN / "journals.schema.json").write_text(text(Journals))

@@ -20,6 +20,8 @@ from embedded.airflow import configuration
 from embedded.errors import EmbeddedError
 from embedded.machine import ports, processes, state_dir
 from embedded.progress import ProgressLine
+from tidemark.installation import users_files
+from tidemark.user_files import journals
 
 PORT_VARIABLE = "TIDEMARK_AIRFLOW_PORT"
 JOURNAL_VARIABLE = "TIDEMARK_JOURNAL_KEYSPACE"
@@ -213,7 +215,12 @@ class Airflow:
         """Return the slots of the pools that the DAGs name; a run needs two cores to be of use."""
         journal = self._applications.get(JOURNAL_VARIABLE) or os.environ.get(JOURNAL_VARIABLE)
         name = f"tidemark_{journal or 'pekko'}"
-        return {name: 1, f"{name}_projections": max(1, (os.cpu_count() or 1) // 2)}
+        projections = max(1, (os.cpu_count() or 1) // 2)
+        pools = {name: 1, f"{name}_projections": projections}
+        configured = self._applications.get(journals.FILE) or os.environ.get(journals.FILE)
+        for other in journals.names(Path(configured or users_files("journals.yaml"))):
+            pools |= {f"tidemark.{other}": 1, f"tidemark.{other}.projections": projections}
+        return pools
 
     def _make_pools(self) -> None:
         with self.client() as client:

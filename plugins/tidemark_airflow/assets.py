@@ -12,6 +12,8 @@ from typing import Any
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, TriggerRule
 from airflow.sdk.exceptions import AirflowSkipException
 
+from tidemark_airflow.journals.journal import DEFAULT, named
+
 GROUP = "tidemark"
 
 TAG_VIEWS = Asset(
@@ -43,11 +45,11 @@ READ_MODELS = Asset(
 )
 
 
-def read_model_of(projection: str) -> Asset:
+def read_model_of(projection: str, journal: str = DEFAULT) -> Asset:
     """Return the asset of one projection, for a DAG that depends only on its read model."""
     return Asset(
-        name=f"read_model_{projection}",
-        uri=f"tidemark://read_models/{projection}",
+        name=named(f"read_model_{projection}", journal),
+        uri=f"{named('tidemark://read_models', journal)}/{projection}",
         group=GROUP,
         extra={"description": f"the read model of the projection {projection}"},
     )
@@ -64,7 +66,8 @@ def update(context: Context, outlets: Iterable[Any], report: Mapping[str, Any]) 
             spans = report.get("details", {}).get("projections", {})
             for name, span in spans.items():
                 extra = _extra(span, report)
-                context["outlet_events"][outlet].add(read_model_of(name), extra=extra)
+                read_model = read_model_of(name, _journal_of(outlet))
+                context["outlet_events"][outlet].add(read_model, extra=extra)
         else:
             context["outlet_events"][outlet].extra.update(_extra(report, report))
 
@@ -118,23 +121,30 @@ class UpdateAfterReplication(_UpdateByReports):
     and before this task, the next run announces its time buckets, too.
     """
 
-    def __init__(self, *, task_id: str = "update_after_replication", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        task_id: str = "update_after_replication",
+        outlets: Sequence[Asset] = (REPLICATED,),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             task_id=task_id,
             trigger_rule=TriggerRule.ALL_DONE,
-            inlets=[REPLICATED],
-            outlets=[REPLICATED],
+            inlets=[*outlets],
+            outlets=[*outlets],
             **kwargs,
         )
 
     def update(self, context: Context, report: Mapping[str, Any]) -> None:
         """Update the asset, unless no time bucket is new."""
-        events = context["inlet_events"][REPLICATED].ascending(False).limit(1)
+        [replicated] = self.outlets
+        events = context["inlet_events"][replicated].ascending(False).limit(1)
         last: Mapping[str, Any] = (events[0].extra or {}) if len(events) else {}
         extra = newly_complete(report["details"]["topics"], last.get("topics", {}))
         if extra is None:
             raise AirflowSkipException("no time bucket has become complete")
-        context["outlet_events"][REPLICATED].extra.update({**extra, "run_id": report["run_id"]})
+        context["outlet_events"][replicated].extra.update({**extra, "run_id": report["run_id"]})
 
 
 def newly_complete(
@@ -182,6 +192,15 @@ def together(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         "run_id": commonpath([report["run_id"] for report in reports]),
         "details": {"projections": projections},
     }
+
+
+def is_of(asset: Any, default: Asset) -> bool:
+    """Return whether an asset of any journal corresponds to this asset of `default`."""
+    return str(asset.name).partition(".")[0] == default.name
+
+
+def _journal_of(alias: AssetAlias) -> str:
+    return alias.name.partition(".")[2] or DEFAULT
 
 
 def _extra(span: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:

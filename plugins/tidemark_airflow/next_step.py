@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
+from tidemark_airflow.journals.journal import DEFAULT, named
 from tidemark_airflow.operations import RECONCILE
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def below_airflow(path: str) -> str:
     return f"{base.rstrip('/')}{path}"
 
 
-def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
+def remedy_of(report: Mapping[str, Any] | None, journal: str = DEFAULT) -> Step | None:
     """Return the remedy of a failure in an application's report; None if it has no remedy.
 
     A remedy that writes starts as a dry run, the default of its form.
@@ -77,7 +78,7 @@ def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
     if remedy["command"] in RECONCILE:
         # A field that only a person can fill in, such as a reason, is empty.
         fields |= {name: None for name in RECONCILE[remedy["command"]].needs if name not in fields}
-    return Step(_REMEDY, fields)
+    return Step(named(_REMEDY, journal), fields)
 
 
 def applied(dag_id: str, given: Mapping[str, Any], report: Mapping[str, Any]) -> Step | None:
@@ -88,7 +89,8 @@ def applied(dag_id: str, given: Mapping[str, Any], report: Mapping[str, Any]) ->
     can_be_applied = report.get("details", {}).get("can_be_applied")
     if report["state"] != "planned" or not (report["pieces"]["planned"] or can_be_applied):
         return None
-    flag = {"apply": True} if dag_id == "manage_projections" else {"dry_run": False}
+    is_dry_by_default = dag_id.partition(".")[0] == "manage_projections"
+    flag = {"apply": True} if is_dry_by_default else {"dry_run": False}
     return Step(dag_id, {**given, **flag})
 
 

@@ -162,7 +162,12 @@ BY_DAG = {
     **{f"manage_replication{suffix}": MANAGE_REPLICATION for suffix in kafka_connections()},
     "manage_event_groups": MANAGE_EVENT_GROUPS,
 }
-"""The operations of each DAG with several operations."""
+"""The operations of each DAG of `default` with several operations."""
+
+
+def operations_of(dag_id: str) -> Mapping[str, Operation]:
+    """Return the operations of a DAG of any journal; none if it has no choice of them."""
+    return BY_DAG.get(dag_id) or BY_DAG.get(dag_id.rpartition(".")[0], {})
 
 
 def with_owners(

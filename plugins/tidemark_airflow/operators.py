@@ -37,14 +37,14 @@ from tidemark_airflow.environment.connections import (
 )
 from tidemark_airflow.environment.drivers import Driver, report_of, sendable, write_private
 from tidemark_airflow.environment.installation import home, spark_jars
+from tidemark_airflow.journals import journal as journals
+from tidemark_airflow.journals.journal import CASSANDRA
 from tidemark_airflow.next_step import NextStepLink, RunAgainLink, Step, applied, remedy_of
 from tidemark_airflow.operations import Operation, filled_in, refuse_other_fields
 from tidemark_airflow.telemetry import read_report, summary
 
 _RETRIES = 1
 _log = logging.getLogger(__name__)
-CASSANDRA = "cassandra_default"
-"""The connection of Cassandra."""
 SPARK = "spark_default"
 """The connection of Spark."""
 _AUTOMATIC = ("scheduled", "asset_triggered")
@@ -81,6 +81,7 @@ class TidemarkOperator(SparkSubmitOperator):
             params, but from an asset, a schedule or a backfill.
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
+        journal: the name of the journal.
         kafka_conn_id: the connection of Kafka, for an application that reads Kafka.
         reads_kafka: whether to load Spark's Kafka source; implied by `kafka_conn_id`.
         more_connections: functions that make the environment of optional connections, by id.
@@ -115,6 +116,7 @@ class TidemarkOperator(SparkSubmitOperator):
         option_without_params: str | None = None,
         operations: Mapping[str, Operation] | None = None,
         links: Sequence[BaseOperatorLink] = (),
+        journal: str = journals.DEFAULT,
         conn_id: str = SPARK,
         cassandra_conn_id: str = CASSANDRA,
         kafka_conn_id: str | None = None,
@@ -131,7 +133,7 @@ class TidemarkOperator(SparkSubmitOperator):
             name=f"tidemark-{application_name}",
             conn_id=conn_id,
             conf={"spark.log.level": "WARN"},
-            pool=pool or pools.journal(),
+            pool=pool or pools.journal(journal),
             retries=retries,
             retry_delay=retry_delay or default_retry_delay(),
             **kwargs,
@@ -152,6 +154,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.next_step: Step | None = None
         self.run_again: Step | None = None
         self.report: Mapping[str, Any] | None = None
+        self.journal = journal
         self.cassandra_conn_id = cassandra_conn_id
         self.kafka_conn_id = kafka_conn_id
         self.reads_kafka = reads_kafka or kafka_conn_id is not None
@@ -198,6 +201,7 @@ class TidemarkOperator(SparkSubmitOperator):
         for conn_id, environment_of in self.more_connections.items():
             with suppress(AirflowNotFoundException):
                 environment |= environment_of(BaseHook.get_connection(conn_id))
+        environment |= journals.environment(self.journal)
         with TemporaryDirectory(prefix="tidemark-") as directory:
             file = Path(directory) / "report.json"
             for path, text in self._files(params, file.parent).items():
@@ -210,7 +214,7 @@ class TidemarkOperator(SparkSubmitOperator):
                 report = self._read_report(run_id, file, environment)
                 if report is not None:
                     self._publish(ti, report)
-                self.next_step = remedy_of(report)
+                self.next_step = remedy_of(report, self.journal)
                 raise _explained(failure, report, self.next_step) from None
             report = self._read_report(run_id, file, environment)
         if report is None:
@@ -247,7 +251,7 @@ class TidemarkOperator(SparkSubmitOperator):
 
     def _publish(self, ti: Any, report: Mapping[str, Any]) -> None:
         ti.xcom_push(key="report", value=report)
-        telemetry.send_metrics(report, self.options.get("--projection"))
+        telemetry.send_metrics(report, self.options.get("--projection"), self.journal)
         self.report = report
 
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
@@ -296,6 +300,7 @@ class ChainStep(BaseOperator):
     Args:
         application_name: name of the application, as in reports.
         links: further buttons of the task in the UI.
+        journal: the name of the journal.
 
     Raises:
         AirflowFailException: the step has failed; the text says why, and what to do next.
@@ -309,9 +314,13 @@ class ChainStep(BaseOperator):
         *,
         application_name: str,
         links: Sequence[BaseOperatorLink] = (),
+        journal: str = journals.DEFAULT,
+        cassandra_conn_id: str = CASSANDRA,
         **kwargs: Any,
     ) -> None:
         super().__init__(trigger_rule=TriggerRule.ALL_DONE, **kwargs)
+        self.journal = journal
+        self.cassandra_conn_id = cassandra_conn_id
         self.application_name = application_name
         self.operator_extra_links = (*links, *ChainStep.operator_extra_links)
         self.next_step: Step | None = None
@@ -329,21 +338,21 @@ class ChainStep(BaseOperator):
         steps = chain_report.get("details", {}).get("steps")
         if steps is None:
             # If all steps were skipped, the run of the DAG would end as a success.
-            raise AirflowFailException(_why(chain_report, remedy_of(chain_report)))
+            raise AirflowFailException(_why(chain_report, remedy_of(chain_report, self.journal)))
         self.report = steps.get(self.application_name)
         if self.report is None:
             raise AirflowSkipException("the step was not started; see the steps before it")
         self.log.info("%s", summary(self.report))
         ti.xcom_push(key="report", value=self.report)
-        telemetry.send_metrics(self.report)
+        telemetry.send_metrics(self.report, journal=self.journal)
         if self.report["state"] == "failed":
-            self.next_step = remedy_of(self.report)
+            self.next_step = remedy_of(self.report, self.journal)
             raise AirflowFailException(_why(self.report, self.next_step))
         update_or_skip(context, self.outlets, self.report)
 
     def get_openlineage_facets_on_complete(self, _ti: Any) -> Any:
         """Return the tables that the step read and wrote, for OpenLineage's provider."""
-        environment = cassandra_environment(BaseHook.get_connection(CASSANDRA))
+        environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
         return telemetry.lineage(self.report, environment["TIDEMARK_CASSANDRA_HOSTS"])
 
 

@@ -15,6 +15,7 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from tidemark_airflow.environment.connections import kafka_environment
 from tidemark_airflow.form import number_param
+from tidemark_airflow.journals.journal import OF_ENVIRONMENT, AirflowJournal
 from tidemark_airflow.operators import TidemarkOperator
 
 ABOVE = "TIDEMARK_PURGE_APPROVAL_ABOVE"
@@ -33,13 +34,13 @@ _SHOWN_LINES = 200
 """The most lines of a plan on the page of its approval."""
 
 
-def is_applied_on_schedule() -> bool:
+def is_applied_on_schedule(journal: AirflowJournal = OF_ENVIRONMENT) -> bool:
     """Return whether a scheduled run applies its plan, or only prints it: TIDEMARK_SCHEDULED_PURGE.
 
     Raises:
         ValueError: the value is neither `plan` nor `apply`; Airflow shows an import error.
     """
-    chosen = os.environ.get("TIDEMARK_SCHEDULED_PURGE", "plan")
+    chosen = journal.setting("TIDEMARK_SCHEDULED_PURGE", "plan")
     if chosen not in ("plan", "apply"):
         raise ValueError(f"TIDEMARK_SCHEDULED_PURGE is {chosen!r}; set it to plan or apply")
     return chosen == "apply"
@@ -191,7 +192,12 @@ def approval_text(report: Mapping[str, Any]) -> str:
     return "\n".join([heading, "", *numbers, "", fence, *shown, fence])
 
 
-def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> None:
+def plan_approve_apply(
+    window: Any,
+    *,
+    params_as_options: dict[str, str],
+    journal: AirflowJournal = OF_ENVIRONMENT,
+) -> None:
     """Add the three tasks of a purge to the DAG.
 
     `window` is the result of `resolve_window_if_given`; for `params_as_options` see
@@ -203,12 +209,13 @@ def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> Non
         "params_as_options": params_as_options,
         "dry_by_default": True,
         # For expired journals of kafka-journal.
-        "more_connections": {"kafka_default": kafka_environment},
+        "more_connections": {journal.kafka_connection: kafka_environment},
         "reads_kafka": True,
+        **journal.arguments,
     }
     above = approval_above()
     plan = PlanOperator(
-        task_id=PLAN, above=above, applies_on_schedule=is_applied_on_schedule(), **shared
+        task_id=PLAN, above=above, applies_on_schedule=is_applied_on_schedule(journal), **shared
     )
     approve = PurgeApproval(
         task_id=APPROVE, above=above, hours=approval_hours(), assigned_users=approvers()

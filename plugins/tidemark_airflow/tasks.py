@@ -8,9 +8,10 @@ from typing import Any, cast
 from airflow.sdk import BaseHook, Context, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from tidemark_airflow.assets import REPLICATED
+from tidemark_airflow.assets import REPLICATED, is_of
 from tidemark_airflow.environment.drivers import Driver, projection_names
 from tidemark_airflow.environment.installation import home
+from tidemark_airflow.journals.journal import DEFAULT, environment
 from tidemark_airflow.operators import SPARK
 from tidemark_airflow.window import RunFacts, WindowRefused, resolve
 
@@ -48,8 +49,8 @@ def resolve_window_if_given() -> dict[str, str] | None:
 
 
 @task
-def list_projections() -> list[dict[str, str]]:
-    """Return the options of a run for each projection in the form, or for all projections.
+def list_projections(journal: str = DEFAULT) -> list[dict[str, str]]:
+    """Return the options of a run for each projection in the form, or for all of the journal.
 
     After a replication of topics, only the projections that read topics run. A driver in the
     cluster reads the definitions there, so a single run processes all projections.
@@ -61,9 +62,9 @@ def list_projections() -> list[dict[str, str]]:
     """
     context = get_current_context()
     names, run = context["params"]["projections"], cast("Any", context["dag_run"])
-    is_after_replication = {event.asset.name for event in run.consumed_asset_events} == {
-        REPLICATED.name
-    }
+    is_after_replication = {
+        is_of(event.asset, REPLICATED) for event in run.consumed_asset_events
+    } == {True}
     if not names and Driver.of(BaseHook.get_connection(SPARK)).home is not None:
         if is_after_replication:
             raise AirflowSkipException(
@@ -73,7 +74,8 @@ def list_projections() -> list[dict[str, str]]:
         return [{}]
     return [
         {"--projection": name}
-        for name in names or projection_names(home(), of_topics=is_after_replication)
+        for name in names
+        or projection_names(home(), environment(journal), of_topics=is_after_replication)
     ]
 
 
@@ -87,7 +89,7 @@ def _resolved(context: Context) -> dict[str, str]:
     )
     events = run.consumed_asset_events
     # Replicated topics may have other complete time buckets than the chain.
-    chain_events = [event for event in events if event.asset.name != REPLICATED.name]
+    chain_events = [event for event in events if not is_of(event.asset, REPLICATED)]
     extras = [event.extra for event in chain_events or events]
     try:
         window = resolve(facts, context["params"], extras).as_dict()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.observability.stats import gauge
 
+from tidemark_airflow.journals.journal import DEFAULT
+
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
 
@@ -37,15 +39,20 @@ def summary(report: Mapping[str, Any]) -> str:
     )
 
 
-def send_metrics(report: Mapping[str, Any], projection: str | None = None) -> None:
+def send_metrics(
+    report: Mapping[str, Any], projection: str | None = None, journal: str = DEFAULT
+) -> None:
     """Send the seconds, the pieces and the counts of a report as gauges of Airflow.
 
     Airflow passes them to StatsD or OpenTelemetry; without a receiver nothing is sent. Their names
     are `tidemark.<application>.<figure>`, such as `tidemark.validate.findings`; for a run of one
-    projection `tidemark.project.<projection>.<figure>`.
+    projection `tidemark.project.<projection>.<figure>`. After `tidemark`, those of a journal of the
+    file have its name.
     """
     application = report["application"].replace("-", "_")
-    prefix = ".".join(["tidemark", application, *([projection] if projection else [])])
+    of_journal = [] if journal == DEFAULT else [journal]
+    of_projection = [projection] if projection else []
+    prefix = ".".join(["tidemark", *of_journal, application, *of_projection])
     figures = {
         "seconds": report.get("seconds", 0),
         "failed": int(report["state"] == "failed"),

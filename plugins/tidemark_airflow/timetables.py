@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +12,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
 from tidemark_airflow.environment.connections import kafka_connections
+from tidemark_airflow.journals.journal import OF_ENVIRONMENT, AirflowJournal
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
@@ -106,7 +106,7 @@ class DateBucketTimetable(CronDataIntervalTimetable):
         )
 
 
-def by_date_bucket(chain: str) -> BaseTimetable:
+def by_date_bucket(chain: str, journal: AirflowJournal = OF_ENVIRONMENT) -> BaseTimetable:
     """Return the schedule of the first DAG of a chain, which is `three-dags` or `one-dag`.
 
     A run starts when a date bucket is out of reach. With `TIDEMARK_CADENCE=off`, or if the chain is
@@ -116,14 +116,18 @@ def by_date_bucket(chain: str) -> BaseTimetable:
         ValueError: TIDEMARK_CADENCE, TIDEMARK_CHAIN, TIDEMARK_BUCKET_SIZE or the
             eventual-consistency delay cannot be used; Airflow shows an import error.
     """
-    cadence = _cadence()
-    if cadence == "off" or chain != _chain():
+    cadence = _cadence(journal)
+    if cadence == "off" or chain != _chain(journal):
         return _for_backfills(cadence)
-    return cast("BaseTimetable", ReachTimetable(_CRON[cadence], _delay()))
+    return cast("BaseTimetable", ReachTimetable(_CRON[cadence], _delay(journal)))
 
 
-def started_by(*assets: Asset) -> AssetOrTimeSchedule | BaseTimetable:
+def started_by(
+    *assets: Asset, journal: AirflowJournal = OF_ENVIRONMENT
+) -> AssetOrTimeSchedule | BaseTimetable:
     """Return the schedule of a DAG that each of these assets starts, backfilled by date bucket.
+
+    `assets` are those of `default`; the DAG of another journal has that journal's assets.
 
     With `TIDEMARK_CHAIN=one-dag`, the DAG `chain` runs the next step itself, so the assets between
     its steps are left out.
@@ -132,15 +136,17 @@ def started_by(*assets: Asset) -> AssetOrTimeSchedule | BaseTimetable:
         ValueError: TIDEMARK_CADENCE or TIDEMARK_CHAIN is unknown; Airflow shows it as an import
             error.
     """
-    inside_chain = (TAG_VIEWS, VALIDATED) if _chain() == ONE_DAG else ()
-    starting = [asset for asset in assets if asset not in inside_chain]
-    for_backfills = _for_backfills(_cadence())
+    inside_chain = (TAG_VIEWS, VALIDATED) if _chain(journal) == ONE_DAG else ()
+    starting = [journal.asset(asset) for asset in assets if asset not in inside_chain]
+    for_backfills = _for_backfills(_cadence(journal))
     if not starting:
         return for_backfills
     return AssetOrTimeSchedule(timetable=for_backfills, assets=AssetAny(*starting))
 
 
-def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
+def every_few_minutes(
+    variable: str, default: int, journal: AirflowJournal = OF_ENVIRONMENT
+) -> BaseTimetable | None:
     """Return the schedule of a DAG that continues every so many minutes, given by a variable.
 
     With 0 the DAG starts only by hand.
@@ -148,65 +154,67 @@ def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
     Raises:
         ValueError: the value is no number of minutes below 60; Airflow shows an import error.
     """
-    minutes = minutes_of(variable, default)
+    minutes = minutes_of(variable, default, journal)
     return CronTriggerTimetable(f"*/{minutes} * * * *", timezone="UTC") if minutes else None
 
 
-def minutes_of(variable: str, default: int) -> int:
+def minutes_of(variable: str, default: int, journal: AirflowJournal = OF_ENVIRONMENT) -> int:
     """Return the minutes between scheduled runs of a DAG, given by a variable; 0 for no schedule.
 
     Raises:
         ValueError: the value is no number of minutes below 60.
     """
-    text = os.environ.get(variable, str(default))
+    text = journal.setting(variable, str(default))
     if not text.isdecimal() or int(text) >= 60:
         raise ValueError(f"{variable} is {text!r}; set it to 0 (off) to 59")
     return int(text)
 
 
-def scheduled_dags() -> list[str]:
-    """Return the DAGs that time or an asset starts, `observe` excepted.
+def scheduled_dags(journal: AirflowJournal = OF_ENVIRONMENT) -> list[str]:
+    """Return the DAGs of a journal that time or an asset starts, `observe` excepted.
 
     Raises:
         ValueError: a setting cannot be used.
     """
-    first = ["chain"] if _chain() == ONE_DAG else ["tag_write"]
-    followers = ["project", "purge"] if _chain() == ONE_DAG else ["validate", "project", "purge"]
-    replicating = [f"replicate{suffix}" for suffix in kafka_connections()]
-    return [
-        *(first if _cadence() != "off" else []),
+    is_one_dag = _chain(journal) == ONE_DAG
+    first = ["chain"] if is_one_dag else ["tag_write"]
+    followers = ["project", "purge"] if is_one_dag else ["validate", "project", "purge"]
+    replicating = [f"replicate{suffix}" for suffix in kafka_connections(journal)]
+    dag_ids = [
+        *(first if _cadence(journal) != "off" else []),
         *followers,
-        *(replicating if minutes_of("TIDEMARK_REPLICATE_MINUTES", 5) else []),
-        *(["event_groups"] if minutes_of("TIDEMARK_EVENT_GROUPS_MINUTES", 0) else []),
+        *(replicating if minutes_of("TIDEMARK_REPLICATE_MINUTES", 5, journal) else []),
+        *(["event_groups"] if minutes_of("TIDEMARK_EVENT_GROUPS_MINUTES", 0, journal) else []),
     ]
+    return [journal.named(dag_id) for dag_id in dag_ids]
 
 
-def _chain() -> str:
-    chain = os.environ.get("TIDEMARK_CHAIN", THREE_DAGS)
+def _chain(journal: AirflowJournal) -> str:
+    chain = journal.setting("TIDEMARK_CHAIN", THREE_DAGS)
     if chain not in (THREE_DAGS, ONE_DAG):
         raise ValueError(f"TIDEMARK_CHAIN is {chain!r}; set it to {THREE_DAGS} or {ONE_DAG}")
     return chain
 
 
-def _cadence() -> str:
-    cadence = os.environ.get("TIDEMARK_CADENCE", "daily")
+def _cadence(journal: AirflowJournal) -> str:
+    cadence = journal.setting("TIDEMARK_CADENCE", "daily")
     if cadence not in _CRON:
         choices = "daily, hourly, five-minutes or off"
         raise ValueError(f"TIDEMARK_CADENCE is {cadence!r}; set it to {choices}")
     return cadence
 
 
-def _delay() -> timedelta:
+def _delay(journal: AirflowJournal) -> timedelta:
     """Return the time after the end of a date bucket when its last time bucket is out of reach.
 
     A live reader still reads the time bucket before the present one, and no window may include the
     eventual-consistency delay.
     """
-    size = os.environ.get("TIDEMARK_BUCKET_SIZE", "Hour")
+    size = journal.setting("TIDEMARK_BUCKET_SIZE", "Hour")
     if size.lower() not in _BUCKETS:
         raise ValueError(f"TIDEMARK_BUCKET_SIZE is {size!r}; set it to Minute, Hour or Day")
-    consistency = float(os.environ.get("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5"))
-    return max(_BUCKETS[size.lower()], timedelta(seconds=consistency))
+    delay = journal.setting("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5")
+    return max(_BUCKETS[size.lower()], timedelta(seconds=float(delay)))
 
 
 def _now() -> pendulum.DateTime:

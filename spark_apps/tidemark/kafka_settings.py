@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, field_validator
 from pydantic_settings import BaseSettings
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
@@ -18,7 +18,11 @@ def _identifier(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_identifier)]
+Name = Annotated[
+    str,
+    AfterValidator(_identifier),
+    WithJsonSchema({"type": "string", "pattern": f"^{_IDENTIFIER.pattern}$"}),
+]
 """The name of a keyspace or table."""
 
 
@@ -95,6 +99,6 @@ class KafkaSettings(BaseSettings):
     def _is_zone(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (ValueError, OSError):
+        except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError("not a time zone such as UTC or Europe/Berlin") from None
         return value

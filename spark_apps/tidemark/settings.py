@@ -14,16 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator
-from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from tidemark import clock
 from tidemark.cassandra_settings import CassandraSettings
 from tidemark.errors import InvalidInput
 from tidemark.event_group_settings import EventGroupSettings
-from tidemark.installation import HOME, users_files
+from tidemark.installation import DEFAULT_JOURNAL, HOME, chosen_journal, users_files
 from tidemark.kafka_settings import Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
 from tidemark.text import DURATION, seconds_of
+from tidemark.user_files import journals
 from tidemark.window import parse_first_time_bucket
 
 if TYPE_CHECKING:
@@ -50,11 +58,39 @@ Promise = Annotated[str, AfterValidator(_duration)]
 """A duration within which something is promised; empty without a promise."""
 
 
+class _OfJournal(PydanticBaseSettingsSource):
+    """The settings of the journal that is chosen; none for `default`.
+
+    What an entry decides is never taken from the environment, whose variables are those of another
+    journal: without a value in the entry it is the default.
+    """
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:
+        """Return nothing: this source does not go field by field."""
+        raise NotImplementedError
+
+    def __call__(self) -> dict[str, object]:
+        """Return the settings by name."""
+        values = journals.chosen_values()
+        if values is None:
+            return {}
+        fields = self.settings_cls.model_fields
+        return {**{name: fields[name].default for name in journals.of_settings()}, **values}
+
+
 class Settings(CassandraSettings, EventGroupSettings):
     """The settings of an application, in addition to its command line."""
 
     model_config = SettingsConfigDict(env_prefix="TIDEMARK_", frozen=True, extra="forbid")
 
+    journal: str = Field(
+        DEFAULT_JOURNAL,
+        description="The journal of a run: `default` has the settings of the environment, any other"
+        " is an entry of the file of journals ([journals](journals.md)).",
+    )
+    journals_file: Path = Field(
+        users_files("journals.yaml"), description="That file; it is needed for such journals only."
+    )
     secrets_dir: Path | None = Field(
         None,
         description="Directory with a file for each secret, named as its variable, such as"
@@ -267,12 +303,25 @@ class Settings(CassandraSettings, EventGroupSettings):
         return value
 
     @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, the first of which that has a setting decides."""
+        return init_settings, _OfJournal(settings_cls), env_settings, file_secret_settings
+
+    @classmethod
     def load(cls) -> Settings:
-        """Read the environment, and the directory of secrets if there is one.
+        """Read the environment, the journal's entry, and the secrets' directory if there is one.
 
         Raises:
-            InvalidInput: every unusable variable, in one line without the values, since a value may
-                be a secret.
+            DefinitionError: the entry of the journal cannot be used.
+            InvalidInput: the file or the journal is missing; or every unusable variable, in one
+                line without the values, since a value may be a secret.
         """
         directory = os.environ.get("TIDEMARK_SECRETS_DIR")
         if directory and not Path(directory).is_dir():
@@ -295,8 +344,10 @@ class Settings(CassandraSettings, EventGroupSettings):
                 f"TIDEMARK_{'.'.join(map(str, problem['loc'])).upper()}: {_plainly(problem)}"
                 for problem in error.errors(include_input=False)
             )
+            journal = chosen_journal()
+            entry = "" if journal == DEFAULT_JOURNAL else f" or the entry of the journal {journal}"
             raise InvalidInput(
-                problems, do="correct the environment, see docs/settings.md"
+                problems, do=f"correct the environment{entry}, see docs/settings.md"
             ) from None
 
     @property

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
 
+from tidemark_airflow.journals.journal import DEFAULT, KAFKA, OF_ENVIRONMENT, AirflowJournal
+
 _CASSANDRA_FIELDS = (
     "security_protocol",
     "ssl_truststore",
@@ -23,18 +25,21 @@ _KAFKA_FIELDS = ("security_protocol", "sasl_mechanism")
 """The extra fields of a connection; Airflow masks those whose names end with `password` in logs."""
 _JOURNAL_FIELDS = ("journal_keyspace", "topic_prefix")
 """The extra fields of further connections; for kafka_default the settings have these values."""
-KAFKA = "kafka_default"
 MORE_KAFKA = "TIDEMARK_KAFKA_CONNECTIONS"
 _ID = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def kafka_connections() -> dict[str, str]:
+def kafka_connections(journal: AirflowJournal = OF_ENVIRONMENT) -> dict[str, str]:
     """Return the ids of Kafka's connections by the suffix of their DAGs' names.
+
+    A journal of the file has one if it has a keyspace for kafka-journal, else none.
 
     Raises:
         ValueError: TIDEMARK_KAFKA_CONNECTIONS has an invalid id; Airflow shows it as an import
             error.
     """
+    if journal.name != DEFAULT:
+        return {"": journal.kafka_connection} if journal.replicates else {}
     ids = [name.strip() for name in os.environ.get(MORE_KAFKA, "").split(",") if name.strip()]
     if invalid := [name for name in ids if not _ID.fullmatch(name) or name == KAFKA]:
         raise ValueError(

@@ -95,14 +95,16 @@ def report_of(run_id: str, environment: Mapping[str, str], home: Path) -> dict[s
     return report
 
 
-def projection_names(home: Path, *, of_topics: bool = False) -> list[str]:
-    """Return the names of all projections on this machine, or of those that read a topic.
+def projection_names(
+    home: Path, environment: Mapping[str, str], *, of_topics: bool = False
+) -> list[str]:
+    """Return the names of all projections of a journal, or of those that read a topic.
 
     Raises:
         AirflowFailException: there is no directory of definitions.
     """
     options = ["--of-topics"] if of_topics else []
-    process = _python(home, {}, "-m", "tidemark.project.definition.names", *options)
+    process = _python(home, environment, "-m", "tidemark.project.definition.names", *options)
     if process.returncode:
         raise AirflowFailException(_last_line(process.stderr))
     names: list[str] = json.loads(process.stdout)

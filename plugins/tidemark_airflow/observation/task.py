@@ -12,12 +12,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, A
 
 from tidemark_airflow import alerts, telemetry
 from tidemark_airflow.environment.connections import (
-    KAFKA,
     cassandra_environment,
     kafka_environment,
 )
 from tidemark_airflow.environment.drivers import observe
 from tidemark_airflow.environment.installation import home
+from tidemark_airflow.journals.journal import OF_ENVIRONMENT, AirflowJournal
+from tidemark_airflow.journals.journal import environment as environment_of
 from tidemark_airflow.timetables import OBSERVE_MINUTES, minutes_of, scheduled_dags
 
 
@@ -33,18 +34,20 @@ class ObserveOperator(BaseOperator):
             in the next run.
     """
 
-    def __init__(self, *, cassandra_conn_id: str = "cassandra_default", **kwargs: Any) -> None:
+    def __init__(self, *, journal: AirflowJournal = OF_ENVIRONMENT, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.cassandra_conn_id = cassandra_conn_id
+        self._journal = journal
 
     def execute(self, context: Context) -> None:
         """Observe, send the figures, and call the notifier once for each message."""
-        environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
+        journal = self._journal
+        connection = BaseHook.get_connection(journal.arguments["cassandra_conn_id"])
+        environment = {**cassandra_environment(connection), **environment_of(journal.name)}
         with suppress(AirflowNotFoundException):
-            environment |= kafka_environment(BaseHook.get_connection(KAFKA))
+            environment |= kafka_environment(BaseHook.get_connection(journal.kafka_connection))
         airflow = {
-            "every_minutes": minutes_of(*OBSERVE_MINUTES) or None,
-            "paused": _paused(cast("Any", context["ti"])),
+            "every_minutes": minutes_of(*OBSERVE_MINUTES, journal) or None,
+            "paused": _paused(cast("Any", context["ti"]), journal),
         }
         observed = json.loads(
             observe(home(), environment, "--json", "--airflow", json.dumps(airflow))
@@ -83,9 +86,9 @@ class ObserveOperator(BaseOperator):
             raise AirflowException(f"the notifier has failed: {'; '.join(errors)}")
 
 
-def _paused(ti: Any) -> list[str]:
+def _paused(ti: Any, journal: AirflowJournal) -> list[str]:
     paused = []
-    for dag_id in scheduled_dags():
+    for dag_id in scheduled_dags(journal):
         # A DAG that does not exist here is not paused.
         with suppress(AirflowRuntimeError):
             if ti.get_dag(dag_id).is_paused:

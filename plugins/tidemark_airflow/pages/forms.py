@@ -11,7 +11,7 @@ from airflow.serialization.definitions.param import SerializedParam
 from fastapi import HTTPException
 
 from tidemark_airflow.next_step import RunAgainLink
-from tidemark_airflow.operations import BY_DAG
+from tidemark_airflow.operations import operations_of
 
 if TYPE_CHECKING:
     from airflow.serialization.definitions.dag import SerializedDAG
@@ -52,7 +52,7 @@ class DagForm:
         """Return the field that chooses a dry run; None if the operation has no dry run."""
         flag = next((name for name in DRY if name in self.fields), None)
         name = values.get(OPERATION, self.default(OPERATION))
-        operation = BY_DAG.get(self.dag_id, {}).get(name)
+        operation = operations_of(self.dag_id).get(name)
         return flag if flag is None or operation is None or flag in operation.takes else None
 
     def default(self, name: str) -> Any:

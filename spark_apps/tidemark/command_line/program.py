@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import typer
 
 from tidemark import __version__
+from tidemark.installation import DEFAULT_JOURNAL, JOURNAL_VARIABLE
 from tidemark.ledger import applications
 
 COMMANDS = (
@@ -63,8 +65,16 @@ def _options(
         callback=_show_version,
         help="Show the version.",
     ),
+    journal: str | None = typer.Option(
+        None,
+        metavar="NAME",
+        help="A journal of the file of journals.",
+        show_default=f"{JOURNAL_VARIABLE}, or {DEFAULT_JOURNAL}",
+    ),
 ) -> None:
     """Batch projections of an event journal kept in Cassandra."""
+    if journal is not None:
+        os.environ[JOURNAL_VARIABLE] = journal
 
 
 def _help(name: str) -> str:

@@ -22,6 +22,7 @@ from tidemark.status.answers import subjects
 from tidemark.status.as_json import as_json as json_of
 from tidemark.status.page import LIMIT, MOST, Page
 from tidemark.status.rules import PartState
+from tidemark.user_files import journals
 
 APPLICATION = applications.STATUS
 EXIT_STATUS = {PartState.OK: 0, PartState.EMPTY: 0, PartState.BAD: 3}
@@ -46,21 +47,21 @@ def main(
         float, typer.Option(min=0.5, metavar="SECONDS", help="How often, with --watch.")
     ] = 5.0,
     cadence: Annotated[
-        str,
+        str | None,
         typer.Option(
-            envvar="TIDEMARK_CADENCE",
             metavar="NAME",
             help="How often the schedule starts tag-write: daily, hourly, five-minutes or off.",
+            show_default="TIDEMARK_CADENCE, or that of the journal's entry",
         ),
-    ] = "daily",
+    ] = None,
     chain: Annotated[
-        str,
+        str | None,
         typer.Option(
-            envvar="TIDEMARK_CHAIN",
             metavar="NAME",
             help="What runs the chain on a schedule: three-dags or one-dag.",
+            show_default="TIDEMARK_CHAIN, or that of the journal's entry",
         ),
-    ] = "three-dags",
+    ] = None,
 ) -> None:
     """Show the state of the system: one line for each part, since when, and what to do.
 
@@ -71,11 +72,12 @@ def main(
     """
     if context.invoked_subcommand is not None:
         return
-    period = rules.period_of(cadence)
+    period = rules.period_of(cadence or journals.scheduled("cadence", "daily"))
+    is_one_dag = (chain or journals.scheduled("chain", "three-dags")) == rules.ONE_DAG
     with connected(APPLICATION) as run:
 
         def show() -> PartState:
-            answer = overview.overview(run, period, is_one_dag=chain == rules.ONE_DAG)
+            answer = overview.overview(run, period, is_one_dag=is_one_dag)
             _print(json.dumps(json_of(answer)) if as_json else "\n".join(text.of_overview(answer)))
             return answer.state
 

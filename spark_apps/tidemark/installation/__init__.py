@@ -7,6 +7,7 @@ copy of it in the package.
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from tidemark import __version__
@@ -19,6 +20,23 @@ SHIPPED = (_ROOT if IS_CHECKOUT else _PACKAGE) / "include"
 HOME = _ROOT if IS_CHECKOUT else Path(os.environ.get("TIDEMARK_HOME") or Path.cwd()).resolve()
 """The directory of users' files and of `.tidemark`: the checkout; of a wheel TIDEMARK_HOME, or else
 the current directory."""
+JOURNAL_VARIABLE = "TIDEMARK_JOURNAL"
+DEFAULT_JOURNAL = "default"
+"""The journal of the environment's variables; others are entries of a file."""
+
+
+def chosen_journal() -> str:
+    """Return the name of the journal of this process."""
+    return os.environ.get(JOURNAL_VARIABLE) or DEFAULT_JOURNAL
+
+
+def place_of_setting(variable: str) -> str:
+    """Return where users of this journal set a setting: the variable, or the key of the entry."""
+    journal = chosen_journal()
+    if journal == DEFAULT_JOURNAL:
+        return variable
+    key = variable.removeprefix("TIDEMARK_").replace("_", "-").lower()
+    return f"{key} of the journal {journal}"
 
 
 def users_files(name: str) -> Path:
@@ -40,9 +58,13 @@ def jars_directory() -> Path:
 
 def program(application: str) -> str:
     """Return the command that runs an application, as users of this installation type it."""
+    journal = chosen_journal()
+    is_default = journal == DEFAULT_JOURNAL
     if IS_CHECKOUT:
-        return f"spark_apps/{application.replace('-', '_')}.py"
-    return f"tidemark {application}"
+        script = f"spark_apps/{application.replace('-', '_')}.py"
+        return script if is_default else f"{JOURNAL_VARIABLE}={shlex.quote(journal)} {script}"
+    options = "" if is_default else f"--journal {shlex.quote(journal)} "
+    return f"tidemark {options}{application}"
 
 
 def fetch_command() -> str:

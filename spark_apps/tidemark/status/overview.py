@@ -10,6 +10,7 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.errors import NO_RETRY_HELPS
+from tidemark.installation import DEFAULT_JOURNAL, chosen_journal
 from tidemark.journals.pekko import tables
 from tidemark.journals.pekko.bucket_size import recorded_bucket_size
 from tidemark.ledger.applications import PURGE, TAG_WRITE, VALIDATE
@@ -60,7 +61,7 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
         InvalidInput: there is no directory of projections.
     """
     now = clock.now()
-    dags = _ONE_DAG if is_one_dag else _THREE_DAGS
+    dags = _dags_of_journal(_ONE_DAG if is_one_dag else _THREE_DAGS)
     if not has_ledger(run.control, run.settings):
         lines = [_journal(run, has_run=False), *_lines_before_first_run(dags)]
         return Overview(now, rules.overall(lines), lines, None)
@@ -90,6 +91,13 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
         if at is not None
     ]
     return Overview(now, rules.overall(lines), lines, max(ended, default=None))
+
+
+def _dags_of_journal(dags: Mapping[str, str]) -> Mapping[str, str]:
+    journal = chosen_journal()
+    if journal == DEFAULT_JOURNAL:
+        return dags
+    return {part: f"{dag_id}.{journal}" for part, dag_id in dags.items()}
 
 
 def _lines_before_first_run(dags: Mapping[str, str]) -> list[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidemark.errors import InvalidInput
+from tidemark.installation import place_of_setting
 
 
 def require_directory(directory: Path, variable: str, files: str) -> None:
@@ -22,5 +23,5 @@ def require_directory(directory: Path, variable: str, files: str) -> None:
         raise InvalidInput(
             "there is no such directory",
             where=str(directory),
-            do=f"set {variable} to the directory of {files}",
+            do=f"set {place_of_setting(variable)} to the directory of {files}",
         )

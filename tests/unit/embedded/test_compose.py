@@ -41,7 +41,7 @@ DATA = "data:/opt/data"
 DOCS = "data-docs:/opt/data_docs"
 GIVEN: dict[str, tuple[set[str], set[str], set[str]]] = {
     # service: (secrets, networks, volumes)
-    "airflow-init": ({"postgres_password"}, {"database"}, set()),
+    "airflow-init": ({"postgres_password"}, {"database"}, {INCLUDE}),
     "airflow-api-server": (
         {
             "postgres_password",
@@ -61,7 +61,7 @@ GIVEN: dict[str, tuple[set[str], set[str], set[str]]] = {
     "airflow-dag-processor": (
         {"postgres_password", "airflow_fernet_key"},
         {"database"},
-        {LOGS},
+        {INCLUDE, LOGS},
     ),
     "airflow-triggerer": (
         {"postgres_password", "airflow_fernet_key", "airflow_secret_key", "cassandra_password"},

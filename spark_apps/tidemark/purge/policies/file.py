@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.installation import place_of_setting
 from tidemark.purge.policies.model import (
     KafkaJournalExpiry,
     OwnTable,
@@ -76,7 +77,7 @@ def load(file: Path) -> PolicyFile:
         raise InvalidInput(
             "there is no such file",
             where=str(file),
-            do="set TIDEMARK_RETENTION_FILE to the file of the policies",
+            do=f"set {place_of_setting('TIDEMARK_RETENTION_FILE')} to the file of the policies",
         )
     header = read_yaml_file(file, _EMPTY)
     policies = PolicyFile(header, header.checked(Policies).policies)
