@@ -1,9 +1,8 @@
-"""What orders send to Airflow's API, and what they refuse; the real Airflow is in test_state_page."""
+"""What orders send to Airflow's API, and what they refuse; Airflow is real in test_state_page."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,11 +108,10 @@ def forms(monkeypatch: pytest.MonkeyPatch) -> dict[str, DagForm]:
 
 
 @pytest.fixture(autouse=True)
-def _user(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _user(monkeypatch: pytest.MonkeyPatch) -> None:
     from tidemark_airflow.pages.state.app import app
 
     monkeypatch.setitem(app.dependency_overrides, get_user, lambda: None)
-    yield
 
 
 @pytest.mark.usefixtures("forms")

@@ -1,4 +1,4 @@
-"""The operator's page in a real Airflow: who reads, who orders, and where it is in the navigation."""
+"""The operator's page in a real Airflow: who reads, who orders, and where one finds it."""
 
 from __future__ import annotations
 

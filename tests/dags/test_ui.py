@@ -6,7 +6,6 @@ Each test leaves a picture of its last page in its temporary directory, also if 
 from __future__ import annotations
 
 import http.client
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from embedded.airflow import rest
 from tests.dags.conftest import DAG_IDS, PATIENCE_S, Doors
