@@ -1,4 +1,4 @@
-"""What orders send to Airflow's API, and what they refuse."""
+"""What orders send to Airflow's API, and what they refuse; Airflow is real in test_state_page."""
 
 from __future__ import annotations
 

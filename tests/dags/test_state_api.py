@@ -26,6 +26,8 @@ from tests.integration.support import Journal
 from tidemark.command_line import status
 from tidemark.errors import CassandraUnavailable
 from tidemark.ledger.pieces import State
+from tidemark.status.answers.grid import Touched, touched
+from tidemark.window import Window
 from tidemark_airflow.pages.state import session
 from tidemark_airflow.pages.state.app import app
 from tidemark_airflow.pages.state.permissions import may_read
@@ -210,6 +212,23 @@ def test_grid_has_a_cell_for_each_piece_and_none_for_what_was_never_begun(
     bounded = got(client, "grid", **bounds)
     assert [item["bucket"] for item in bounded["items"]] == [newer["bucket"]]
     assert bounded["next"] is None
+
+
+def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) -> None:
+    seed(journal)
+    for name in ("daily", "weekly"):
+        Ledger(journal, FIRST, "project", f"{journal.keyspace}/{name}").end(State.DONE, 1)
+    window = Window(FIRST, FIRST + timedelta(hours=3))
+    run = context(journal)
+    assert touched(run, window, ["tag-write", "validate"]) == [
+        Touched("tag-write", {"done": 1, "failed": 1}, 1, True),
+        Touched("validate", {"done": 1}, 2, True),
+    ]
+    names = [found.name for found in touched(run, window, ["project"])]
+    assert names == ["project/daily", "project/weekly"]
+    assert touched(run, window, ["project"], ["weekly"]) == [
+        Touched("project/weekly", {"done": 1}, 2, True)
+    ]
 
 
 @pytest.mark.parametrize(
