@@ -6,7 +6,6 @@ Each test leaves a picture of its last page in its temporary directory, also if 
 from __future__ import annotations
 
 import http.client
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from embedded.airflow import rest
 from tests.dags.conftest import DAG_IDS, PATIENCE_S, Doors
@@ -273,30 +272,6 @@ def test_button_of_a_dry_run_leads_to_the_run_that_does_what_it_planned(
     started = unquote(page.url.rpartition("/")[2])
     run = rest.call(doors.client, "GET", f"dags/reconcile/dagRuns/{started}")
     assert run["conf"] == {**fields, "dry_run": False}
-    rest.wait_for_run(doors.client, "reconcile", started, PATIENCE_S)
-
-
-@pytest.mark.parametrize("was_started", [False, True], ids=["refused", "answer lost"])
-def test_button_starts_one_run_when_the_database_is_busy(
-    doors: Doors, page: Page, *, was_started: bool
-) -> None:
-    ids = []
-
-    def fail_once(route: Route) -> None:
-        ids.append(json.loads(route.request.post_data or "")["dag_run_id"])
-        if len(ids) > 1:
-            route.continue_()
-            return
-        if was_started:
-            route.fetch()
-        route.fulfill(status=500, json={"detail": {"reason": "Database error"}})
-
-    page.route("**/dags/reconcile/dagRuns", fail_once)
-    page.goto(f"{doors.address}{Step('reconcile', {'operation': 'check'}).url()}")
-    page.get_by_role("button", name="Trigger").click()
-    expect(page).to_have_url(re.compile(r"/dags/reconcile/runs/manual__[^/]+$"))
-    started = unquote(page.url.rpartition("/")[2])
-    assert ids == [started, started]
     rest.wait_for_run(doors.client, "reconcile", started, PATIENCE_S)
 
 

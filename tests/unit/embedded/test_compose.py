@@ -49,9 +49,10 @@ GIVEN: dict[str, tuple[set[str], set[str], set[str]]] = {
             "airflow_jwt_secret",
             "airflow_secret_key",
             "airflow_admin_password",
+            "cassandra_password",
         },
-        {"front", "database"},
-        {LOGS, f"{DOCS}:ro"},
+        {"front", "database", "data"},
+        {INCLUDE, LOGS, f"{DOCS}:ro"},
     ),
     "airflow-scheduler": (
         {"postgres_password", "redis_password", "airflow_fernet_key", "airflow_jwt_secret"},

@@ -23,7 +23,7 @@ _MOST_TRIES = 20
 _PAUSE_S = 0.5
 
 
-class AirflowApi:
+class AirflowOfUser:
     """The API as the user of a request has it."""
 
     def __init__(self, request: Request) -> None:

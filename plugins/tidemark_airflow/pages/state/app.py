@@ -51,7 +51,10 @@ async def file(name: str, request: Request) -> Response:
 @_page.get("/api/v1/openapi.json")
 async def description() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    return app.openapi()
+    document = app.openapi()
+    # In answers it is `topic/partition`.
+    document["components"]["schemas"]["TopicPartition"] = {"type": "string"}
+    return document
 
 
 async def _file(name: str, request: Request) -> Response:

@@ -17,7 +17,7 @@ from tidemark.status.answers.grid import Touched, touched
 from tidemark.status.as_json import as_json
 from tidemark.window import Window
 from tidemark_airflow.pages.forms import DRY, DagForm, form_of
-from tidemark_airflow.pages.state.airflow_api import AirflowApi
+from tidemark_airflow.pages.state.airflow_api import AirflowOfUser
 from tidemark_airflow.pages.state.links import run_path
 from tidemark_airflow.pages.state.permissions import require_may_start
 from tidemark_airflow.pages.state.problems import ProblemError
@@ -144,7 +144,7 @@ Checked = Annotated[CheckedOrder, Depends(_checked)]
 async def preview(checked: Checked, request: Request) -> JSONResponse:
     """Return what an order will do, from the ledger; nothing is started."""
     order = checked.order
-    is_paused = await AirflowApi(request).is_paused(order.dag_id)
+    is_paused = await AirflowOfUser(request).is_paused(order.dag_id)
     window = _window(order.conf)
     found = [] if window is None else await shared.read(lambda run: _touched(run, order, window))
     unpauses = checked.unpauses(is_paused=is_paused)
@@ -164,7 +164,7 @@ async def preview(checked: Checked, request: Request) -> JSONResponse:
 @router.post("", status_code=201)
 async def give(checked: Checked, request: Request) -> Started:
     """Start a run, and unpause its DAG if that is needed for it to start."""
-    airflow = AirflowApi(request)
+    airflow = AirflowOfUser(request)
     dag_id = checked.order.dag_id
     is_paused = await airflow.is_paused(dag_id)
     unpauses = checked.unpauses(is_paused=is_paused)

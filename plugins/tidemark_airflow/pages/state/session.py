@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import time
+from collections import Counter
 from collections.abc import Callable
 from threading import Lock
 from typing import TypeVar
@@ -19,18 +21,19 @@ from tidemark.settings import Settings
 T = TypeVar("T")
 _THREADS = 8
 """The most reads at a time: in an outage each waits, and Airflow's own threads must stay free."""
-_FRESH_S = 5.0
+FRESH_S = 5.0
 """How long requests get the last failure to connect without a further try."""
 
 
 class SharedSession:
-    """Opens a session at the first read, and a new one at the first read after an outage."""
+    """Opens a session at the first read, and another at the first read after an outage."""
 
     def __init__(self) -> None:
-        self._opening = Lock()
-        self._users = Lock()
-        self._run: RunContext | None = None
-        self._uses: dict[int, int] = {}
+        """Open nothing yet."""
+        self._lock = Lock()
+        self._settings = Settings.model_construct()
+        self._control: Control | None = None
+        self._readers = Counter[Control]()
         self._failure: tuple[float, TidemarkError] | None = None
         self._limiter: CapacityLimiter | None = None
 
@@ -45,60 +48,49 @@ class SharedSession:
         return await to_thread.run_sync(self._read, function, limiter=self._limiter)
 
     def _read(self, function: Callable[[RunContext], T]) -> T:
-        run = self._taken()
+        with self._lock:
+            control, settings = self._opened(), self._settings
+            self._readers[control] += 1
+        is_outage = False
         try:
-            return function(run)
-        except StatementRefused:
-            raise
-        except CassandraUnavailable:
-            self._replace(run)
+            return function(RunContext(STATUS, settings, control, STATUS))
+        except CassandraUnavailable as error:
+            is_outage = not isinstance(error, StatementRefused)
             raise
         finally:
-            self._give_back(run)
+            self._end(control, is_outage=is_outage)
 
-    def _taken(self) -> RunContext:
-        with self._opening:
-            if self._run is None:
-                self._run = self._opened()
-            run = self._run
-            with self._users:
-                self._uses[id(run)] = self._uses.get(id(run), 0) + 1
-            return run
-
-    def _opened(self) -> RunContext:
-        if self._failure is not None and time.monotonic() - self._failure[0] < _FRESH_S:
-            raise self._failure[1]
+    def _opened(self) -> Control:
+        if self._control is not None:
+            return self._control
+        if self._failure is not None and time.monotonic() - self._failure[0] < FRESH_S:
+            raise copy.copy(self._failure[1])
         try:
-            settings = Settings.load()
-            control = Control(settings)
+            self._settings = Settings.load()
+            self._control = Control(self._settings)
         except TidemarkError as error:
             self._failure = (time.monotonic(), error)
             raise
-        self._failure = None
-        return RunContext(STATUS, settings, control, STATUS)
+        return self._control
 
-    def _replace(self, run: RunContext) -> None:
-        """Let later reads open a session of their own."""
-        with self._opening:
-            if self._run is run:
-                self._run = None
-
-    def _give_back(self, run: RunContext) -> None:
-        """Close a session that has been replaced, after its last read."""
-        with self._users:
-            self._uses[id(run)] -= 1
-            is_last = self._uses[id(run)] == 0
-            if is_last:
-                del self._uses[id(run)]
-        if is_last and run is not self._run:
-            run.control.close()
+    def _end(self, control: Control, *, is_outage: bool) -> None:
+        """End a read; a session that is no longer in use is closed after its last read."""
+        with self._lock:
+            if is_outage and self._control is control:
+                self._control = None
+            self._readers[control] -= 1
+            is_unused = not self._readers[control] and self._control is not control
+            if not self._readers[control]:
+                del self._readers[control]
+        if is_unused:
+            control.close()
 
     def close(self) -> None:
-        """Close the session."""
-        with self._opening:
-            run, self._run = self._run, None
-        if run is not None:
-            run.control.close()
+        """Close the session, and forget the last failure."""
+        with self._lock:
+            control, self._control, self._failure = self._control, None, None
+        if control is not None:
+            control.close()
 
 
 shared = SharedSession()

@@ -1,0 +1,316 @@
+"""The page's API in this process, on the embedded Cassandra; who may use it is in test_state_page.
+
+Airflow's login is replaced, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from schemathesis import Case
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from embedded.cassandra.server import Endpoint
+from tests.integration.conftest import control, pool
+from tests.integration.pool import Pool
+from tests.integration.status.status_reading import Ledger, context
+from tests.integration.support import Journal
+from tidemark.command_line import status
+from tidemark.errors import CassandraUnavailable
+from tidemark.ledger.pieces import State
+from tidemark.status.answers.grid import Touched, touched
+from tidemark.window import Window
+from tidemark_airflow.pages.state import session
+from tidemark_airflow.pages.state.app import app
+from tidemark_airflow.pages.state.permissions import may_read
+from tidemark_airflow.pages.state.session import shared
+
+__all__ = ["control", "pool"]
+
+FIRST = datetime(2024, 3, 1, tzinfo=UTC)
+API = "/api/v1"
+COMMANDS: dict[str, Callable[..., None]] = {
+    "time-buckets": status.of_time_buckets,
+    "projections": status.of_projections,
+    "findings": status.of_findings,
+    "purges": status.of_purges,
+    "replication": status.of_replication,
+    "groups": status.of_groups,
+    "runs": status.of_runs,
+}
+ROWS: dict[str, dict[str, Any]] = {
+    "time-buckets": {"application": "tag-write"},
+    "findings": {"settled": True},
+    "replication": {"held": True},
+    "groups": {"stream": "default"},
+}
+"""The parameters with which a subject answers with rows, not with a summary."""
+RUN_ID = "tag_write/scheduled__2024-03-01T00:00:00+00:00/1"
+
+
+@pytest.fixture
+def journal(
+    pool: Pool, cassandra: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Journal]:
+    """Yield an empty journal, which the API reads."""
+    keyspaces = pool.take()
+    made = Journal.over(
+        pool.control,
+        cassandra.environment(),
+        keyspaces.journal,
+        keyspaces.own,
+        PROJECTIONS_DIR=str(tmp_path),
+        CADENCE="off",
+    )
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    shared.close()
+    yield made
+    shared.close()
+    pool.give_back(keyspaces)
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """Yield a client of the API that may read."""
+    monkeypatch.setitem(app.dependency_overrides, may_read, lambda: None)
+    with TestClient(app) as opened:
+        yield opened
+
+
+def got(client: TestClient, path: str, **parameters: Any) -> Any:
+    answer = client.get(f"{API}/{path}", params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def pages(client: TestClient, path: str, **parameters: Any) -> list[Any]:
+    """Return the items of all pages."""
+    items = []
+    after: dict[str, str] = {}
+    while True:
+        page = got(client, path, **parameters, **after)
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        after = {"after": page["next"]}
+
+
+def problem(client: TestClient, path: str, status_code: int, **parameters: Any) -> dict[str, str]:
+    answer = client.get(f"{API}/{path}", params=parameters)
+    assert answer.status_code == status_code, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    found: dict[str, str] = answer.json()
+    assert found.keys() == {"what", "where", "do"}
+    assert "\n" not in "".join(found.values())
+    return found
+
+
+def seed(journal: Journal) -> None:
+    tag_write = Ledger(journal, FIRST)
+    tag_write.end(State.DONE, 0, counts={"events_read": 7}, run=context(journal, run_id=RUN_ID))
+    tag_write.end(State.FAILED, 1, error="wrong")
+    Ledger(journal, FIRST, application="validate").end(State.DONE, 0)
+
+
+def test_answers_are_those_of_the_command(
+    journal: Journal, client: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed(journal)
+    for subject, command in COMMANDS.items():
+        for parameters in ({}, ROWS.get(subject, {})):
+            command(as_json=True, **parameters)
+            printed = json.loads(capsys.readouterr().out)
+            assert without_urls(got(client, subject, **parameters)) == printed, subject
+    assert len(got(client, "time-buckets")["items"]) == 2
+    lines = got(client, "overview")["lines"]
+    assert [line["state"] for line in lines[:3]] == ["ok", "bad", "ok"]
+
+
+def without_urls(value: Any) -> Any:
+    """Return an answer without the links to Airflow, which a command does not know."""
+    if isinstance(value, list):
+        return [without_urls(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    has_run = "run_id" in value
+    return {
+        name: without_urls(part) for name, part in value.items() if not (name == "url" and has_run)
+    }
+
+
+def test_every_route_answers_before_the_first_run(
+    journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_KEYSPACE", f"{journal.own_keyspace}_absent")
+    empty = {"items": [], "next": None}
+    for subject in COMMANDS:
+        found = got(client, subject)
+        assert found == ({"policies": empty, "plans": empty} if subject == "purges" else empty)
+    assert got(client, "grid") == {**empty, "rows": [], "rows_left_out": 0}
+    assert got(client, "overview")["state"] == "empty"
+
+
+def test_the_dag_of_a_remedy_is_that_of_the_chain(
+    journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for chain, dags in (("three-dags", ["tag_write", "validate"]), ("one-dag", ["chain"] * 2)):
+        monkeypatch.setenv("TIDEMARK_CHAIN", chain)
+        lines = got(client, "overview")["lines"]
+        remedies = [line["remedy"] for line in lines[1:3]]
+        assert remedies == [f"airflow dags unpause {dag}" for dag in dags]
+
+
+def test_pages_follow_their_cursors(journal: Journal, client: TestClient) -> None:
+    Ledger(journal, FIRST).end(State.DONE, *range(7))
+    for path, parameters in (("time-buckets", {"application": "tag-write"}), ("grid", {})):
+        key = "bucket" if path == "grid" else "time_bucket"
+        found = [item[key] for item in pages(client, path, limit=3, **parameters)]
+        assert found == [
+            (FIRST + timedelta(hours=hour)).isoformat().replace("+00:00", "Z")
+            for hour in reversed(range(7))
+        ]
+
+
+def test_grid_has_a_cell_for_each_piece_and_none_for_what_was_never_begun(
+    journal: Journal, client: TestClient
+) -> None:
+    Ledger(journal, FIRST).end(State.DONE, 100)
+    seed(journal)
+    Ledger(journal, FIRST, "project", f"{journal.keyspace}/daily").end(State.DONE, 1)
+    page = got(client, "grid", limit=2)
+    assert [row["name"] for row in page["rows"]] == ["tag-write", "validate", "project/daily"]
+    # Hours that nothing has begun are left out where they end a page, not within a page.
+    assert [item["cells"].keys() for item in page["items"]] == [{"tag-write"}, set()]
+    assert [item["bucket"] for item in page["items"]] == [
+        "2024-03-05T04:00:00Z",
+        "2024-03-05T03:00:00Z",
+    ]
+    older = got(client, "grid", limit=2, after=page["next"])
+    assert older["next"] is None
+    newer, oldest = older["items"]
+    assert newer["bucket"] == "2024-03-01T01:00:00Z"
+    assert {name: cell["state"] for name, cell in newer["cells"].items()} == {
+        "tag-write": "failed",
+        "project/daily": "done",
+    }
+    cell = oldest["cells"]["tag-write"]
+    assert (cell["state"], cell["counts"], cell["run_id"]) == ("done", {"events_read": 7}, RUN_ID)
+    assert cell["url"] == "/dags/tag_write/runs/scheduled__2024-03-01T00%3A00%3A00%2B00%3A00"
+    assert newer["cells"]["tag-write"]["url"] is None
+    chosen = got(client, "grid", row="validate", end=newer["bucket"])
+    assert [item["cells"].keys() for item in chosen["items"]] == [{"validate"}]
+    bounds = {"start": newer["bucket"], "end": "2024-03-05T00:00:00Z"}
+    bounded = got(client, "grid", **bounds)
+    assert [item["bucket"] for item in bounded["items"]] == [newer["bucket"]]
+    assert bounded["next"] is None
+
+
+def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) -> None:
+    seed(journal)
+    for name in ("daily", "weekly"):
+        Ledger(journal, FIRST, "project", f"{journal.keyspace}/{name}").end(State.DONE, 1)
+    window = Window(FIRST, FIRST + timedelta(hours=3))
+    run = context(journal)
+    assert touched(run, window, ["tag-write", "validate"]) == [
+        Touched("tag-write", {"done": 1, "failed": 1}, 1, True),
+        Touched("validate", {"done": 1}, 2, True),
+    ]
+    names = [found.name for found in touched(run, window, ["project"])]
+    assert names == ["project/daily", "project/weekly"]
+    assert touched(run, window, ["project"], ["weekly"]) == [
+        Touched("project/weekly", {"done": 1}, 2, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "where"),
+    [
+        ("runs", {"after": "x"}, "after"),
+        ("grid", {"after": "x"}, "after"),
+        ("runs", {"limit": 0}, "query.limit"),
+        ("runs", {"limit": 1001}, "query.limit"),
+        ("time-buckets", {"state": "x"}, "query.state"),
+        ("grid", {"start": "2024-03-01T00:00:00"}, "query.start"),
+    ],
+)
+def test_parameters_that_cannot_be_used_are_named(
+    journal: Journal, client: TestClient, path: str, parameters: dict[str, Any], where: str
+) -> None:
+    assert problem(client, path, 422, **parameters)["where"] == where
+
+
+def test_settings_that_cannot_be_used_are_not_the_readers_fault(
+    journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_CADENCE", "weekly")
+    assert "TIDEMARK_CADENCE" in problem(client, "overview", 500)["where"]
+
+
+def test_an_outage_is_a_problem_of_one_line_until_it_is_over(
+    journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = journal.environment["TIDEMARK_CASSANDRA_HOSTS"]
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_HOSTS", "127.0.0.1:1")
+    assert problem(client, "runs", 503)["what"].startswith("cannot reach Cassandra")
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_HOSTS", hosts)
+    # For some seconds requests do not try again: each try takes long.
+    assert problem(client, "runs", 503)["where"] == "127.0.0.1:1"
+    monkeypatch.setattr(session, "FRESH_S", 0)
+    assert got(client, "runs")["items"] == []
+
+
+def test_requests_share_a_session_and_an_outage_replaces_it(
+    journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got(client, "runs")
+    first = shared._control
+    got(client, "grid")
+    assert shared._control is first
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise CassandraUnavailable("too late")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tidemark.status.runs.runs_page", fail)
+        assert problem(client, "runs", 503)["what"] == "too late"
+    got(client, "runs")
+    assert shared._control is not first
+    assert first is not None
+    assert first._cluster.is_shutdown
+
+
+def test_answers_are_as_the_openapi_document_says(
+    journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever parameters schemathesis makes up, of the document and against it."""
+    seed(journal)
+    document = client.get(f"{API}/openapi.json").json()
+    assert set(document["paths"]) == {
+        *(f"{API}/{name}" for name in (*COMMANDS, "overview", "grid")),
+        *(f"{API}/orders", f"{API}/orders/preview"),
+    }
+    schema = schemathesis.openapi.from_dict(document).include(method="GET")
+    schema.app = app
+    for operation in (result.ok() for result in schema.get_all_operations()):
+        answered(operation.as_strategy())
+
+
+def answered(cases: Any) -> None:
+    @given(cases)
+    @settings(
+        max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    def answers(case: Case) -> None:
+        # Of tokens the document says no more than that they are texts.
+        case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+    answers()
