@@ -18,9 +18,15 @@ from playwright.sync_api import BrowserContext, Page
 
 from embedded.airflow import configuration, rest
 from embedded.airflow.server import Airflow
+from embedded.cassandra.server import Endpoint
 from embedded.machine import processes, secrets_file
 from tests.dags import browser
+from tests.integration.conftest import control, pool
+from tests.integration.pool import Pool
+from tests.integration.support import Journal
 from tidemark_airflow import alerts, purging
+
+__all__ = ["control", "pool"]
 
 DAG_IDS = (
     "tag_write",
@@ -144,7 +150,15 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def doors(state: Path) -> Iterator[Doors]:
+def shown_journal(pool: Pool, cassandra: Endpoint) -> Iterator[Journal]:
+    """Yield an empty journal, whose state the operator's page of the running Airflow shows."""
+    keyspaces = pool.take()
+    yield Journal.over(pool.control, cassandra.environment(), keyspaces.journal, keyspaces.own)
+    pool.give_back(keyspaces)
+
+
+@pytest.fixture(scope="session")
+def doors(state: Path, shown_journal: Journal) -> Iterator[Doors]:
     """Yield the DAGs in a real scheduler; spark-submit starts tests/dags/fake_application.py."""
     home = state / "doors"
     home.mkdir(parents=True)
@@ -157,9 +171,7 @@ def doors(state: Path) -> Iterator[Doors]:
         **PARSED_RARELY,
         "TIDEMARK_PROJECTIONS_DIR": str(definition.parent),
         "SPARK_HOME": str(_spark_home(state / "doors-spark")),
-        "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
-        "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
-        "TIDEMARK_CASSANDRA_PASSWORD": secrets.token_urlsafe(),
+        **shown_journal.environment,
         "TIDEMARK_DATA_DOCS_DIR": str(home / "data_docs"),
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
         "TIDEMARK_REPLICATE_MINUTES": "0",

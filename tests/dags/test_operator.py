@@ -116,7 +116,8 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
     assert report["run_id"] == f"project/{run_id}/1/0"
     assert option(report["details"]["arguments"], "--projection") == "totals"
     outputs = rest.wait_until("the lineage", PATIENCE_S, lambda: lineage_of(doors, run_id))
-    assert outputs == [("cassandra://127.0.0.1:9042", "pekko.tag_views")]
+    hosts = doors.environment["TIDEMARK_CASSANDRA_HOSTS"]
+    assert outputs == [(f"cassandra://{hosts}", "pekko.tag_views")]
 
 
 def test_dry_run_and_nothing_to_do_end_as_skipped_without_an_event(doors: Doors) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from cassandra.query import dict_factory
 
 from tests.integration.support import Journal
 from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.ledger.claim import LedgerRecorder
 from tidemark.ledger.piece import Piece, Reason, State
@@ -137,3 +139,39 @@ class Ledger:
         wanted = {self.bucket(hour) for hour in hours}
         planned = self.pieces.plan(wanted, force=True)
         return [piece for piece in planned if piece.time_bucket in wanted]
+
+
+def insert_finding(
+    journal: Journal,
+    check: str,
+    persistence_id: str,
+    *,
+    bucket: datetime | None,
+    severity: str,
+    since: datetime,
+) -> None:
+    """Insert a finding as validate writes it, with Spark: `store.write_findings`."""
+    row = {
+        "journal_keyspace": journal.keyspace,
+        "time_bucket": -1 if bucket is None else to_millis(bucket),
+        "check_name": check,
+        "persistence_id": persistence_id,
+        "tag": "",
+        "number": 3,
+        "sequence_nr": 3,
+        "timestamp": uuid.uuid1(),
+        "held_in": 0,
+        "expected": 2,
+        "detail": "1 missing",
+        "layer": "messages",
+        "severity": severity,
+        "state": "open",
+        "first_seen": since,
+        "last_seen": since,
+        "run_id": "r",
+    }
+    journal.control.execute(
+        f"INSERT INTO {table(journal.own_keyspace, 'finding')} ({', '.join(row)})"
+        f" VALUES ({', '.join('?' * len(row))})",
+        list(row.values()),
+    )

@@ -22,7 +22,13 @@ from tests.integration.project.projections import (
     TOTALS_TABLE,
     Projections,
 )
-from tests.integration.status.status_reading import HOUR_MS, Ledger, context, with_settings
+from tests.integration.status.status_reading import (
+    HOUR_MS,
+    Ledger,
+    context,
+    insert_finding,
+    with_settings,
+)
 from tests.integration.support import Journal
 from tidemark import clock
 from tidemark.application.guarded_change import Plan, apply_plan, show_plan
@@ -293,11 +299,19 @@ class TestProjections:
 class TestFindings:
     def test_settled_findings_are_not_open(self, journal: Journal) -> None:
         settings = journal.settings()
-        _found(journal, "sequence_nr_gap", "p|1", bucket=at(0), severity="blocks")
-        _found(journal, "progress_behind", "p|2", bucket=at(1), severity="warns")
-        _found(journal, "partition_too_large", "p|3", bucket=None, severity="warns")
+        insert_finding(
+            journal, "sequence_nr_gap", "p|1", bucket=at(0), severity="blocks", since=FIRST
+        )
+        insert_finding(
+            journal, "progress_behind", "p|2", bucket=at(1), severity="warns", since=FIRST
+        )
+        insert_finding(
+            journal, "partition_too_large", "p|3", bucket=None, severity="warns", since=FIRST
+        )
         other = replace(journal, keyspace="another_journal")
-        _found(other, "sequence_nr_gap", "p|9", bucket=at(0), severity="blocks")
+        insert_finding(
+            other, "sequence_nr_gap", "p|9", bucket=at(0), severity="blocks", since=FIRST
+        )
         blocking = list(store.open_findings(journal.control, settings))
         assert [row["persistence_id"] for row in blocking] == ["p|1"]
         store.settle(journal.control, settings, blocking, "restored by hand", "ann")
@@ -313,36 +327,6 @@ class TestFindings:
         assert [(one.persistence_id, one.reason, one.owner) for one in settled] == [
             ("p|1", "restored by hand", "ann")
         ]
-
-
-def _found(
-    journal: Journal, check: str, persistence_id: str, *, bucket: datetime | None, severity: str
-) -> None:
-    """Insert a finding as validate writes it, with Spark: `store.write_findings`."""
-    row = {
-        "journal_keyspace": journal.keyspace,
-        "time_bucket": -1 if bucket is None else to_millis(bucket),
-        "check_name": check,
-        "persistence_id": persistence_id,
-        "tag": "",
-        "number": 3,
-        "sequence_nr": 3,
-        "timestamp": uuid.uuid1(),
-        "row_time_bucket": 0,
-        "expected": 2,
-        "detail": "1 missing",
-        "layer": "messages",
-        "severity": severity,
-        "state": "open",
-        "first_seen": FIRST,
-        "last_seen": FIRST,
-        "run_id": "r",
-    }
-    journal.control.execute(
-        f"INSERT INTO {table(journal.own_keyspace, 'finding')} ({', '.join(row)})"
-        f" VALUES ({', '.join('?' * len(row))})",
-        list(row.values()),
-    )
 
 
 class TestPurges:
@@ -588,7 +572,9 @@ class TestOverview:
             tag_write = Ledger(journal, FIRST)
             tag_write.end(State.DONE, *range(24))
             tag_write.end(State.FAILED, 24, 26, error="wrong bucket size")
-        _found(journal, "sequence_nr_gap", "p|1", bucket=at(0), severity="blocks")
+        insert_finding(
+            journal, "sequence_nr_gap", "p|1", bucket=at(0), severity="blocks", since=FIRST
+        )
         run = context(journal, "purge")
         policies = PolicyPieces(run)
         attempt = policies.start("old-rows")

@@ -5,7 +5,7 @@ export const AIRFLOW = "../..";
 /** A problem that an answer has named: what, where, what to do. */
 export class Problem extends Error {
   constructor(status, { what, where, do: remedy } = {}) {
-    super([what || `The server answered with status ${status}.`, where && `(${where})`, remedy && `– ${remedy}`].filter(Boolean).join(" "));
+    super(`${what || `the server answered with status ${status}`}${where ? ` (${where})` : ""}${remedy ? `; ${remedy}` : ""}`);
     this.status = status;
   }
 }

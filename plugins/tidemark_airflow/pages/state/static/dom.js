@@ -90,14 +90,14 @@ export function badge(word, kind) {
 }
 
 /** Return a table that scrolls inside of the page. Columns are names; "" is a column of buttons. */
-export function table(caption, columns, rows) {
+export function table(caption, columns, rows, kind = null) {
   const head = columns.map((name) =>
     name ? h("th", { scope: "col" }, name) : h("th", { scope: "col" }, h("span", { class: "hidden-text" }, "Actions")),
   );
   return h(
     "div",
     { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
-    h("table", {}, h("caption", { class: "hidden-text" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+    h("table", { class: kind }, h("caption", { class: "hidden-text" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
   );
 }
 

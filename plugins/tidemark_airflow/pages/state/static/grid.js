@@ -1,7 +1,7 @@
 // The grid: time buckets across, applications and projections down. It has a window of time buckets,
 // so the number of its elements does not depend on the ledger.
 
-import { get, inAirflow } from "./api.js";
+import { get } from "./api.js";
 import { announce, button, h, utc } from "./dom.js";
 import { openOrder } from "./orders.js";
 
@@ -90,6 +90,8 @@ function cell(state, name, column) {
   return h("td", {
     role: "gridcell",
     "data-key": `${name} ${column.bucket}`,
+    "data-row": name,
+    "data-bucket": column.bucket,
     class: `cell ${kind.replace(" ", "-")}`,
     tabindex: isCurrent ? "0" : "-1",
     "aria-selected": String(isSelected),
@@ -133,10 +135,13 @@ function open(state) {
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -WIDTH], End: [0, WIDTH] };
 
 function onKey(state, event) {
-  if (event.target.getAttribute("role") !== "gridcell") return;
+  const { row: focused, bucket: focusedBucket } = event.target.dataset;
+  if (!focusedBucket) return;
+  // Screen readers move the focus without a key of this grid.
+  state.at = { row: focused, bucket: focusedBucket };
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
-    state.anchor ??= state.at;
+    state.anchor = state.at;
     state.detail = state.at;
     state.repaint();
   }
@@ -212,14 +217,14 @@ function details(state) {
     h("h3", { id: "cell-title" }, `${detail.row}, ${utc(detail.bucket)} UTC`),
     h("dl", {}, facts.filter(([, value]) => value !== "" && value !== null && value !== undefined).map(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))])),
     h("p", { class: "links" },
-      piece?.url ? [h("a", { href: inAirflow(piece.url) }, "Run"), " ", logOf(piece.url)]
+      piece?.url ? [h("a", { href: piece.url }, "Run"), " ", logOf(piece.url)]
         : piece?.run_id ? h("span", { class: "quiet" }, `Run ${piece.run_id}, started outside of Airflow`) : h("span", { class: "quiet" }, "The run is not stored any more."),
       " ", h("a", { href: `#findings?${detail.bucket}` }, "Findings of this time bucket")));
 }
 
 /** Return the link to the task of a run; that of `project` has a log for each projection. */
 function logOf(url) {
-  const dag = url.split("/")[2];
+  const [, dag] = url.match(/\/dags\/([^/]+)\/runs\//);
   if (dag === "purge") return null;
-  return h("a", { href: inAirflow(`${url}/tasks/${dag}${dag === "project" ? "/mapped" : ""}`) }, "Log");
+  return h("a", { href: `${url}/tasks/${dag}${dag === "project" ? "/mapped" : ""}` }, "Log");
 }

@@ -49,6 +49,14 @@ async function preview() {
   if (mine === order) render();
 }
 
+/** Read the preview when the user has stopped to type. */
+function previewSoon() {
+  window.clearTimeout(order.timer);
+  order.preview = null;
+  order.timer = window.setTimeout(() => order && preview(), 300);
+  render();
+}
+
 async function start() {
   const mine = order;
   mine.isStarting = true;
@@ -61,7 +69,9 @@ async function start() {
     mine.problem = error;
   }
   mine.isStarting = false;
-  if (mine === order) render();
+  if (mine !== order) return;
+  render();
+  dialog.querySelector(".result a")?.focus();
 }
 
 function render() {
@@ -94,21 +104,10 @@ function fields() {
       h("label", { class: field.kind },
         field.kind === "flag"
           ? [h("input", { type: "checkbox", onchange: (event) => { order.conf[field.name] = event.target.checked; preview(); } }), ` ${field.title}`]
-          : [h("span", {}, field.title), h("input", { type: "text", required: field.required, autofocus: true, oninput: (event) => { order.conf[field.name] = event.target.value; preview(); } })])),
-    order.dryRun !== null && dryRun(),
-  ];
-}
-
-function dryRun() {
-  return [
-    h("label", { class: "flag", id: "dry-run-label" },
-      h("input", { type: "checkbox", id: "dry-run", checked: order.dryRun, disabled: order.hasNoDryRun, onchange: chooseDryRun }),
-      " Dry run"),
-    h("p", { class: order.dryRun ? "note" : "note acts" }, order.dryRun
-      ? "This is a dry run: it plans and reports, and changes nothing."
-      : order.hasNoDryRun
-        ? "This operation has no dry run: it does what the fields say."
-        : "This is not a dry run: it does what the fields say."),
+          : [h("span", {}, field.title), h("input", { type: "text", required: field.required, autofocus: true, oninput: (event) => { order.conf[field.name] = event.target.value; previewSoon(); } })])),
+    order.dryRun !== null && h("label", { class: "flag" },
+      h("input", { type: "checkbox", checked: order.dryRun, disabled: order.hasNoDryRun, onchange: chooseDryRun }),
+      order.hasNoDryRun ? " Dry run (this operation has none)" : " Dry run"),
   ];
 }
 
@@ -130,13 +129,12 @@ function touched() {
   if (!answer) return order.problem || !isComplete() ? null : h("p", { class: "quiet" }, "Reading what the order will touch …");
   const canUnpause = answer.paused && answer.has_schedule;
   return h("section", { "aria-label": "What the order will touch" },
-    answer.note && h("p", {}, answer.note),
+    h("p", { class: answer.dry_run ? "note" : "note acts" }, `This is ${answer.note}.`),
     answer.touches.length > 0 &&
       h("table", {},
         h("caption", {}, "Time buckets that the order covers"),
         h("tbody", {}, answer.touches.map((row) =>
           h("tr", {}, h("th", { scope: "row" }, row.name), h("td", {}, counts(row)))))),
-    answer.unpauses && h("p", { class: "note" }, "The DAG is paused. The order unpauses it."),
     canUnpause && h("label", { class: "flag" },
       h("input", { type: "checkbox", onchange: (event) => { order.unpause = event.target.checked; preview(); } }),
       " Unpause the DAG: its schedule then runs, too"));
@@ -152,7 +150,7 @@ function result() {
   const { started, dag_id: dag } = order;
   return h("div", { role: "status", class: "result" },
     h("p", {}, badge(started.dry_run ? "dry run started" : "run started", "ok")),
-    h("p", {}, h("a", { href: inAirflow(started.url) }, started.run_id)),
+    h("p", {}, h("a", { href: started.url }, started.run_id)),
     started.unpaused && h("p", {}, `The DAG ${dag} was paused, and is not paused any more.`));
 }
 

@@ -44,6 +44,7 @@ async function refresh() {
     const [shown] = await Promise.all([VIEWS[name][1](states[name], refresh, showOverall), name === "overview" || readOverall()]);
     if (mine !== turn) return;
     paint(shown);
+    if (name === "grid" && view.dataset.view !== name) showNewest();
     document.getElementById("read-at").textContent = `read ${utc(new Date().toISOString()).slice(11)} UTC`;
   } catch (problem) {
     if (mine !== turn) return;
@@ -57,6 +58,12 @@ async function refresh() {
 }
 
 const readOverall = async () => showOverall(await get("overview"));
+
+/** Scroll the grid to its newest time buckets, which are on the right. */
+function showNewest() {
+  const region = view.querySelector(".scroll");
+  if (region) region.scrollLeft = region.scrollWidth;
+}
 
 const paint = (shown) => morph(view, shown.flat().filter(Boolean));
 

@@ -8,7 +8,11 @@ const LIMIT = 50;
 const STATES = { done: "ok", running: "info", planned: "info", failed: "bad", died: "bad", held: "late", "nothing-to-do": "ok", applied: "ok", started: "info" };
 const stateBadge = (state) => badge(state, STATES[state] ?? "unknown");
 
-const order = (label, wanted) => button(label, () => openOrder({ title: label.replace(" …", ""), ...wanted }));
+/** Return the button of an order; `of` names what it is about, for its dialog and for screen readers. */
+const order = (label, wanted, of = "") => {
+  const title = of ? `${label} ${of}` : label;
+  return button(`${label} …`, () => openOrder({ title, ...wanted }), { "aria-label": `${title} …` });
+};
 
 /** Return the heading of a view with a note and buttons. */
 const heading = (title, note, ...buttons) => h("div", { class: "heading" }, h("h2", { id: "view-title" }, title), note && h("span", { class: "quiet" }, note), h("span", { class: "spacer" }), buttons);
@@ -31,7 +35,6 @@ const WHERE = { journal: "grid", "tag views": "grid", checks: "findings", projec
 
 export async function overview(state, refresh, show) {
   const answer = await get("overview");
-  const label = { tag_write: "Run tag_write …", validate: "Run validate …" };
   const lines = answer.lines.map((line) => {
     const wanted = orderOf(line.remedy);
     const dag = line.remedy.match(/^airflow dags unpause ([\w.-]+)$/)?.[1];
@@ -39,14 +42,14 @@ export async function overview(state, refresh, show) {
       h("td", {}, badge(line.state, line.state)),
       h("td", {}, moment(line.since)),
       h("td", { class: "wide" }, line.what, line.remedy && h("code", { class: "remedy" }, line.remedy)),
-      h("td", {}, wanted ? order(label[wanted.dag_id] ?? `${title(wanted)} …`, wanted)
+      h("td", {}, wanted ? order(title(wanted), wanted)
         : dag && h("a", { href: inAirflow(`/dags/${dag}`) }, `Open ${dag}`)));
   });
   show(answer);
   return [
     heading("Overview"),
     condition(answer),
-    table("The parts of the system", ["Part", "State", "Since (UTC)", "Why, and what to do", ""], lines),
+    table("The parts of the system", ["Part", "State", "Since (UTC)", "Why, and what to do", ""], lines, "lines"),
   ];
 }
 
@@ -86,10 +89,10 @@ export async function projections(state, refresh) {
       number(amount(item.held)),
       number(amount(item.quarantined)),
       h("td", { class: "actions" }, !isBroken && [
-        item.paused_at ? order(`Resume ${item.name} …`, manage("resume")) : order(`Pause ${item.name} …`, manage("pause")),
-        item.oldest_open && item.newest && order(`Run ${item.name} …`, { dag_id: "project", conf: { ...name, window_start: item.oldest_open, window_end: item.newest } }),
-        item.quarantined.number > 0 && order(`Retry quarantine of ${item.name} …`, manage("quarantine retry")),
-        item.oldest_gap && order(`Skip gaps of ${item.name} …`, { dag_id: "manage_projections", conf: { operation: "skip", ...name, gaps: true } }),
+        item.paused_at ? order("Resume", manage("resume"), item.name) : order("Pause", manage("pause"), item.name),
+        item.oldest_open && item.newest && order("Run", { dag_id: "project", conf: { ...name, window_start: item.oldest_open, window_end: item.newest } }, item.name),
+        item.quarantined.number > 0 && order("Retry quarantine", manage("quarantine retry"), `of ${item.name}`),
+        item.oldest_gap && order("Skip gaps", { dag_id: "manage_projections", conf: { operation: "skip", ...name, gaps: true } }, `of ${item.name}`),
       ]));
   });
   return [
@@ -123,16 +126,16 @@ export async function findings(state, refresh) {
     number(item.expected === null ? String(item.number) : `${item.number}, expected ${item.expected}`),
     h("td", { class: "wide" }, isSettled ? `${item.reason} (${item.owner})` : item.detail),
     h("td", { class: "actions" }, !isSettled && item.blocks && [
-      item.persistence_id && order("Repair …", { dag_id: "reconcile", conf: { operation: "repair", persistence_ids: [item.persistence_id] } }),
-      order("Settle …", {
+      item.persistence_id && order("Repair", { dag_id: "reconcile", conf: { operation: "repair", persistence_ids: [item.persistence_id] } }, item.persistence_id),
+      order("Settle", {
         dag_id: "reconcile", dry_run: false,
         conf: { operation: "settle", check: item.check, number: item.number, ...(item.persistence_id ? { persistence_ids: [item.persistence_id] } : item.tag ? { tags: [item.tag] } : {}), reason: "" },
         fields: [{ name: "reason", title: "Reason: why you accept this finding", kind: "text", required: true }],
-      }),
+      }, `${item.check} ${item.persistence_id || item.tag}`),
     ])));
   const part = answer.next || state.before?.length ? " of this page" : "";
   return [
-    heading("Findings", `${items.length}${part}, the oldest first`, !isSettled && order("Repair what was found …", { dag_id: "reconcile", conf: { operation: "repair", found: true } })),
+    heading("Findings", `${items.length}${part}, the oldest first`, !isSettled && order("Repair what was found", { dag_id: "reconcile", conf: { operation: "repair", found: true } })),
     h("div", { class: "filters" },
       bucket && h("span", {}, `Time bucket ${utc(bucket)} `, h("a", { href: "#findings" }, "Show all")),
       choose("kind", "Show", [["", "open"], ["settled", "settled"]]),
@@ -151,16 +154,16 @@ export async function topics(state, refresh) {
   const replay = (conf) => ({ dag_id: "manage_replication", conf: { operation: "replay", ...conf } });
   const rows = isHeld
     ? answer.items.map((item) => row(JSON.stringify([item.partition, item.key]), h("span", { class: "id" }, item.key), item.partition, badge(item.state, "late"), number(String(item.records)), number(String(item.first)), moment(item.since),
-      h("td", { class: "actions" }, order("Replay …", replay({ topics: [item.partition.replace(/\/\d+$/, "")], keys: [item.key] })))))
+      h("td", { class: "actions" }, order("Replay", replay({ topics: [item.partition.replace(/\/\d+$/, "")], keys: [item.key] }), item.key))))
     : answer.items.map((item) => row(`${item.topic}/${item.partition}`, [`${item.topic}/${item.partition}`, item.problem && h("div", { class: "detail" }, item.problem)],
       moment(item.replicated_to, { age: false }), number(span(item.lag_seconds)), number(amount(item.lag_events)), number(String(item.next_offset ?? "–")), number(amount(item.held_keys)), number(amount(item.held_records)), moment(item.held_since),
-      h("td", { class: "actions" }, item.held_keys.number > 0 && order(`Replay ${item.topic} …`, replay({ topics: [item.topic] })))));
+      h("td", { class: "actions" }, item.held_keys.number > 0 && order("Replay", replay({ topics: [item.topic] }), item.topic))));
   const columns = isHeld
     ? ["Key", "Topic partition", "State", "Records", "First offset", "Since (UTC)", ""]
     : ["Topic partition", "Replicated to (UTC)", "Lag (time)", "Lag (events)", "Next offset", "Held keys", "Held records", "Held since (UTC)", ""];
   const change = () => { state.kind = isHeld ? "" : "held"; state.after = null; state.before = []; refresh(); };
   return [
-    heading("Topics", isHeld && "held keys", button(isHeld ? "Topic partitions" : "Held keys", change), order("Replicate …", { dag_id: "replicate", conf: {} })),
+    heading("Topics", isHeld && "held keys", button(isHeld ? "Topic partitions" : "Held keys", change), order("Replicate", { dag_id: "replicate", conf: {} })),
     rows.length ? table(isHeld ? "Held keys" : "Topic partitions", columns, rows) : nothing(isHeld ? "No key is held." : "No topic is replicated."),
     paging(state, answer.next, refresh),
   ];
@@ -175,10 +178,10 @@ export async function groups(state, refresh) {
   const manage = (operation, item) => ({ dag_id: "manage_event_groups", conf: { operation, groups: [item.group], stream: item.stream } });
   const rows = stream
     ? answer.items.map((item) => row(item.group, h("span", { class: "id" }, item.group), number(String(item.sequence)), badge(item.state, item.state === "rollback-failed" ? "bad" : item.held_by ? "late" : "info"), moment(item.submitted_at), item.held_by || "–", h("td", { class: "wide" }, item.reason || "–"),
-      h("td", { class: "actions" }, order(`Retry ${item.group} …`, manage("retry", item)), order(`Cancel ${item.group} …`, manage("cancel", item)))))
+      h("td", { class: "actions" }, order("Retry", manage("retry", item), item.group), order("Cancel", manage("cancel", item), item.group))))
     : answer.items.map((item) => row(item.stream, button(item.stream, choose(item.stream), { class: "link" }), number(amount(item.open)), number(amount(item.held)),
       item.stuck.length ? badge(item.stuck.join(", "), "bad") : "–", item.oldest_open || "–", moment(item.oldest_submitted_at),
-      h("td", { class: "actions" }, order(`Run ${item.stream} …`, { dag_id: "event_groups", conf: { stream: item.stream } }))));
+      h("td", { class: "actions" }, order("Run", { dag_id: "event_groups", conf: { stream: item.stream } }, item.stream))));
   const columns = stream ? ["Group", "Sequence", "State", "Submitted (UTC)", "Held by", "Reason", ""] : ["Stream", "Open", "Held", "Not rolled back", "Oldest open", "Submitted (UTC)", ""];
   return [
     heading("Groups", stream && `open groups of stream ${stream}`, stream && button("All streams", choose(null))),
@@ -200,11 +203,11 @@ export async function purges(state, refresh) {
       badge("awaits approval", "late"), moment(task.start_date)));
   const policies = answer.policies.items.map((item) =>
     row(item.name, [item.name, item.error && h("div", { class: "detail" }, item.error)], stateBadge(item.state), moment(item.finished_at), counted(item.counts),
-      h("td", { class: "actions" }, order(`Plan ${item.name} …`, { dag_id: "purge", conf: { policies: [item.name] } }))));
+      h("td", { class: "actions" }, order("Plan", { dag_id: "purge", conf: { policies: [item.name] }, dry_run: true }, item.name))));
   const plans = answer.plans.items.map((item) =>
     row(`${item.at}${item.run_id}`, h("span", { class: "id" }, item.run_id), moment(item.at), stateBadge(item.state), number(item.tombstones === null ? "–" : item.tombstones.toLocaleString("en")), counted(item.counts), h("span", { class: "id" }, item.owner)));
   return [
-    heading("Purges", null, order("Plan a purge …", { dag_id: "purge", conf: {}, dry_run: true })),
+    heading("Purges", null, order("Plan a purge", { dag_id: "purge", conf: {}, dry_run: true })),
     h("h3", {}, "Plans that await approval"),
     asks.length ? table("Plans that await approval", ["Run", "State", "Since (UTC)"], asks) : nothing(waiting ? "No plan awaits an approval." : "Airflow did not say which plans await an approval."),
     h("h3", {}, "Policies"),
@@ -222,7 +225,7 @@ const counted = (counts) => Object.entries(counts ?? {}).map(([name, many]) => `
 export async function runs(state, refresh) {
   const answer = await get("runs", { limit: LIMIT, after: state.after });
   const rows = answer.items.map((item) => row(item.run_id,
-    [item.url ? h("a", { href: inAirflow(item.url), class: "id" }, item.run_id) : h("span", { class: "id" }, item.run_id), item.error && h("div", { class: "detail" }, item.error)],
+    [item.url ? h("a", { href: item.url, class: "id" }, item.run_id) : h("span", { class: "id" }, item.run_id), item.error && h("div", { class: "detail" }, item.error)],
     item.application, stateBadge(item.state), h("span", { class: "id" }, item.started_by), moment(item.started_at),
     h("td", {}, h("progress", { max: Math.max(item.pieces_started, 1), value: item.pieces_done, "aria-label": `Progress of ${item.run_id}` }), ` ${item.pieces_done} of ${item.pieces_started}`),
     number(amount(item.rows_per_second)), number(item.state === "running" ? lag(item.seconds_left) : "–")));
