@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from tidemark_airflow import timetables
+
 ROOT = Path(__file__).resolve().parents[2]
-POOLS = {"project": "tidemark_pekko_projections"}
+POOLS = {"project": "tidemark_pekko_projections", "observe": "default_pool"}
+"""The pools of DAGs that do not use the pool of the journal: `observe` waits for no application."""
 WINDOWED = ["chain", "project", "purge", "tag_write", "validate"]
 BY_THEMSELVES = [
     *(
@@ -23,12 +26,17 @@ BY_THEMSELVES = [
         "manage_replication",
         "reconcile",
     ),
-    *("replicate", "submit_event_groups"),
+    *("replicate", "submit_event_groups", "observe"),
 ]
 DAG_IDS = sorted([*WINDOWED, *BY_THEMSELVES])
 OF_CARTS = ("manage_replication_kafka_carts", "replicate_kafka_carts")
 """The further DAGs of a further connection of Kafka."""
 
+VARIABLES = {
+    "TIDEMARK_KAFKA_CONNECTIONS": "kafka_carts",
+    "TIDEMARK_REPLICATE_MINUTES": "10",
+    "TIDEMARK_EVENT_GROUPS_MINUTES": "15",
+}
 # Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
 import json, socket, sys
@@ -68,9 +76,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "AIRFLOW_HOME": str(tmp_path_factory.mktemp("second_home")),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "TIDEMARK_KAFKA_CONNECTIONS": "kafka_carts",
-        "TIDEMARK_REPLICATE_MINUTES": "10",
-        "TIDEMARK_EVENT_GROUPS_MINUTES": "15",
+        **VARIABLES,
     }
     done = subprocess.run(
         [sys.executable, "-c", _PARSE, str(ROOT / "dags")],
@@ -133,14 +139,36 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         **dict.fromkeys(OF_CARTS, ([], [])),
         "event_groups": ([], []),
         "submit_event_groups": ([], []),
+        "observe": ([], []),
     }
 
 
 def test_what_goes_on_where_it_was_left_starts_every_few_minutes(parsed: dict[str, Any]) -> None:
-    timetables = {dag_id: dag["timetable"]["__var"] for dag_id, dag in parsed["dags"].items()}
-    assert timetables["replicate"]["expression"] == "*/10 * * * *"
-    assert timetables["event_groups"]["expression"] == "*/15 * * * *"
-    assert timetables["submit_event_groups"] == {}
+    timed = {dag_id: dag["timetable"]["__var"] for dag_id, dag in parsed["dags"].items()}
+    assert timed["replicate"]["expression"] == "*/10 * * * *"
+    assert timed["event_groups"]["expression"] == "*/15 * * * *"
+    assert timed["submit_event_groups"] == {}
+    assert timed["observe"]["expression"] == "*/5 * * * *"
+
+
+def test_observe_asks_for_the_dags_that_time_or_an_asset_starts(
+    parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    by_hand = ("NullTimetable", "DateBucketTimetable")
+    assert sorted(timetables.scheduled_dags()) == sorted(
+        dag_id
+        for dag_id, dag in parsed["dags"].items()
+        if not dag["timetable"]["__type"].endswith(by_hand) and dag_id != "observe"
+    )
+    monkeypatch.setenv("TIDEMARK_CADENCE", "off")
+    monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "0")
+    monkeypatch.setenv("TIDEMARK_EVENT_GROUPS_MINUTES", "0")
+    assert timetables.scheduled_dags() == ["validate", "project", "purge"]
+    monkeypatch.setenv("TIDEMARK_CADENCE", "daily")
+    monkeypatch.setenv("TIDEMARK_CHAIN", timetables.ONE_DAG)
+    assert timetables.scheduled_dags() == ["chain", "project", "purge"]
 
 
 @pytest.mark.parametrize("dag_id", WINDOWED)
@@ -222,8 +250,8 @@ def test_each_application_runs_once_at_a_time_and_in_a_pool_of_its_journal(
     application = tasks_of(parsed, dag_id)[dag_id]
     if dag_id == "project":
         application = application["partial_kwargs"]
-    assert application["pool"] == POOLS.get(dag_id, "tidemark_pekko")
-    assert application.get("retries", 0) == (0 if dag_id == "chain" else 1)
+    assert application.get("pool", "default_pool") == POOLS.get(dag_id, "tidemark_pekko")
+    assert application.get("retries", 0) == (0 if dag_id in ("chain", "observe") else 1)
     assert application["owner"] == "tidemark"
     assert dag["description"]
     assert "tidemark" in dag["tags"]
@@ -354,6 +382,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "dry_run": [False, "boolean"],
             "values": [False, "boolean"],
         },
+        "observe": {},
     }
 
 

@@ -312,6 +312,17 @@ class TestHistory:
         )
         assert 0 < row["ttl"] <= store.DAYS * 86_400
 
+    def test_status_shows_it(self, empty: Journal, tmp_path: Path) -> None:
+        arguments = ("projections", "--history", "totals")
+        assert empty.run_alone("status", *arguments).stdout == "nothing was observed\n"
+        Projections(empty, tmp_path).define(TOTALS, TOTALS_TABLE)
+        Ledger(empty, START, "validate").end(State.DONE, 0, counts={"tag_rows_checked": 9})
+        run = context(empty, "observe")
+        observing.observe(run, paused_dags=None, every_minutes=None)
+        shown = empty.run_alone("status", *arguments).stdout.splitlines()
+        assert shown[0].split() == ["observed", "(UTC)", "about", "events", "lag"]
+        assert shown[1].split()[2:] == ["9", "1:00:00"]
+
 
 class TestCommand:
     def test_it_prints_figures_messages_and_takes_confirmations(self, empty: Journal) -> None:

@@ -160,7 +160,7 @@ def insert_finding(
         "number": 3,
         "sequence_nr": 3,
         "timestamp": uuid.uuid1(),
-        "held_in": 0,
+        "row_time_bucket": 0,
         "expected": 2,
         "detail": "1 missing",
         "layer": "messages",

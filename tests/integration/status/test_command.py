@@ -73,7 +73,8 @@ def test_exit_status_0_of_an_empty_and_of_a_good_ledger(journal: Journal) -> Non
     found = json.loads(good.stdout)
     assert found["state"] == "ok"
     assert [line["subject"] for line in found["lines"]] == [
-        *("journal", "tag views", "checks", "projections", "replication", "purge", "groups")
+        *("journal", "tag views", "checks", "projections", "replication", "purge", "groups"),
+        "observation",
     ]
 
 
