@@ -56,28 +56,27 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what Airflow finds in dags/ for three journals and two entries that are wrong."""
     directory = tmp_path_factory.mktemp("journals")
     path = written(directory, orders=ORDERS, wrong=WRONG, carts=CARTS, shared=SHARED)
-    return parsed_with(directory, {"TIDEMARK_JOURNALS_FILE": str(path)})
+    facts: dict[str, Any] = read_by(_PARSE, directory, path)
+    return facts
 
 
-def parsed_with(home: Path, variables: dict[str, str]) -> dict[str, Any]:
+def read_by(code: str, home: Path, journals: Path) -> Any:
+    """Return what code finds that reads the DAGs in a process of its own."""
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        # The variables are those of `default` alone.
+        "TIDEMARK_JOURNALS_FILE": str(journals),
+        # A variable of `default` alone.
         "TIDEMARK_CADENCE": "off",
-        "TIDEMARK_JOURNAL_TABLE": "events",
-        "TIDEMARK_SCHEDULED_PURGE": "plan",
-        **variables,
     }
     done = subprocess.run(
-        [sys.executable, "-c", _PARSE, str(ROOT / "dags")],
+        [sys.executable, "-c", code, str(ROOT / "dags")],
         env=environment, check=True, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     [line] = [line for line in done.stdout.splitlines() if line.startswith("FACTS ")]
-    facts: dict[str, Any] = json.loads(line.removeprefix("FACTS "))
-    return facts
+    return json.loads(line.removeprefix("FACTS "))
 
 
 def applications_of(dag: dict[str, Any]) -> list[dict[str, Any]]:
@@ -176,6 +175,34 @@ def test_each_task_has_the_pool_of_its_journal(parsed: dict[str, Any], journal: 
         )  # fmt: skip
 
 
+def test_twenty_journals_are_parsed_in_less_than_a_second(tmp_path: Path) -> None:
+    """Of the processor's time: Airflow parses each DAG file in a process of its own."""
+    entries = {
+        f"j{number}": {
+            "journal-keyspace": f"j{number}",
+            "keyspace": f"t{number}",
+            "bucket-size": "Hour",
+            "kafka-journal-keyspace": f"k{number}",
+        }
+        for number in range(20)
+    }
+    code = """
+import json, pathlib, sys, time
+from airflow.dag_processing.dagbag import DagBag
+import tidemark_airflow.purging
+found = {}
+for file in pathlib.Path(sys.argv[1]).glob("*.py"):
+    DagBag(str(file))
+    began = time.process_time()
+    found[file.stem] = [len(DagBag(str(file)).dags), time.process_time() - began]
+print("\\nFACTS " + json.dumps(found))
+"""
+    found = read_by(code, tmp_path, written(tmp_path, **entries))
+    assert found.pop("check_journals")[0] == 0
+    assert {number for number, _ in found.values()} == {21}
+    assert max(seconds for _, seconds in found.values()) < 1, found
+
+
 def test_every_task_works_on_the_journal_of_its_dag(tmp_path: Path) -> None:
     """Read from the operators themselves: what a task hands on is not in a serialized DAG."""
     path = written(tmp_path, orders=ORDERS, carts=CARTS)
@@ -194,19 +221,7 @@ for dag_id, dag in bag.dags.items():
             found.append([dag_id, *task.op_args, None, None, []])
 print("\\nFACTS " + json.dumps(found))
 """
-    environment = {
-        **os.environ,
-        "AIRFLOW_HOME": str(tmp_path),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "TIDEMARK_JOURNALS_FILE": str(path),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT / "dags")],
-        env=environment, check=True, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("FACTS ")]
-    tasks = json.loads(line.removeprefix("FACTS "))
+    tasks = read_by(code, tmp_path, path)
     connections = {
         "default": ("cassandra_default", "kafka_default"),
         "orders": ("cassandra_orders", "kafka_orders"),
