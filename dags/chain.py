@@ -12,15 +12,10 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.assets import ALIAS, READ_MODELS, TAG_VIEWS, VALIDATED, UpdateAfterFailure
-from tidemark_airflow.data_docs import DataDocsLink
+from tidemark_airflow.chain.tasks import run_chain
 from tidemark_airflow.form import FORCE, names_param, run_form
-from tidemark_airflow.operators import ChainStep, TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import ONE_DAG, by_date_bucket
-
-OUTLETS = {"tag-write": [TAG_VIEWS], "validate": [VALIDATED], "project": [READ_MODELS, ALIAS]}
-LINKS = {"validate": [DataDocsLink()]}
 
 with DAG(
     dag_id="chain",
@@ -34,17 +29,4 @@ with DAG(
     doc_md=__doc__,
     **defaults(),
 ):
-    chain = TidemarkOperator(
-        task_id="chain",
-        application_name="chain",
-        window=resolve_window(),
-        params_as_options={"--projection": "projections"},
-        # A second try would hide from the steps what the first one has completed.
-        retries=0,
-    )
-    for name, outlets in OUTLETS.items():
-        task_id = name.replace("-", "_")
-        step = ChainStep(
-            task_id=task_id, application_name=name, outlets=outlets, links=LINKS.get(name, ())
-        )
-        chain >> step >> UpdateAfterFailure(task_id=f"{task_id}_after_failure", outlets=outlets)
+    run_chain(resolve_window())

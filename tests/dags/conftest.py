@@ -27,6 +27,8 @@ DAG_IDS = (
     "validate",
     "project",
     "chain",
+    "backfill",
+    "weekly_check",
     "purge",
     "reconcile",
     "cleanup",
@@ -163,6 +165,7 @@ def doors(state: Path) -> Iterator[Doors]:
         "TIDEMARK_DATA_DOCS_DIR": str(home / "data_docs"),
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
         "TIDEMARK_REPLICATE_MINUTES": "0",
+        "TIDEMARK_WEEKLY_CHECK": "off",
         purging.APPROVERS: configuration.ADMIN,
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(home / LINEAGE), "append": True}
