@@ -9,23 +9,12 @@ again.
 
 from __future__ import annotations
 
-from typing import Any
-
-from tidemark_airflow.assets import ALIAS, READ_MODELS, TAG_VIEWS, VALIDATED, UpdateAfterFailure
-from tidemark_airflow.data_docs import DataDocsLink
+from tidemark_airflow.chain.tasks import run_chain
 from tidemark_airflow.form import FORCE, names_param, run_form
 from tidemark_airflow.journals.dag import journal_dag
 from tidemark_airflow.journals.file import journals
-from tidemark_airflow.operators import ChainStep, TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import ONE_DAG, by_date_bucket
-
-OUTLETS: dict[str, list[Any]] = {
-    "tag-write": [TAG_VIEWS],
-    "validate": [VALIDATED],
-    "project": [READ_MODELS, ALIAS],
-}
-LINKS = {"validate": [DataDocsLink()]}
 
 for journal in journals():
     with journal_dag(
@@ -37,23 +26,4 @@ for journal in journals():
         tags=["chain"],
         doc_md=__doc__,
     ):
-        chain = TidemarkOperator(
-            task_id="chain",
-            **journal.arguments,
-            application_name="chain",
-            window=resolve_window(),
-            params_as_options={"--projection": "projections"},
-            # A second try would hide from the steps what the first one has completed.
-            retries=0,
-        )
-        for name, assets in OUTLETS.items():
-            outlets = [journal.asset(asset) for asset in assets]
-            task_id = name.replace("-", "_")
-            step = ChainStep(
-                task_id=task_id,
-                **journal.arguments,
-                application_name=name,
-                outlets=outlets,
-                links=LINKS.get(name, ()),
-            )
-            chain >> step >> UpdateAfterFailure(task_id=f"{task_id}_after_failure", outlets=outlets)
+        run_chain(resolve_window(), journal)

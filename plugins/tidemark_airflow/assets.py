@@ -86,15 +86,18 @@ class _UpdateByReports(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Update the assets from the reports of the last tries."""
-        [application] = self.upstream_task_ids
-        value = context["ti"].xcom_pull(task_ids=application, key="report")
-        reports = value if isinstance(value, list) else [value]
-        completed = [report for report in reports if report and report["done_start"]]
+        completed = [report for report in self.reports(context) if report and report["done_start"]]
         if not completed:
             raise AirflowSkipException("the run has completed no time bucket")
         report = together(completed)
         self.log.info("completed: [%s, %s)", report["done_start"], report["done_end"])
         self.update(context, report)
+
+    def reports(self, context: Context) -> Sequence[Mapping[str, Any] | None]:
+        """Return the reports of the runs; in a mapped group, that of its own run."""
+        [application] = self.upstream_task_ids
+        ti: Any = context["ti"]
+        return [ti.xcom_pull(task_ids=application, key="report", map_indexes=ti.map_index)]
 
     def update(self, context: Context, report: Mapping[str, Any]) -> None:
         """Update the assets from the combined report of the runs."""
@@ -174,6 +177,12 @@ class UpdateAfterAll(_UpdateByReports):
 
     def __init__(self, *, task_id: str = "update_after_all", **kwargs: Any) -> None:
         super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_DONE, **kwargs)
+
+    def reports(self, context: Context) -> Sequence[Mapping[str, Any] | None]:
+        """Return the reports of all runs of the mapped task."""
+        [application] = self.upstream_task_ids
+        value = context["ti"].xcom_pull(task_ids=application, key="report")
+        return value if isinstance(value, list) else [value]
 
 
 def together(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

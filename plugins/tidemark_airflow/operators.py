@@ -330,11 +330,14 @@ class ChainStep(BaseOperator):
         """Take the step's report out of that of the chain, and end with its state."""
         ti: Any = context["ti"]
         [chain] = self.upstream_task_ids
-        chain_report = ti.xcom_pull(task_ids=chain, key="report")
+        # In a mapped group, the report of its own run.
+        chain_report = ti.xcom_pull(task_ids=chain, key="report", map_indexes=ti.map_index)
         if chain_report is None:
             raise AirflowFailException(
                 f"the task {chain} has left no report; see its log, or that of the task before it"
             )
+        if chain_report["dry_run"]:
+            raise AirflowSkipException("a dry run wrote nothing")
         steps = chain_report.get("details", {}).get("steps")
         if steps is None:
             # If all steps were skipped, the run of the DAG would end as a success.

@@ -144,6 +144,23 @@ def started_by(
     return AssetOrTimeSchedule(timetable=for_backfills, assets=AssetAny(*starting))
 
 
+def weekly(journal: AirflowJournal = OF_ENVIRONMENT) -> BaseTimetable | None:
+    """Return the schedule of the weekly check, for the week that is out of reach of live readers.
+
+    With `TIDEMARK_WEEKLY_CHECK=off` or `TIDEMARK_CADENCE=off` it starts only by hand.
+
+    Raises:
+        ValueError: TIDEMARK_WEEKLY_CHECK is neither on nor off, or another setting cannot be used;
+            Airflow shows it as an import error.
+    """
+    choice = journal.setting("TIDEMARK_WEEKLY_CHECK", "on")
+    if choice not in ("on", "off"):
+        raise ValueError(f"TIDEMARK_WEEKLY_CHECK is {choice!r}; set it to on or off")
+    if choice == "off" or _cadence(journal) == "off":
+        return None
+    return cast("BaseTimetable", ReachTimetable("0 0 * * 0", _delay(journal)))
+
+
 def every_few_minutes(
     variable: str, default: int, journal: AirflowJournal = OF_ENVIRONMENT
 ) -> BaseTimetable | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemark import clock, termination
 from tidemark.cassandra.control import Control
@@ -82,6 +82,8 @@ class RunContext:
         """The pieces started and done so far, for the report of a run that is ended."""
         self.counted = Counter[str]()
         """The counts of the pieces that have ended so far."""
+        self.parts: dict[str, Mapping[str, Any]] = {}
+        """The reports of other applications' runs within this one, by application."""
         self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
         self._parent: RunContext | None = None

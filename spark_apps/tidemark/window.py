@@ -88,6 +88,12 @@ class Window:
             return None
         return cls(from_millis(min(buckets)), from_millis(max(buckets) + size.milliseconds))
 
+    def extended(self, other: Window | None) -> Window:
+        """Return the smallest window around this window and another."""
+        if other is None:
+            return self
+        return Window(min(self.start, other.start), max(self.end, other.end))
+
     def __str__(self) -> str:
         return f"[{iso(self.start)}, {iso(self.end)})"
 

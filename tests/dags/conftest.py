@@ -33,6 +33,8 @@ DAG_IDS = (
     "validate",
     "project",
     "chain",
+    "backfill",
+    "weekly_check",
     "purge",
     "reconcile",
     "cleanup",
@@ -190,6 +192,7 @@ def doors(state: Path, shown_journal: Journal) -> Iterator[Doors]:
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
         "TIDEMARK_REPLICATE_MINUTES": "0",
         "TIDEMARK_OBSERVE_MINUTES": "0",
+        "TIDEMARK_WEEKLY_CHECK": "off",
         purging.APPROVERS: configuration.ADMIN,
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(home / LINEAGE), "append": True}

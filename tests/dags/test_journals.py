@@ -276,6 +276,16 @@ def test_a_file_without_journals_leaves_the_default_one(
         file.require_usable()
 
 
+def test_off_needs_no_quotes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """YAML 1.1 reads it as false."""
+    path = written(tmp_path, orders=ORDERS)
+    path.write_text(path.read_text() + "    cadence: off\n    weekly-check: off\n")
+    monkeypatch.setenv("TIDEMARK_JOURNALS_FILE", str(path))
+    [_, orders] = file.journals()
+    file.require_usable()
+    assert (orders.entry["cadence"], orders.entry["weekly-check"]) == ("off", "off")
+
+
 def test_a_file_that_is_named_and_not_there_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -56,7 +56,13 @@ NO_ANSWER = {"what": "no answer", "where": "a", "do": "wait", "remedy": None}
         (None, "the task chain has left no report"),
         # As of a run that could not connect, or was ended: without `details`.
         (
-            {"application": "chain", "state": "failed", "error": "no answer", "failure": NO_ANSWER},
+            {
+                "application": "chain",
+                "state": "failed",
+                "dry_run": False,
+                "error": "no answer",
+                "failure": NO_ANSWER,
+            },
             r"chain: no answer \(a\)\nnext: wait",
         ),
     ],
@@ -67,7 +73,7 @@ def test_a_step_of_a_chain_without_its_report_has_failed(
     with DAG("any"):
         step = operators.ChainStep(task_id="validate", application_name="validate")
         EmptyOperator(task_id="chain") >> step
-    task_instance = SimpleNamespace(xcom_pull=lambda **_: report)
+    task_instance = SimpleNamespace(xcom_pull=lambda **_: report, map_index=-1)
     with pytest.raises(AirflowFailException, match=words):
         step.execute(cast("Context", {"ti": task_instance}))
 

@@ -16,7 +16,10 @@ from tidemark_airflow import timetables
 ROOT = Path(__file__).resolve().parents[2]
 POOLS = {"project": "tidemark_pekko_projections", "observe": "default_pool"}
 """The pools of DAGs that do not use the pool of the journal: `observe` waits for no application."""
-WINDOWED = ["chain", "project", "purge", "tag_write", "validate"]
+WINDOWED = ["backfill", "chain", "project", "purge", "tag_write", "validate", "weekly_check"]
+APPLICATION_TASKS = {"backfill": "part.chain", "weekly_check": "validate"}
+"""The task of an application, if its name is not that of its DAG."""
+STEPS = ["project", "tag_write", "validate"]
 BY_THEMSELVES = [
     *(
         "cleanup",
@@ -122,7 +125,11 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         gives = sorted({arrow["label"] for arrow in arrows if arrow["source"] == dag_id})
         chain[dag_id] = (starts, gives)
     assert chain == {
-        "chain": ([], ["read_models", "read_models_of_projections", "tag_views", "validated"]),
+        **dict.fromkeys(
+            ("backfill", "chain"),
+            ([], ["read_models", "read_models_of_projections", "tag_views", "validated"]),
+        ),
+        "weekly_check": ([], []),
         "tag_write": ([], ["tag_views"]),
         "validate": (["tag_views"], ["validated"]),
         "project": (
@@ -190,14 +197,23 @@ def test_window_is_resolved_before_the_application_starts(
             "project": ["update_after_all"],
             "update_after_all": [],
         }
-    elif dag_id == "chain":
-        steps = ["project", "tag_write", "validate"]
+    elif dag_id == "weekly_check":
+        after = {"resolve_window": ["validate"], "validate": [], "reconcile": []}
+    elif dag_id in ("backfill", "chain"):
+        prefix = "part." if dag_id == "backfill" else ""
+        steps = [f"{prefix}{step}" for step in STEPS]
         after = {
             "resolve_window": ["chain"],
-            "chain": steps,
+            f"{prefix}chain": steps,
             **{step: [f"{step}_after_failure"] for step in steps},
             **{f"{step}_after_failure": [] for step in steps},
         }
+        if dag_id == "backfill":
+            after |= {
+                "resolve_window": ["parts", "preview"],
+                "preview": ["parts"],
+                "parts": ["part.chain"],
+            }
     else:
         after = {
             "resolve_window": [dag_id],
@@ -212,7 +228,7 @@ def test_each_step_of_the_chain_ends_by_itself_and_updates_its_own_assets(
 ) -> None:
     """A run's state is that of its last tasks, so no step may come after another."""
     tasks = tasks_of(parsed, "chain")
-    for step in ("tag_write", "validate", "project"):
+    for step in STEPS:
         after = tasks[f"{step}_after_failure"]
         assert tasks[step]["trigger_rule"] == "all_done"
         assert after["outlets"] == tasks[step]["outlets"]
@@ -247,11 +263,12 @@ def test_each_application_runs_once_at_a_time_and_in_a_pool_of_its_journal(
     assert dag["max_active_runs"] == 1
     assert dag["catchup"] is False
     assert dag["is_paused_upon_creation"] is True
-    application = tasks_of(parsed, dag_id)[dag_id]
+    application = tasks_of(parsed, dag_id)[APPLICATION_TASKS.get(dag_id, dag_id)]
     if dag_id == "project":
         application = application["partial_kwargs"]
     assert application.get("pool", "default_pool") == POOLS.get(dag_id, "tidemark_pekko")
-    assert application.get("retries", 0) == (0 if dag_id in ("chain", "observe") else 1)
+    not_repeated = ("backfill", "chain", "observe")
+    assert application.get("retries", 0) == (0 if dag_id in not_repeated else 1)
     assert application["owner"] == "tidemark"
     assert dag["description"]
     assert "tidemark" in dag["tags"]
@@ -264,6 +281,12 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
     forms = {dag_id: parsed["params"][dag_id] for dag_id in DAG_IDS}
     assert forms == {
         "chain": {**usual, "projections": [[], ["null", "array"]]},
+        "backfill": {
+            **usual,
+            "projections": [[], ["null", "array"]],
+            "days_at_a_time": [None, ["null", "integer"]],
+        },
+        "weekly_check": common,
         "tag_write": {**usual, "strategy": [None, ["null", "string"]]},
         "validate": {
             **usual,

@@ -20,6 +20,7 @@ from tidemark_airflow.timetables import (
     by_date_bucket,
     every_few_minutes,
     started_by,
+    weekly,
 )
 
 NO_CATCHUP = TimeRestriction(None, None, catchup=False)
@@ -119,6 +120,23 @@ def test_the_chain_of_the_setting_starts_by_time_and_the_other_by_backfill_only(
         assert isinstance(by_assets[0], DateBucketTimetable)
         assert isinstance(by_assets[1], AssetOrTimeSchedule)
         assert by_assets[1].asset_condition == AssetAny(REPLICATED)
+
+
+def test_the_weekly_check_starts_after_the_last_time_bucket_of_the_week(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Hour")
+    schedule = weekly()
+    assert isinstance(schedule, ReachTimetable)
+    assert schedule.serialize() == {"expression": "0 0 * * 0", "delay": 3600}
+    monkeypatch.setenv("TIDEMARK_CADENCE", "off")
+    assert weekly() is None
+    monkeypatch.setenv("TIDEMARK_CADENCE", "daily")
+    monkeypatch.setenv("TIDEMARK_WEEKLY_CHECK", "off")
+    assert weekly() is None
+    monkeypatch.setenv("TIDEMARK_WEEKLY_CHECK", "often")
+    with pytest.raises(ValueError, match="TIDEMARK_WEEKLY_CHECK is 'often'; set it to on or off"):
+        weekly()
 
 
 def test_an_unknown_chain_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,9 @@ from tidemark_airflow.next_step import PREFIX as PAGES
 from tidemark_airflow.next_step import Step
 
 HELP = {
+    "chain": ("Projections", "One per line. Empty: all of them"),
+    "backfill": ("All time buckets", "Also process done time buckets again"),
+    "weekly_check": ("Window end", "End of event time, UTC, exclusive."),
     "tag_write": ("Strategy", "Empty: the cheapest strategy."),
     "validate": ("Window end", "End of event time, UTC, exclusive."),
     "project": ("Slices", "Only persistence ids of these slices, such as 0-255."),

@@ -33,6 +33,16 @@ _KEYSPACES = {
 """The keyspaces that only one journal may have, with the defaults of the environment."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads `on` and `off` as texts, as the applications do: no key is a boolean."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def journals() -> list[AirflowJournal]:
     """Return `default`, and the journals of the file whose entries can be used."""
     return [OF_ENVIRONMENT, *_read()[0]]
@@ -56,7 +66,7 @@ def _read() -> tuple[list[AirflowJournal], list[str]]:
         missing = f"there is no file {file}; set {FILE} to the file of the journals"
         return [], [missing] if configured else []
     try:
-        content = yaml.safe_load(file.read_bytes())
+        content = yaml.load(file.read_bytes(), _Loader)  # noqa: S506  a safe loader
     except yaml.YAMLError as error:
         return [], [f"{' '.join(str(error).split())} ({file}); correct it"]
     schema = json.loads(SCHEMA.read_text("utf-8"))

@@ -64,6 +64,11 @@ class AirflowJournal:
         return str(self.entry.get(key, default))
 
     @property
+    def bucket_size(self) -> str:
+        """The bucket size in lower case."""
+        return self.setting("TIDEMARK_BUCKET_SIZE", "Hour").lower()
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the operators of this journal's tasks."""
         return {"journal": self.name, "cassandra_conn_id": self._connection(CASSANDRA)}

@@ -15,6 +15,7 @@ _OTHER_VARIABLES = frozenset(
             "STATE",
             "CADENCE",
             "CHAIN",
+            "WEEKLY_CHECK",
             "SCHEDULED_PURGE",
             "PURGE_APPROVAL_ABOVE",
             "PURGE_APPROVAL_HOURS",

@@ -234,12 +234,10 @@ def run_part(
     application: str,
     work: Callable[[RunContext], Outcome],
     window: Window,
-    *,
-    dry_run: bool,
 ) -> PartReport:
     """Do the work of another application within a run; store and show its report."""
     part = run.part(application)
-    report = _Report(application, part.run_id, dry_run)
+    report = _Report(application, part.run_id, dry_run=False)
     report.window(window)
     has_ended = False
     try:
@@ -251,6 +249,7 @@ def run_part(
         what = f"{application} failed: {root_cause(raised)}"
         error = outage_of(raised) or TidemarkError(what, do="see the traceback above")
     finally:
+        run.parts[application] = report.content
         run.progress.planned += part.progress.planned
         run.progress.done += part.progress.done
         report.end(None)
@@ -274,6 +273,8 @@ def _done(run: RunContext, work: Callable[[RunContext], Outcome], report: _Repor
         report.outcome(outcome)
     except (termination.Ended, Exception) as error:
         report.failed(error, run.progress)
+        if run.parts:
+            report.content["details"] = {"steps": run.parts}
         raise
     finally:
         report.store(run)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from tidemark.application.frame import run_part
+from tidemark.chain.preview import Preview, preview
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, all_of
 from tidemark.ledger import applications
@@ -34,7 +35,7 @@ class ChainOptions:
     Attributes:
         projections: the projections to process; all if empty.
         force: whether to do done time buckets again.
-        dry_run: whether each step only plans.
+        dry_run: whether only to preview.
     """
 
     projections: Sequence[str] = ()
@@ -53,30 +54,38 @@ def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcom
     Raises:
         InvalidInput: no projection has one of the names.
     """
+    if options.dry_run:
+        return _previewed(preview(run, window, options.projections, force=options.force))
     if options.projections:
         # Before the long steps, not after them.
         catalog.select(run.settings.projections_dir, options.projections, with_rollups=True)
-    reports: dict[str, Mapping[str, Any]] = {}
     errors: list[TidemarkError] = []
     for number, (application, step) in enumerate(STEPS.items(), 1):
         run.say(f"step {number} of {len(STEPS)}: {application}, {window}")
         # Not even `force` projects a time bucket that has not passed.
         step_options = replace(options, force=options.force and not errors)
-        part = run_part(
-            run, application, partial(step, window, step_options), window, dry_run=options.dry_run
-        )
-        reports[application] = part.content
+        part = run_part(run, application, partial(step, window, step_options), window)
         if part.error is not None:
             errors.append(part.error)
         if not part.has_ended:
             break
         if not options.force:
-            window = _with_done(window, part.content)
-    return _outcome(reports, errors)
+            window = window.extended(_done(part.content))
+    return _outcome(run.parts, errors)
+
+
+def _previewed(plan: Preview) -> Outcome:
+    to_do = sum(len(step.to_do) for step in plan.steps)
+    return Outcome(
+        RunState.PLANNED if to_do else RunState.NOTHING,
+        PieceCounts(to_do),
+        lines=[*(step.line() for step in plan.steps), *plan.problems],
+        details={"plan": [step.details() for step in plan.steps]},
+    )
 
 
 def _tag_write(window: Window, options: ChainOptions, run: RunContext) -> Outcome:
-    return tag_write.run_window(run, window, force=options.force, dry_run=options.dry_run)
+    return tag_write.run_window(run, window, force=options.force, dry_run=False)
 
 
 def _validate(window: Window, options: ChainOptions, run: RunContext) -> Outcome:
@@ -84,7 +93,7 @@ def _validate(window: Window, options: ChainOptions, run: RunContext) -> Outcome
         run,
         window,
         force=options.force,
-        dry_run=options.dry_run,
+        dry_run=False,
         layers=Layers(LAYERS, ()),
         readers=READERS,
     )
@@ -95,7 +104,7 @@ def _project(window: Window, options: ChainOptions, run: RunContext) -> Outcome:
         run,
         window,
         PlanOptions(options.projections, options.force),
-        dry_run=options.dry_run,
+        dry_run=False,
         policy=MissingEventPolicy(),
     )
 
@@ -107,14 +116,6 @@ STEPS: Mapping[str, Callable[[Window, ChainOptions, RunContext], Outcome]] = {
 }
 
 
-def _with_done(window: Window, report: Mapping[str, Any]) -> Window:
-    """Return the smallest window around a window and what a step has completed."""
-    done = _done(report)
-    if done is None:
-        return window
-    return Window(min(window.start, done.start), max(window.end, done.end))
-
-
 def _done(report: Mapping[str, Any]) -> Window | None:
     if report["done_start"] is None:
         return None
@@ -122,6 +123,8 @@ def _done(report: Mapping[str, Any]) -> Window | None:
 
 
 def _outcome(reports: Mapping[str, Mapping[str, Any]], errors: Sequence[TidemarkError]) -> Outcome:
+    is_any_done = any(report["state"] == RunState.DONE for report in reports.values())
+    state = RunState.DONE if is_any_done else RunState.NOTHING
     pieces = Counter[str]()
     for report in reports.values():
         pieces.update(report["pieces"])
@@ -130,16 +133,10 @@ def _outcome(reports: Mapping[str, Mapping[str, Any]], errors: Sequence[Tidemark
     lines += [f"{name}: not started, a step before it was interrupted" for name in not_started]
     projected = reports.get(applications.PROJECT)
     return Outcome(
-        RunState.FAILED if errors else _state({report["state"] for report in reports.values()}),
+        RunState.FAILED if errors else state,
         PieceCounts(**pieces),
         lines=lines,
         error=all_of(errors),
         details={"steps": dict(reports)},
         done=None if projected is None else _done(projected),
     )
-
-
-def _state(states: Collection[str]) -> RunState:
-    if RunState.DONE in states:
-        return RunState.DONE
-    return RunState.PLANNED if RunState.PLANNED in states else RunState.NOTHING

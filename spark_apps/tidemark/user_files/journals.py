@@ -30,7 +30,7 @@ CONNECTION = frozenset(
 OF_AIRFLOW = frozenset(
     {
         *("cassandra_connection", "kafka_connection", "cadence", "chain", "scheduled_purge"),
-        *("replicate_minutes", "event_groups_minutes", "observe_minutes"),
+        *("replicate_minutes", "event_groups_minutes", "observe_minutes", "weekly_check"),
     }
 )
 """Keys that only the DAGs use."""
@@ -113,6 +113,7 @@ class JournalEntry(HeaderModel):
     replicate_minutes: _Minutes = 5
     event_groups_minutes: _Minutes = 0
     observe_minutes: _Minutes = 5
+    weekly_check: Literal["on", "off"] = "on"
 
 
 class Journals(HeaderModel):

@@ -53,15 +53,17 @@ def run(
     begun: list[tuple[str, Window, bool]] = []
 
     def part(
-        _: RunContext, name: str, work: Callable[..., Any], window: Window, *, dry_run: bool
+        context: RunContext, name: str, work: Callable[..., Any], window: Window
     ) -> PartReport:
         over, chosen = cast("Any", work).args
         assert over == window
         begun.append((name, window, chosen.force))
-        return ends[len(begun) - 1].report(name)
+        report = ends[len(begun) - 1].report(name)
+        context.parts[name] = report.content
+        return report
 
     monkeypatch.setattr(chain, "run_part", part)
-    context = cast("RunContext", SimpleNamespace(say=lambda text: None))
+    context = cast("RunContext", SimpleNamespace(say=lambda text: None, parts={}))
     return chain.run_window(context, days(3, 4), options or ChainOptions()), begun
 
 
