@@ -21,7 +21,7 @@ from tests.integration.support import Journal, control_of
 from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.ledger import quarantine
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.project.definition import catalog
 from tidemark_airflow.observation.metrics import PREFIX
 

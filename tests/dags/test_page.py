@@ -30,7 +30,7 @@ from tidemark.event_groups.definition.file import GroupDefinition
 from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.frontier.spans import Span
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.ledger.runs import note_end
 from tidemark.purge.policies.pieces import PolicyPieces
 from tidemark.window import iso, to_millis
@@ -265,7 +265,7 @@ def test_red_states_are_three_clicks_from_an_order_that_answers(
     window = {"window_start": iso(at(30)), "window_end": iso(at(31))}
     orders: dict[str, tuple[str, dict[str, Any]]] = {
         "tag views": ("tag_write", window),
-        "checks": ("reconcile", {"operation": "repair", "found": True}),
+        "checks": ("reconcile", {"operation": "repair", "from_findings": True}),
         "purge": ("purge", {"policies": ["old-rows"]}),
     }
     for part, (dag_id, conf) in orders.items():

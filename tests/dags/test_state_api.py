@@ -26,7 +26,7 @@ from tests.integration.status.status_reading import Ledger, context
 from tests.integration.support import Journal
 from tidemark.command_line import status
 from tidemark.errors import CassandraUnavailable
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.status.answers import subjects
 from tidemark.status.answers.grid import Touched, touched
 from tidemark.window import Window

@@ -28,7 +28,7 @@ from tests.integration.status.status_reading import Ledger, context, with_settin
 from tests.integration.support import Journal
 from tidemark import clock
 from tidemark.ledger import quarantine
-from tidemark.ledger.pieces import State
+from tidemark.ledger.piece import State
 from tidemark.observations import store
 from tidemark.observations.alarms import AlarmKey
 from tidemark.observe import run as observing

@@ -135,7 +135,7 @@ export async function findings(state, refresh) {
     ])));
   const part = answer.next || state.before?.length ? " of this page" : "";
   return [
-    heading("Findings", `${items.length}${part}, the oldest first`, !isSettled && order("Repair what was found", { dag_id: "reconcile", conf: { operation: "repair", found: true } })),
+    heading("Findings", `${items.length}${part}, the oldest first`, !isSettled && order("Repair what was found", { dag_id: "reconcile", conf: { operation: "repair", from_findings: true } })),
     h("div", { class: "filters" },
       bucket && h("span", {}, `Time bucket ${utc(bucket)} `, h("a", { href: "#findings" }, "Show all")),
       choose("kind", "Show", [["", "open"], ["settled", "settled"]]),
