@@ -93,6 +93,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.payloads
 	@$(PY) -m benchmarks.event_groups_many
 	@$(PY) -m benchmarks.shortcuts
+	@$(PY) -m benchmarks.chain
 	@$(PY) -m benchmarks.cores
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of Spark's sources

@@ -33,7 +33,7 @@ for journal in journals():
             days_at_a_time=number_param(
                 "Days at a time",
                 1,
-                description="The part of the range that one Spark application processes. Empty: 31"
+                description="The part of the range for each Spark application. Empty: 31"
                 " with Day buckets, 7 with Hour buckets, 1 with Minute buckets.",
             ),
         ),

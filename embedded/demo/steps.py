@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,7 +43,9 @@ from tidemark.window import Window, iso
 
 PURGED_DAYS = 7
 PUBLISHED_DAYS = 7
-CHAIN = ("tag_write", "validate", "project")
+CHAIN = "chain"
+STEPS = ("tag_write", "validate", "project")
+"""The DAGs of the chain's steps."""
 OF_TOPICS = {"TIDEMARK_PROJECTIONS_DIR": str(ROOT / "include" / "sql" / "topics")}
 _STARTED_BY_ASSET_S = 120.0
 _RUN_S = 1800.0
@@ -68,9 +71,11 @@ def run(months: int) -> None:
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):
             settings = Settings.load()
+        # Airflow mostly waits while it starts.
+        starting = started.enter_context(ThreadPoolExecutor(1)).submit(airflow.start)
         run_application("examples/load_flights.py", environment, "--months", str(months))
         run_application("examples/publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
-        url = airflow.start()
+        url = starting.result()
         agrees = _run_steps(settings, airflow, load_window(months), environment, progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
     print(f"In Airflow {airflow.login()}.")
@@ -102,9 +107,11 @@ def _run_steps(
     with Control(settings) as control, airflow.client() as client:
         create_read_models(control, settings)
         steps = Steps(control, settings, client, window)
-        steps.unpause(*CHAIN, "purge", "replicate")
+        steps.unpause(CHAIN, "purge", "replicate")
         if steps.chain():
             steps.plan_of_purge()
+        # Before, the assets of the chain would have started them, and they have nothing to do.
+        steps.unpause(*STEPS)
         steps.purge()
         steps.replicate()
         days = Window(window.start, window.start + timedelta(days=PUBLISHED_DAYS))
@@ -140,24 +147,24 @@ class Steps:
             rest.unpause(self.client, dag_id)
 
     def chain(self) -> bool:
-        """Start tag_write; each later DAG is started by the asset of the one before it.
+        """Run the DAG `chain` over the window.
 
         Returns:
-            Whether the last of them has done something, so that its asset starts purge.
+            Whether it has updated read models, so that their asset starts purge.
         """
-        produced = False
-        for dag_id, subjects in self._subjects().items():
-            if not self._pending(subjects):
-                ProgressLine(dag_id).done("every time bucket is done already")
-                produced = False
-                continue
-            if produced:
-                run_id = self._started_by_asset(dag_id)
-            else:
-                run_id = rest.trigger(self.client, dag_id, conf=_conf(self.window))
-            self._wait(dag_id, run_id)
-            produced = "success" in rest.task_states(self.client, dag_id, run_id, dag_id)
-        return produced
+        if not any(map(self._pending, self._subjects().values())):
+            ProgressLine(CHAIN).done("every time bucket is done already")
+            return False
+        run_id = rest.trigger(self.client, CHAIN, conf=_conf(self.window))
+        self._wait(CHAIN, run_id, self._step)
+        return "success" in rest.task_states(self.client, CHAIN, run_id, "project")
+
+    def _step(self) -> str:
+        """Return the first step of the chain that is not done, and its open time buckets."""
+        for name, subjects in self._subjects().items():
+            if number := self._pending(subjects):
+                return f"{name}, {number} time buckets to do"
+        return "all time buckets are done"
 
     def plan_of_purge(self) -> None:
         """Wait for the run that the chain's last asset starts: it shows what could be purged."""
@@ -187,17 +194,20 @@ class Steps:
             "project": {PROJECT: [definition.subject(journal) for definition in definitions]},
         }
 
-    def _pending(self, subjects: Mapping[str, list[str]], window: Window | None = None) -> bool:
+    def _pending(self, subjects: Mapping[str, list[str]], window: Window | None = None) -> int:
+        """Return how many time buckets are not done, summed over the subjects."""
         wanted = set((window or self.window).buckets(self.settings.bucket_size))
-        return any(
-            wanted
-            - Pieces(
-                self.control,
-                self.settings.keyspace,
-                application,
-                subject,
-                self.settings.bucket_size,
-            ).done()
+        return sum(
+            len(
+                wanted
+                - Pieces(
+                    self.control,
+                    self.settings.keyspace,
+                    application,
+                    subject,
+                    self.settings.bucket_size,
+                ).done()
+            )
             for application, names in subjects.items()
             for subject in names
         )
@@ -219,12 +229,13 @@ class Steps:
 
         return rest.wait_until(f"{dag_id} to be started by its asset", _STARTED_BY_ASSET_S, probe)
 
-    def _wait(self, dag_id: str, run_id: str) -> None:
+    def _wait(self, dag_id: str, run_id: str, step: Callable[[], str] | None = None) -> None:
         progress = ProgressLine(dag_id)
 
         def probe() -> dict[str, Any] | None:
             run: dict[str, Any] = rest.call(self.client, "GET", f"dags/{dag_id}/dagRuns/{run_id}")
-            progress.update(f"{run['state']} in Airflow")
+            details = f": {step()}" if step else ""
+            progress.update(f"{run['state']} in Airflow{details}")
             return run if run["state"] in rest.OVER else None
 
         ended = rest.wait_until(f"{dag_id} {run_id} to be over", _RUN_S, probe)

@@ -11,7 +11,8 @@ from tidemark import clock
 from tidemark.application import preflight
 from tidemark.context import RunContext
 from tidemark.ledger.applications import PROJECT, TAG_WRITE, VALIDATE
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.piece import State
+from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.schedule import time_buckets
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.project.definition.model import Definition

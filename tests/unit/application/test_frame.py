@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+from unittest.mock import patch
 
 import pytest
 
 from tidemark import termination
 from tidemark.application import frame
-from tidemark.context import Outcome, PieceCounts, RunState
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.window import Window
 
@@ -146,3 +150,42 @@ def test_password_that_is_not_encrypted_is_warned_of_once(
     )
     assert error.startswith("replicate: error: ")
     assert "hunter2" not in shown.out + shown.err
+
+
+def test_a_run_that_is_ended_reports_the_parts_that_have_begun() -> None:
+    stored: list[str] = []
+    run = cast(
+        "RunContext",
+        SimpleNamespace(
+            parts={},
+            progress=PieceCounts(),
+            stop_jobs=lambda: None,
+            part=lambda name: SimpleNamespace(
+                run_id=f"r/{name}", progress=PieceCounts(), stop_jobs=lambda: None
+            ),
+        ),
+    )
+    window = Window(*(datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2)))
+    done = Outcome(RunState.DONE, PieceCounts(1, 1))
+
+    def ends(_: RunContext) -> Outcome:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("the signal has raised")
+
+    def work(run: RunContext) -> Outcome:
+        frame.run_part(run, "tag-write", lambda _: done, window)
+        frame.run_part(run, "validate", ends, window)
+        raise AssertionError("the signal has raised")
+
+    report = frame._Report("chain", "r", dry_run=False)
+    with (
+        patch.object(frame._Report, "store", lambda part, _: stored.append(part.content["state"])),
+        termination.raised(),
+    ):
+        frame._do(run, work, report)
+    steps = report.content["details"]["steps"]
+    assert {name: step["state"] for name, step in steps.items()} == {
+        "tag-write": "done", "validate": "failed"
+    }  # fmt: skip
+    assert stored == ["done", "failed", "failed"]
+    assert report.content["error"] == "ended by SIGTERM; run again"
