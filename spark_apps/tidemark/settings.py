@@ -66,8 +66,8 @@ class _OfJournal(PydanticBaseSettingsSource):
     """
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:
-        """Return nothing: this source does not go field by field."""
-        raise NotImplementedError
+        """Return nothing: `__call__` returns all settings of the journal together."""
+        return None, field_name, False
 
     def __call__(self) -> dict[str, object]:
         """Return the settings by name."""

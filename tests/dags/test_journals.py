@@ -286,6 +286,15 @@ def test_off_needs_no_quotes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert (orders.entry["cadence"], orders.entry["weekly-check"]) == ("off", "off")
 
 
+def test_an_entry_that_cannot_be_used_still_has_its_keyspaces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As for the applications, whose runs would be refused."""
+    path = written(tmp_path, wrong={**CARTS, "cadence": "never"}, carts=CARTS)
+    monkeypatch.setenv("TIDEMARK_JOURNALS_FILE", str(path))
+    assert [journal.name for journal in file.journals()] == ["default"]
+
+
 def test_a_file_that_is_named_and_not_there_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -76,13 +76,17 @@ def _read() -> tuple[list[AirflowJournal], list[str]]:
     check = Draft202012Validator({**schema["$defs"]["JournalEntry"], "$defs": schema["$defs"]})
     [name_pattern] = schema["properties"]["journals"]["patternProperties"]
     found: list[AirflowJournal] = []
+    # The applications compare an entry with all entries before it, whether they can be used or not.
+    earlier = [OF_ENVIRONMENT]
     problems = []
     for name, entry in entries.items():
         problem = (
             _problem_of_name(str(name), name_pattern)
             or next(map(_text, check.iter_errors(entry)), None)
-            or _shared(entry, [OF_ENVIRONMENT, *found])
+            or _shared(entry, earlier)
         )
+        if isinstance(entry, dict):
+            earlier.append(AirflowJournal(str(name), entry))
         if problem is None:
             found.append(AirflowJournal(name, entry))
         else:
@@ -122,7 +126,10 @@ def _shared(entry: Mapping[str, Any], others: list[AirflowJournal]) -> str | Non
 def _keyspaces(journal: AirflowJournal) -> Iterator[tuple[tuple[str, str, str], str]]:
     """Yield the keyspaces of a journal with their cluster, and the key of each."""
     entry = journal.entry
-    cluster = entry.get("cassandra-connection", CASSANDRA), entry.get("cassandra-hosts", "")
+    cluster = (
+        str(entry.get("cassandra-connection", CASSANDRA)),
+        str(entry.get("cassandra-hosts", "")),
+    )
     for key, default in _KEYSPACES.items():
         variable = f"TIDEMARK_{key.replace('-', '_').upper()}"
         keyspace = journal.setting(variable, default if journal is OF_ENVIRONMENT else "")

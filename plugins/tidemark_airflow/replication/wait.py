@@ -17,6 +17,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from tidemark_airflow.environment.connections import cassandra_environment, kafka_environment
 from tidemark_airflow.environment.drivers import own_python
 from tidemark_airflow.environment.installation import home
+from tidemark_airflow.journals.journal import DEFAULT, environment
 
 POLL = timedelta(seconds=30)
 
@@ -34,6 +35,7 @@ class WaitUntilReplicated(BaseOperator):
         timeout: the time after which the task fails.
         cassandra_conn_id: the connection of Cassandra.
         kafka_conn_id: the connection of Kafka.
+        journal: the name of the journal.
 
     Raises:
         AirflowFailException: a topic or offset is rejected.
@@ -51,6 +53,7 @@ class WaitUntilReplicated(BaseOperator):
         timeout: timedelta = timedelta(hours=1),
         cassandra_conn_id: str = "cassandra_default",
         kafka_conn_id: str = "kafka_default",
+        journal: str = DEFAULT,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -60,6 +63,7 @@ class WaitUntilReplicated(BaseOperator):
         self.timeout = timeout
         self.cassandra_conn_id = cassandra_conn_id
         self.kafka_conn_id = kafka_conn_id
+        self.journal = journal
 
     def execute(self, context: Context) -> None:
         """Read the ends of the topics, and leave the wait to the triggerer."""
@@ -68,7 +72,7 @@ class WaitUntilReplicated(BaseOperator):
         )
         options = [word for name in self.topics for word in ("--topic", name)]
         options += [word for name in self.offsets for word in ("--offset", name)]
-        status = asyncio.run(_ask(options, cassandra, kafka))
+        status = asyncio.run(_ask(options, cassandra, kafka, self.journal))
         self.log.info(
             "waiting for %s", ", ".join(status["targets"]) or "nothing: no record is there"
         )
@@ -79,6 +83,7 @@ class WaitUntilReplicated(BaseOperator):
                 time.time() + self.timeout.total_seconds(),
                 self.cassandra_conn_id,
                 self.kafka_conn_id,
+                self.journal,
             )
             self.defer(trigger=trigger, method_name="resume")
 
@@ -99,6 +104,7 @@ class ReplicatedTrigger(BaseTrigger):
         until: float,
         cassandra_conn_id: str,
         kafka_conn_id: str,
+        journal: str = DEFAULT,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.targets = targets
@@ -106,10 +112,18 @@ class ReplicatedTrigger(BaseTrigger):
         self.until = until
         self.cassandra_conn_id = cassandra_conn_id
         self.kafka_conn_id = kafka_conn_id
+        self.journal = journal
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and its arguments, none of them secret."""
-        names = ("targets", "poll_seconds", "until", "cassandra_conn_id", "kafka_conn_id")
+        names = (
+            "targets",
+            "poll_seconds",
+            "until",
+            "cassandra_conn_id",
+            "kafka_conn_id",
+            "journal",
+        )
         kind = type(self)
         return f"{kind.__module__}.{kind.__qualname__}", {
             name: getattr(self, name) for name in names
@@ -123,7 +137,7 @@ class ReplicatedTrigger(BaseTrigger):
             kafka = await BaseHook.aget_connection(self.kafka_conn_id)
             missing: Sequence[str] = self.targets
             try:
-                missing = (await _ask(options, cassandra, kafka))["missing"]
+                missing = (await _ask(options, cassandra, kafka, self.journal))["missing"]
                 problem = f"not replicated in time: {', '.join(missing[:3])}"
             except AirflowException as error:
                 # Cassandra may be unavailable for a while, but not until the time is over.
@@ -142,7 +156,7 @@ def _event(error: str) -> TriggerEvent:
 
 
 async def _ask(
-    options: Sequence[str], cassandra: Connection, kafka: Connection
+    options: Sequence[str], cassandra: Connection, kafka: Connection, journal: str
 ) -> dict[str, list[str]]:
     """Return the output of `replicate.py wait --json` without a wait.
 
@@ -154,7 +168,12 @@ async def _ask(
         own_python(),
         str(home() / "spark_apps" / "replicate.py"),
         *("wait", "--timeout", "0", "--json", *options),
-        env={**os.environ, **cassandra_environment(cassandra), **kafka_environment(kafka)},
+        env={
+            **os.environ,
+            **cassandra_environment(cassandra),
+            **kafka_environment(kafka),
+            **environment(journal),
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -13,10 +15,13 @@ import yaml
 from hypothesis import given, settings
 
 from tests import schemas
+from tidemark.command_line import program as command_line
 from tidemark.errors import TidemarkError
 from tidemark.installation import program
 from tidemark.settings import Settings
+from tidemark.status import rules
 from tidemark.user_files import journals
+from tidemark.user_files.directory import require_directory
 from tidemark.user_files.journals import JournalEntry, Journals
 
 REQUIRED = {"journal-keyspace": "orders", "keyspace": "tidemark_orders", "bucket-size": "Day"}
@@ -210,6 +215,41 @@ def test_a_command_for_users_has_the_journal(monkeypatch: pytest.MonkeyPatch) ->
     assert program("tag-write") == "spark_apps/tag_write.py"
     monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
     assert program("tag-write") == "TIDEMARK_JOURNAL=orders spark_apps/tag_write.py"
+
+
+@pytest.mark.parametrize("option", [(), ("--journal", "carts")])
+def test_the_command_chooses_the_journal_of_its_option(
+    monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]
+) -> None:
+    chosen: list[str] = []
+    application = SimpleNamespace(start=lambda: chosen.append(os.environ["TIDEMARK_JOURNAL"]))
+    monkeypatch.setattr(command_line.importlib, "import_module", lambda name: application)
+    monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
+    monkeypatch.setattr(sys, "argv", ["tidemark", *option, "tag-write", "--dry-run"])
+    with pytest.raises(SystemExit):
+        command_line.main()
+    assert chosen == [*option[1:], "orders"][:1]
+
+
+def test_status_knows_the_schedule_and_the_dags_of_the_journal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = file_of(tmp_path, orders={**REQUIRED, "cadence": "hourly", "chain": "one-dag"})
+    monkeypatch.setenv("TIDEMARK_JOURNALS_FILE", str(file))
+    monkeypatch.setenv("TIDEMARK_CADENCE", "off")
+    assert journals.scheduled("cadence", "daily") == "off"
+    assert rules._dag(rules.TAG_VIEWS) == "tag_write"
+    monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
+    assert journals.scheduled("cadence", "daily") == "hourly"
+    assert rules._dag(rules.TAG_VIEWS) == "chain.orders"
+
+
+def test_a_directory_that_is_missing_is_set_in_the_entry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
+    with pytest.raises(TidemarkError, match="set tagging-dir of the journal orders to the dir"):
+        require_directory(tmp_path / "none", "TIDEMARK_TAGGING_DIR", "the tag rules")
 
 
 def test_every_setting_of_an_entry_is_one_and_the_dags_have_the_same_schema() -> None:
