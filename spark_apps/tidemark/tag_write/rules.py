@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from pyspark.sql import types as T
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.errors import DefinitionError, WrongData
+from tidemark.errors import DefinitionError, InvalidInput, WrongData
 from tidemark.installation import program
 from tidemark.journals.pekko import event_type, tables
 from tidemark.ledger import applications
@@ -173,13 +174,16 @@ def tags_of(rules: Iterable[TagRule]) -> frozenset[str]:
 
 
 def require_applied(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:
-    """Reject a new or changed rule whose tag has rows already.
+    """Reject a new or changed rule whose tag has rows already, and the absence of a rule with rows.
 
-    Earlier events may now gain or lose the tag, and every number after them would shift.
+    With a new or changed rule, earlier events may gain or lose the tag, and every number after them
+    would shift.
 
     Raises:
         WrongData: there is such a rule; the message names its tag and the rebuild it needs.
+        InvalidInput: from `require_present`.
     """
+    require_present(control, settings, rules)
     for rule, difference in changed(control, settings, rules):
         raise WrongData(
             f"the rule of tag {rule.tag} {difference}: its numbers would shift",
@@ -194,14 +198,7 @@ def changed(
     """Return the rules that differ from those by which rows of their tags exist, and how."""
     if not rules:
         return []
-    recorded = {
-        row["tag"]: row["fingerprint"]
-        for row in control.execute(
-            f"SELECT tag, fingerprint FROM {table(settings.keyspace, 'tag_rule')}"
-            " WHERE journal_keyspace = ?",
-            (settings.journal_keyspace,),
-        )
-    }
+    recorded = _recorded(control, settings)
     differing = [rule for rule in rules if recorded.get(rule.tag) != rule.fingerprint]
     tags_with_rows = written_tags(control, settings, {rule.tag for rule in differing})
     return [
@@ -209,6 +206,45 @@ def changed(
         for rule in differing
         if rule.tag in tags_with_rows
     ]
+
+
+def require_present(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:
+    """Require the rules by which rows of tags exist: a run without them would drop their tags.
+
+    They are absent if a run reads another directory, such as the shipped one.
+
+    Raises:
+        InvalidInput: the directory has no rule of a tag that has rows by a rule.
+    """
+    absent_tags = _recorded(control, settings).keys() - tags_of(rules)
+    if tags := sorted(written_tags(control, settings, absent_tags)):
+        options = " ".join(f"--tag {shlex.quote(tag)}" for tag in tags)
+        raise InvalidInput(
+            f"there is no rule of {', '.join(tags)} any more, which gave the tag to existing rows",
+            where=str(settings.tagging_dir),
+            do="set TIDEMARK_TAGGING_DIR to the directory that has the rule; or, to remove the tag,"
+            f" run `{program(applications.RECONCILE)} delete {options} --apply`",
+        )
+
+
+def _recorded(control: Control, settings: Settings) -> dict[str, str]:
+    """Return the fingerprint of the rule of each tag that was given by a rule."""
+    rows = control.execute(
+        f"SELECT tag, fingerprint FROM {table(settings.keyspace, 'tag_rule')}"
+        " WHERE journal_keyspace = ?",
+        (settings.journal_keyspace,),
+    )
+    return {row["tag"]: row["fingerprint"] for row in rows}
+
+
+def forget_absent(control: Control, settings: Settings, tags: Collection[str]) -> None:
+    """Delete the records of those tags that no rule gives any more, after their last row."""
+    absent_tags = set(tags) - tags_of(load(settings.tagging_dir))
+    control.execute_many(
+        f"DELETE FROM {table(settings.keyspace, 'tag_rule')} WHERE journal_keyspace = ?"
+        " AND tag = ?",
+        [(settings.journal_keyspace, tag) for tag in sorted(absent_tags)],
+    )
 
 
 def record(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:

@@ -130,6 +130,49 @@ def test_tag_that_only_its_rule_knows_can_be_rebuilt(journal: Journal, rules: Pa
     assert comparable(journal.rows("tag_views")) == comparable(expected)
 
 
+def test_a_run_without_a_rule_that_gave_tags_changes_nothing(
+    journal: Journal, rules: Path, tmp_path: Path
+) -> None:
+    """As if it had been started where another directory has the rules."""
+    journal.insert("messages", delays())
+    (rules / "late.sql").write_text(LATE)
+    assert run(journal, rules, "tag_write", *window(0, 2)).status == 0
+    before = journal.tag_tables()
+
+    other_directory = tmp_path / "other"
+    other_directory.mkdir()
+    for command in (
+        ("tag_write", *window(2, 3)),
+        ("reconcile", "repair", "--apply"),
+        ("reconcile", "rebuild", "--all", "--apply"),
+        ("reconcile", "rebuild", "--persistence-id", "a", "--apply"),
+    ):
+        result = run(journal, other_directory, *command)
+        assert result.status == 2, (command, result.stderr)
+        [line] = result.error_lines
+        assert "there is no rule of late any more" in line
+        assert f"({other_directory})" in line
+        assert "delete --tag late --apply" in line
+    assert journal.tag_tables() == before
+
+
+def test_a_rule_is_removed_with_the_rows_of_its_tag(journal: Journal, rules: Path) -> None:
+    """Afterwards the tag is one that events alone give."""
+    journal.insert("messages", delays())
+    (rules / "late.sql").write_text(LATE)
+    assert run(journal, rules, "tag_write", *window(0, 2)).status == 0
+    (rules / "late.sql").unlink()
+    assert run(journal, rules, "reconcile", "delete", "--tag", "late", "--apply").status == 0
+
+    [event] = [message("b", 1, 2.5, {"late"})]
+    journal.insert("messages", [event])
+    for first in (2, 0):
+        result = run(journal, rules, "tag_write", *window(first, first + 1), "--force")
+        assert result.status == 0, result.stderr
+    rows = journal.rows("tag_views")
+    assert [row["persistence_id"] for row in rows if row["tag_name"] == "late"] == ["b"]
+
+
 def test_rule_for_a_tag_that_has_rows_already_is_refused(journal: Journal, rules: Path) -> None:
     journal.insert("messages", delays())
     assert run(journal, rules, "tag_write", *window(0, 1)).status == 0

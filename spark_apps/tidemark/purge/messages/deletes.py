@@ -143,11 +143,13 @@ def _first() -> Column:
 
 def _without_tag_rows(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
     settings = run.settings
+    present_rules = tag_rules.load(settings.tagging_dir)
+    tag_rules.require_present(run.control, settings, present_rules)
     return rules.without_rows(
         events,
         frames.write_progress(ids.sparkSession, settings, ids),
         frames.scanning(ids.sparkSession, settings, ids),
-        has_rules=bool(tag_rules.load(settings.tagging_dir)),
+        has_rules=bool(present_rules),
     )
 
 

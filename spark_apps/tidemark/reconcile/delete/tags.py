@@ -18,6 +18,7 @@ from tidemark.reconcile import deletes
 from tidemark.reconcile.delete import find as delete_find
 from tidemark.reconcile.delete.plan import STAYS
 from tidemark.spark.local_rows import local_rows
+from tidemark.tag_write import rules
 from tidemark.validate.scope import Scope, require_known
 from tidemark.window import from_millis
 
@@ -67,6 +68,7 @@ def plan_tags(run: RunContext, tags: Collection[str], *, search_all: bool) -> Pl
         deletes.delete_progress(progress, settings)
         ensure_locked()
         tag_views.delete_partitions(run.control, settings, partitions)
+        rules.forget_absent(run.control, settings, tags)
         return counts
 
     if not any(counts.values()):

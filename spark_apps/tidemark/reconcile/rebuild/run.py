@@ -41,7 +41,8 @@ def operation(scope: Scope) -> ReconcileOperation:
 
     Raises:
         InvalidInput: a window together with persistence ids. When planning: a persistence id or
-            tag does not exist, or messages are in other partitions than they should be.
+            tag does not exist, messages are in other partitions than they should be, or a rule that
+            gave tags to existing rows is absent.
         WrongData: when planning, if a tag whose rule has changed has rows of events that messages
             lacks.
     """
@@ -60,7 +61,7 @@ def operation(scope: Scope) -> ReconcileOperation:
 
 def _plan(run: RunContext, scope: Scope) -> Plan:
     bucket_size.require_partition_size(run.control, run.settings)
-    tag_rules = rules.load(run.settings.tagging_dir)
+    tag_rules = _present_rules(run)
     if scope.persistence_ids is None and scope.tags is not None:
         changed_rules = rules.changed(run.control, run.settings, tag_rules)
         changed_tags = scope.tags & {rule.tag for rule, _ in changed_rules}
@@ -119,8 +120,14 @@ def _require_events(run: RunContext, tags: Collection[str]) -> None:
         )
 
 
+def _present_rules(run: RunContext) -> list[TagRule]:
+    tag_rules = rules.load(run.settings.tagging_dir)
+    rules.require_present(run.control, run.settings, tag_rules)
+    return tag_rules
+
+
 def _plan_everything(run: RunContext) -> Plan:
-    rules.load(run.settings.tagging_dir)
+    _present_rules(run)
     truncate_plan = truncate.plan(run)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
