@@ -68,11 +68,15 @@ def send_figures(observation: Mapping[str, Any]) -> None:
 
     Their names are `tidemark.observe.<figure>.<journal>.<label values>`, such as
     `tidemark.observe.projection_lag_events.pekko.totals`. Characters of a label that have a
-    meaning in names become `_`.
+    meaning in names become `_`. A gauge keeps its last value, so that the number of open alarms is
+    sent in place of the alarms.
     """
-    for figure, labels, value in observation["samples"]:
-        parts = [re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (observation["journal"], *labels)]
-        gauge(".".join(["tidemark", "observe", figure, *parts]), value)
+    journal, samples = observation["journal"], observation["samples"]
+    gauge(f"tidemark.observe.alarms.{journal}", sum(figure == "alarm" for figure, _, _ in samples))
+    for figure, labels, value in samples:
+        if figure != "alarm":
+            parts = [re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (journal, *labels)]
+            gauge(".".join(["tidemark", "observe", figure, *parts]), value)
 
 
 def lineage(report: Mapping[str, Any] | None, hosts: str) -> OperatorLineage[Any, Any]:

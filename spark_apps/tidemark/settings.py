@@ -49,7 +49,7 @@ _PLAIN = {
 
 
 def _duration(value: str) -> str:
-    if value and not re.match(DURATION, value):
+    if value and not re.fullmatch(DURATION, value):
         raise ValueError("not a duration such as `2 h`: a number with s, m, h or d")
     return value
 

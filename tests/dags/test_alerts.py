@@ -96,6 +96,28 @@ def test_figures_of_one_projection_have_its_name(monkeypatch: pytest.MonkeyPatch
     assert "tidemark.project.totals.quarantined" in sent
 
 
+def test_figures_of_an_observation_are_gauges_with_the_labels_in_their_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: dict[str, float] = {}
+    monkeypatch.setattr(telemetry, "gauge", lambda name, value: sent.update({name: value}))
+    samples = [
+        ["projection_lag_events", ["totals"], 12.0],
+        ["topic_partition_lag_records", ["orders.v1", "3"], 7.0],
+        ["observed_timestamp_seconds", [], 1.0],
+        ["alarm", ["late", "projection totals"], 1.0],
+        ["alarm", ["late", "validate"], 1.0],
+    ]
+    telemetry.send_figures({"journal": "pekko", "samples": samples})
+    assert sent == {
+        "tidemark.observe.projection_lag_events.pekko.totals": 12.0,
+        "tidemark.observe.topic_partition_lag_records.pekko.orders_v1.3": 7.0,
+        "tidemark.observe.observed_timestamp_seconds.pekko": 1.0,
+        # A gauge keeps its last value, so an alarm of its own would never end.
+        "tidemark.observe.alarms.pekko": 2,
+    }
+
+
 def test_runs_side_by_side_tell_an_asset_together_what_they_have_completed() -> None:
     reports = [
         {

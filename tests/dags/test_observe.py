@@ -101,7 +101,7 @@ def test_each_alarm_reaches_the_notifier_once_when_it_begins_and_once_when_it_en
         )
         assert observed(doors) == ("success", [])
         figures = httpx.get(
-            f"{doors.address}{PREFIX}", headers=doors.client.headers, timeout=PATIENCE_S
+            f"{doors.address}{PREFIX}/", headers=doors.client.headers, timeout=PATIENCE_S
         )
         assert figures.headers["content-type"].startswith("application/openmetrics-text")
         [alarms] = [
@@ -131,7 +131,7 @@ def test_each_alarm_reaches_the_notifier_once_when_it_begins_and_once_when_it_en
 
 @pytest.mark.usefixtures("journal")
 def test_figures_need_a_login_and_whoever_may_read_the_logs_may_read_them(doors: Doors) -> None:
-    address = f"{doors.address}{PREFIX}"
+    address = f"{doors.address}{PREFIX}/"
     assert httpx.get(address, timeout=PATIENCE_S).status_code == 401
     with doors.airflow.client(VIEWER) as viewer:
         figures = httpx.get(address, headers=viewer.headers, timeout=PATIENCE_S)
@@ -139,7 +139,7 @@ def test_figures_need_a_login_and_whoever_may_read_the_logs_may_read_them(doors:
 
 
 def test_figures_without_cassandra_are_no_answer(doors: Doors) -> None:
-    address = f"{doors.address}{PREFIX}"
+    address = f"{doors.address}{PREFIX}/"
     answer = httpx.get(address, headers=doors.client.headers, timeout=PATIENCE_S)
     assert answer.status_code == 503
     assert "cannot reach Cassandra" in answer.json()["detail"]

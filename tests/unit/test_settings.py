@@ -148,6 +148,17 @@ def test_stores_that_would_not_be_used_are_refused(monkeypatch: pytest.MonkeyPat
     assert Settings.load().cassandra_ssl_truststore == Path("/authority.p12")
 
 
+def test_promises_are_durations_and_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.load().fresh_within == {}
+    monkeypatch.setenv("TIDEMARK_FRESH_TAG_WRITE", "90 m")
+    monkeypatch.setenv("TIDEMARK_FRESH_REPLICATE", "1d")
+    assert Settings.load().fresh_within == {"tag-write": 5400, "replicate": 86_400}
+    for value in ("soon", "2", "h", "-2 h", "2 h\n", "2 weeks"):
+        monkeypatch.setenv("TIDEMARK_FRESH_VALIDATE", value)
+        with pytest.raises(InvalidInput, match="TIDEMARK_FRESH_VALIDATE: not a duration such as"):
+            Settings.load()
+
+
 HASH = f"--hash=sha256:{'0' * 64}"
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 PREFIX = "/tidemark/metrics"
-"""Their path, below that of Airflow itself."""
+"""Their path, below that of Airflow itself; requests have a slash at its end."""
 
 
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,7 +20,6 @@ _may_read = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID
 app = FastAPI(title="Metrics", openapi_url=None, dependencies=[_may_read])
 
 
-@app.get("")
 @app.get("/")
 def metrics() -> Response:
     """Return the figures of the last observation; nothing is measured.

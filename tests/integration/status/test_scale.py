@@ -20,6 +20,7 @@ from tidemark.context import RunContext
 from tidemark.ledger.claim import LedgerRecorder
 from tidemark.ledger.piece import State
 from tidemark.ledger.reading import pieces as pieces_read
+from tidemark.observe import facts
 from tidemark.project.definition import catalog
 from tidemark.status import (
     event_groups,
@@ -58,6 +59,7 @@ ANSWERS: dict[str, Callable[[RunContext], object]] = {
     "streams": lambda run: event_groups.streams(run, limit=LIMIT),
     "runs": lambda run: runs.runs_page(run, limit=LIMIT),
     "overview": lambda run: overview.overview(run, timedelta(days=1)),
+    "observation": facts.read,
 }
 GROWING_WITH_IDS = {
     *("messages", "tag_views", "tag_write_progress", "tag_scanning", "metadata"),

@@ -24,7 +24,7 @@ TWO_HOURS = 7200
 def ledger(done_until: datetime | None) -> LedgerSummary:
     first = NOW - 9 * HOUR
     return LedgerSummary(
-        *("tag-write", "pekko", "Hour", {"done": 9}, True, 0, first, done_until, done_until, NOW)
+        *("tag-write", "pekko", "Hour", {"done": 9}, True, 0, first, done_until, NOW, NOW)
     )
 
 

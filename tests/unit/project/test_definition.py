@@ -37,7 +37,7 @@ KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append', 'export' or 'rollup'"
 KNOWN = (
     "known are name, version, source, mode, target, event, formats, with, start, from, decoders,"
     " on-error, deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after,"
-    " look-back, checks, release, promote, key"
+    " look-back, fresh-within, checks, release, promote, key"
 )
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"
@@ -334,6 +334,15 @@ def test_key_is_stated_and_changes_nothing(write: Path) -> None:
     assert definition.key.difference(["time_bucket"]) == (8, 7)
     assert definition.key.difference(["time_bucket", "mark", "kind"]) == (8, 7)
     assert definition.key.difference(["kind"]) == (7, 7)
+
+
+def test_a_promise_is_in_seconds_and_changes_no_result(write: Path) -> None:
+    write.write_text(GOOD)
+    without = read(write)
+    assert without.fresh_within is None
+    write.write_text(GOOD.replace("event:", "fresh-within: 2 h\nevent:"))
+    assert read(write).fresh_within == 7200
+    assert read(write).fingerprint == without.fingerprint
 
 
 def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tidemark.errors import InvalidInput
 from tidemark.ledger.piece import State as PieceState
+from tidemark.observations.alarms import Alarm, AlarmKind, AlarmState
+from tidemark.observations.metrics import Observation
 from tidemark.purge.policies.states import PolicyState
 from tidemark.status import rules
 from tidemark.status.event_groups import StreamState
@@ -31,6 +33,7 @@ from tidemark.status.time_buckets import FailedSpan, LedgerSummary
 
 NOW = datetime(2026, 11, 30, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+LATE = Alarm(AlarmKind.LATE, "validate", AlarmState.OPEN, NOW - HOUR, "3 h")
 
 
 def ledger(
@@ -175,6 +178,12 @@ class TestProjections:
                 PartState.UNKNOWN,
             ),
             (projection(Condition.NOT_BEGUN), True, PartState.EMPTY),
+            # With a promise, the promise decides, and not whether validate has run lately.
+            (projection(Condition.BEHIND, open=Amount(2), is_late=True), False, PartState.LATE),
+            (projection(Condition.BEHIND, open=Amount(2), is_late=False), True, PartState.OK),
+            (projection(Condition.UP_TO_DATE, is_late=True), False, PartState.LATE),
+            (projection(Condition.HELD, is_late=False), False, PartState.LATE),
+            (projection(Condition.FAILED, is_late=False), False, PartState.BAD),
         ],
     )
     def test_one_projection(self, found: ProjectionState, overdue: bool, state: PartState) -> None:
@@ -206,6 +215,29 @@ class TestProjections:
 
     def test_no_definition_is_empty(self) -> None:
         assert rules.projections([], overdue=True, dag="project").state is PartState.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("minutes", "every", "alarms", "state"),
+    [
+        (10, 5, (), PartState.OK),
+        (10.1, 5, (), PartState.STOPPED),
+        (10.1, 5, (LATE,), PartState.STOPPED),
+        (10.1, None, (), PartState.OK),
+        (1, 5, (LATE,), PartState.LATE),
+    ],
+)
+def test_an_observation_is_missed_after_two_of_its_intervals(
+    minutes: float, every: int | None, alarms: Sequence[Alarm], state: PartState
+) -> None:
+    last = Observation("pekko", NOW - timedelta(minutes=minutes), (), every)
+    line = rules.observation(last, alarms, now=NOW)
+    assert line.state is state
+    assert bool(line.remedy) is (state is PartState.STOPPED)
+
+
+def test_without_an_observation_its_line_is_empty() -> None:
+    assert rules.observation(None, (), now=NOW).state is PartState.EMPTY
 
 
 def partition(minutes: float, held: int = 0, *, is_bound: bool = False) -> PartitionState:
