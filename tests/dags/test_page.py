@@ -261,7 +261,7 @@ def test_red_states_are_three_clicks_from_an_order_that_answers(
     doors: Doors, address: str, page: Page
 ) -> None:
     """A DAG that is started by hand only may be paused; the order unpauses it."""
-    rest.call(doors.client, "PATCH", "dags/reconcile", {"is_paused": True})
+    rest.unpause(doors.client, "reconcile", paused=True)
     window = {"window_start": iso(at(30)), "window_end": iso(at(31))}
     orders: dict[str, tuple[str, dict[str, Any]]] = {
         "tag views": ("tag_write", window),
@@ -351,7 +351,7 @@ def test_views_fit_a_phone_and_have_no_serious_fault_of_accessibility(
 ) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         for view in VIEWS:
             opened(page, address, view)
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, view

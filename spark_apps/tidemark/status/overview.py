@@ -61,7 +61,7 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
         InvalidInput: there is no directory of projections.
     """
     now = clock.now()
-    dags = _dags_of_journal(_ONE_DAG if is_one_dag else _THREE_DAGS)
+    dags = dag_ids(is_one_dag=is_one_dag)
     if not has_ledger(run.control, run.settings):
         lines = [_journal(run, has_run=False), *_lines_before_first_run(dags)]
         return Overview(now, rules.overall(lines), lines, None)
@@ -93,8 +93,9 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
     return Overview(now, rules.overall(lines), lines, max(ended, default=None))
 
 
-def _dags_of_journal(dags: Mapping[str, str]) -> Mapping[str, str]:
-    journal = chosen_journal()
+def dag_ids(*, is_one_dag: bool) -> Mapping[str, str]:
+    """Return the DAGs of the chosen journal, by the part of the overview that they bring on."""
+    dags, journal = _ONE_DAG if is_one_dag else _THREE_DAGS, chosen_journal()
     if journal == DEFAULT_JOURNAL:
         return dags
     return {part: f"{dag_id}.{journal}" for part, dag_id in dags.items()}

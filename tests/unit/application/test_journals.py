@@ -19,7 +19,7 @@ from tidemark.command_line import program as command_line
 from tidemark.errors import TidemarkError
 from tidemark.installation import program
 from tidemark.settings import Settings
-from tidemark.status import rules
+from tidemark.status import overview, rules
 from tidemark.user_files import journals
 from tidemark.user_files.directory import require_directory
 from tidemark.user_files.journals import JournalEntry, Journals
@@ -223,7 +223,7 @@ def test_the_command_chooses_the_journal_of_its_option(
 ) -> None:
     chosen: list[str] = []
     application = SimpleNamespace(start=lambda: chosen.append(os.environ["TIDEMARK_JOURNAL"]))
-    monkeypatch.setattr(command_line.importlib, "import_module", lambda name: application)
+    monkeypatch.setattr("importlib.import_module", lambda name: application)
     monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
     monkeypatch.setattr(sys, "argv", ["tidemark", *option, "tag-write", "--dry-run"])
     with pytest.raises(SystemExit):
@@ -238,10 +238,12 @@ def test_status_knows_the_schedule_and_the_dags_of_the_journal(
     monkeypatch.setenv("TIDEMARK_JOURNALS_FILE", str(file))
     monkeypatch.setenv("TIDEMARK_CADENCE", "off")
     assert journals.scheduled("cadence", "daily") == "off"
-    assert rules._dag(rules.TAG_VIEWS) == "tag_write"
+    assert journals.scheduled("chain", "three-dags") == "three-dags"
+    assert overview.dag_ids(is_one_dag=False)[rules.TAG_VIEWS] == "tag_write"
     monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
     assert journals.scheduled("cadence", "daily") == "hourly"
-    assert rules._dag(rules.TAG_VIEWS) == "chain.orders"
+    assert journals.scheduled("chain", "three-dags") == "one-dag"
+    assert overview.dag_ids(is_one_dag=True)[rules.TAG_VIEWS] == "chain.orders"
 
 
 def test_a_directory_that_is_missing_is_set_in_the_entry(

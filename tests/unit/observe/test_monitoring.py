@@ -61,9 +61,9 @@ def test_an_expression_reads_only_figures_and_labels_that_are_exported(
     read = list(selectors(parsed))
     assert read, expression
     for selector in read:
-        assert selector.name in LABELS
+        assert selector.name is not None
         assert {matcher.name for matcher in selector.matchers.matchers} <= LABELS[selector.name]
-    common = set.union(*(LABELS[selector.name] for selector in read))
+    common = set.union(*(LABELS[str(selector.name)] for selector in read))
     assert labels_of(parsed) <= common
     assert set(IN_TEXT.findall(text)) <= common
 
@@ -80,7 +80,7 @@ def test_every_figure_is_on_the_dashboard() -> None:
 
 def test_a_missing_observation_alarms_after_twice_the_cadence_and_if_there_is_none() -> None:
     [rule] = [rule for rule in RULES if rule["alert"] == "TidemarkNotObserved"]
-    either = promql_parser.parse(rule["expr"])
+    either: Any = promql_parser.parse(rule["expr"])
     assert str(either.op) == "or"
     assert either.lhs.func.name == "absent"
     [figure] = selectors(either.lhs)
