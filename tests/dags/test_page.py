@@ -68,7 +68,7 @@ def at(hour: int) -> datetime:
 def opened(page: Page, address: str, view: str = "overview") -> Page:
     """Open a view of the page without Airflow's shell around it."""
     page.goto(f"{address}{PREFIX}/#{view}")
-    expect(page.get_by_role("heading", level=2)).to_have_text(view.capitalize())
+    expect(page.locator("#view-title")).to_have_text(view.capitalize())
     return page
 
 
@@ -89,9 +89,13 @@ def started_run(doors: Doors, page: Page, dag_id: str) -> dict[str, Any]:
 def counted(page: Page) -> Iterator[list[Request]]:
     """Yield the requests that the page sends meanwhile."""
     requests: list[Request] = []
-    page.on("request", requests.append)
+
+    def count(request: Request) -> None:
+        requests.append(request)
+
+    page.on("request", count)
     yield requests
-    page.remove_listener("request", requests.append)
+    page.remove_listener("request", count)
 
 
 def test_before_the_first_run_the_page_says_so(address: str, page: Page) -> None:
@@ -281,6 +285,7 @@ def test_red_states_are_three_clicks_from_an_order_that_answers(
         assert conf.items() <= run["conf"].items()
         unpaused = dialog_of(page).get_by_text("was paused, and is not paused any more")
         expect(unpaused).to_have_count(1 if dag_id == "reconcile" else 0)
+        page.keyboard.press("Escape")
 
 
 @pytest.mark.usefixtures("seeded")

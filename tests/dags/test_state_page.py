@@ -47,12 +47,9 @@ def test_a_viewer_reads_and_orders_nothing(doors: Doors) -> None:
         for path in PAGES:
             answer = viewer.get(url(doors, path))
             assert answer.status_code == httpx.codes.OK
-        # This Airflow has no Cassandra: each route says so, in one line.
         for name in READS:
             answer = viewer.get(url(doors, f"api/v1/{name}"))
-            assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE, answer.text
-            assert answer.json()["what"].startswith("cannot reach Cassandra")
-            assert "\n" not in answer.json()["what"]
+            assert answer.status_code == httpx.codes.OK, answer.text
         for path in ("", "/preview"):
             answer = viewer.post(f"{orders(doors)}{path}", json=ORDER)
             assert answer.status_code == httpx.codes.FORBIDDEN

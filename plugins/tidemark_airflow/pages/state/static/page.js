@@ -83,6 +83,7 @@ function show() {
 }
 
 window.addEventListener("hashchange", () => {
+  document.getElementById("dialog").close();
   show();
   view.focus({ preventScroll: true });
 });

@@ -27,6 +27,9 @@ function paging(state, next, refresh) {
     button("Next page", go(() => { state.before.push(state.after); state.after = next; }), { disabled: !next }));
 }
 
+/** Return the id of a run, as a link if Airflow has started it. */
+const linked = ({ url, run_id: id }) => (url ? h("a", { href: url, class: "id" }, id) : h("span", { class: "id" }, id));
+
 const nothing = (text) => h("p", { class: "nothing" }, text);
 
 // Overview
@@ -205,7 +208,7 @@ export async function purges(state, refresh) {
     row(item.name, [item.name, item.error && h("div", { class: "detail" }, item.error)], stateBadge(item.state), moment(item.finished_at), counted(item.counts),
       h("td", { class: "actions" }, order("Plan", { dag_id: "purge", conf: { policies: [item.name] }, dry_run: true }, item.name))));
   const plans = answer.plans.items.map((item) =>
-    row(`${item.at}${item.run_id}`, h("span", { class: "id" }, item.run_id), moment(item.at), stateBadge(item.state), number(item.tombstones === null ? "–" : item.tombstones.toLocaleString("en")), counted(item.counts), h("span", { class: "id" }, item.owner)));
+    row(`${item.at}${item.run_id}`, linked(item), moment(item.at), stateBadge(item.state), number(item.tombstones === null ? "–" : item.tombstones.toLocaleString("en")), counted(item.counts), h("span", { class: "id" }, item.owner)));
   return [
     heading("Purges", null, order("Plan a purge", { dag_id: "purge", conf: {}, dry_run: true })),
     h("h3", {}, "Plans that await approval"),
@@ -225,7 +228,7 @@ const counted = (counts) => Object.entries(counts ?? {}).map(([name, many]) => `
 export async function runs(state, refresh) {
   const answer = await get("runs", { limit: LIMIT, after: state.after });
   const rows = answer.items.map((item) => row(item.run_id,
-    [item.url ? h("a", { href: item.url, class: "id" }, item.run_id) : h("span", { class: "id" }, item.run_id), item.error && h("div", { class: "detail" }, item.error)],
+    [linked(item), item.error && h("div", { class: "detail" }, item.error)],
     item.application, stateBadge(item.state), h("span", { class: "id" }, item.started_by), moment(item.started_at),
     h("td", {}, h("progress", { max: Math.max(item.pieces_started, 1), value: item.pieces_done, "aria-label": `Progress of ${item.run_id}` }), ` ${item.pieces_done} of ${item.pieces_started}`),
     number(amount(item.rows_per_second)), number(item.state === "running" ? lag(item.seconds_left) : "–")));
