@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.command_lines import command_line
 from tidemark_airflow import timetables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +65,21 @@ facts = {
     "params": {
         dag_id: {name: [one.value, one.schema["type"]] for name, one in form_of(dag)}
         for dag_id, dag in bag.dags.items()
+    },
+    "operations": {
+        dag_id: {
+            "application": task._file.stem,
+            "options": task.params_as_options,
+            "operands": [*task.params_as_arguments, *task.params_as_files],
+            "dry_by_default": task.dry_by_default,
+            "operations": {
+                name: [operation.takes, operation.needs]
+                for name, operation in task.operations.items()
+            },
+        }
+        for dag_id, dag in bag.dags.items()
+        for task in dag.tasks
+        if getattr(task, "operations", None)
     },
     "dags": {dag_id: DagSerialization.to_dict(dag)["dag"] for dag_id, dag in bag.dags.items()},
 }
@@ -176,6 +192,36 @@ def test_observe_asks_for_the_dags_that_time_or_an_asset_starts(
     monkeypatch.setenv("TIDEMARK_CADENCE", "daily")
     monkeypatch.setenv("TIDEMARK_CHAIN", timetables.ONE_DAG)
     assert timetables.scheduled_dags() == ["chain", "project", "purge"]
+
+
+@pytest.mark.parametrize(
+    "dag_id",
+    ["cleanup", "manage_event_groups", "manage_projections", "manage_replication", "reconcile"],
+)
+def test_each_operation_has_options_of_its_command_and_needs_those_that_are_required(
+    parsed: dict[str, Any], dag_id: str
+) -> None:
+    form = parsed["operations"][dag_id]
+    application = command_line(form["application"])
+    option_of = {field: option for option, field in form["options"].items()}
+    option_of["dry_run"] = "--apply" if form["dry_by_default"] else "--dry-run"
+    for name, (takes, needs) in form["operations"].items():
+        command = application
+        for word in name.split():
+            command = command.commands[word]
+        options = {option for parameter in command.params for option in parameter.opts}
+        operands = {*takes} & {*form["operands"]}
+        arguments = {
+            parameter.opts[0]
+            for parameter in command.params
+            if parameter.param_type_name == "argument"
+        }
+        assert {option_of[field] for field in {*takes} - operands} <= options, name
+        assert len(operands) == len(arguments), name
+        needed = {option_of.get(field) for field in needs}
+        needed |= {*arguments} if operands & {*needs} else set()
+        required = {parameter.opts[0] for parameter in command.params if parameter.required}
+        assert required <= needed, name
 
 
 @pytest.mark.parametrize("dag_id", WINDOWED)
