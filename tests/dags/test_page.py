@@ -356,7 +356,7 @@ def test_views_fit_a_phone_and_have_no_serious_fault_of_accessibility(
 ) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         for view in VIEWS:
             opened(page, address, view)
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
