@@ -337,15 +337,15 @@ def test_problem_of_an_answer_is_shown_above_what_was_read_before(address: str, 
 def test_colour_mode_is_that_of_airflow(address: str, reader: BrowserContext, page: Page) -> None:
     page.emulate_media(color_scheme="light")
     opened(page, address)
-    background = "() => getComputedStyle(document.body).backgroundColor"
+    body = page.locator("body")
     light, dark = "rgb(255, 255, 255)", "rgb(0, 0, 0)"
-    assert page.evaluate(background) == light
+    expect(body).to_have_css("background-color", light)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"({background})() === '{dark}'")
+    expect(body).to_have_css("background-color", dark)
     shell = reader.new_page()
     shell.goto(f"{address}{PREFIX}/static/theme.js")
     shell.evaluate("localStorage.setItem('theme', 'light')")
-    page.wait_for_function(f"({background})() === '{light}'")
+    expect(body).to_have_css("background-color", light)
     shell.evaluate("localStorage.removeItem('theme')")
     shell.close()
 

@@ -342,3 +342,10 @@ def answered(cases: Any) -> None:
         case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
     answers()
+
+
+def test_browsers_ask_for_newer_files_of_the_page(client: TestClient) -> None:
+    """Otherwise they mix files of two versions after an update."""
+    for path in ("/", "/static/page.js"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-cache")

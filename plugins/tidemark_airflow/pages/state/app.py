@@ -19,6 +19,8 @@ _HEADERS = {
     " base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
+    # Otherwise a browser mixes files of two versions after an update.
+    "Cache-Control": "no-cache",
 }
 
 # The description needs a login as well, so that it has a route of its own.
