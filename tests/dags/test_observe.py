@@ -10,7 +10,6 @@ from uuid import uuid1
 
 import httpx
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from embedded.airflow import rest
 from embedded.cassandra.server import Endpoint
@@ -18,6 +17,7 @@ from tests.dags.conftest import ALARMS, OBSERVED, PATIENCE_S, SILENT, VIEWER, Do
 from tests.integration.project.projections import TOTALS, TOTALS_TABLE, Projections
 from tests.integration.status.status_reading import Ledger
 from tests.integration.support import Journal, control_of
+from tests.openmetrics import families
 from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.ledger import quarantine
@@ -104,12 +104,7 @@ def test_each_alarm_reaches_the_notifier_once_when_it_begins_and_once_when_it_en
             f"{doors.address}{PREFIX}/", headers=doors.client.headers, timeout=PATIENCE_S
         )
         assert figures.headers["content-type"].startswith("application/openmetrics-text")
-        [alarms] = [
-            family.samples
-            for family in text_string_to_metric_families(figures.text)
-            if family.name == "tidemark_alarm"
-        ]
-        assert len(alarms) == 5
+        assert len(families(figures.text)["tidemark_alarm"].samples) == 5
     finally:
         rest.unpause(doors.client, "validate")
     for name in ("tag-write", "project"):

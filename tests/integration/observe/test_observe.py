@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Pool
@@ -26,6 +25,7 @@ from tests.integration.project.projections import (
 )
 from tests.integration.status.status_reading import Ledger, context, with_settings
 from tests.integration.support import Journal
+from tests.openmetrics import families
 from tidemark import clock
 from tidemark.ledger import quarantine
 from tidemark.ledger.piece import State
@@ -341,8 +341,7 @@ class TestCommand:
         received = json.dumps([[message[name] for name in ("event", "kind", "subject")]])
         assert journal.run_alone("observe", "--received", received).status == 0
         figures = journal.run_alone("observe", "--last", "--openmetrics").stdout
-        names = {family.name for family in text_string_to_metric_families(figures)}
-        assert "tidemark_alarm" in names
+        assert "tidemark_alarm" in families(figures)
         shown = journal.run_alone("observe")
         assert "  late: validate: nothing has run yet, promised within 1:00:00" in shown.stdout
         assert json.loads(journal.run_alone("observe", "--last", "--json").stdout)["messages"] == []

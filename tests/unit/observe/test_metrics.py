@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from tests.openmetrics import families
 from tidemark.observations.metrics import (
     METRICS,
     PREFIX,
@@ -41,14 +41,14 @@ def test_the_text_has_every_figure_once_as_the_parser_of_prometheus_reads_it(
 ) -> None:
     text = openmetrics(Observation("pekko", AT, samples))
     labels = {metric.name: ("journal", *metric.labels) for metric in METRICS}
-    families = list(text_string_to_metric_families(text))
-    assert {(family.type, family.name) for family in families} == {
+    read_families = families(text).values()
+    assert {(family.type, family.name) for family in read_families} == {
         ("gauge", PREFIX + sample.name) for sample in samples
     }
-    assert all(family.documentation for family in families)
+    assert all(family.documentation for family in read_families)
     read = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in families
+        for family in read_families
         for sample in family.samples
     }
     assert read == {
@@ -61,7 +61,7 @@ def test_the_text_has_every_figure_once_as_the_parser_of_prometheus_reads_it(
 
 
 def test_without_an_observation_the_text_is_empty_and_valid() -> None:
-    assert list(text_string_to_metric_families(openmetrics(None))) == []
+    assert families(openmetrics(None)) == {}
 
 
 def test_a_series_is_the_figure_with_its_labels() -> None:

@@ -43,6 +43,11 @@ def selectors(expression: Any) -> Iterator[promql_parser.VectorSelector]:
         yield from selectors(part)
 
 
+def parsed(expression: str) -> Any:
+    """Return the tree of an expression; a ValueError if it is none."""
+    return promql_parser.parse(expression)
+
+
 def labels_of(expression: Any) -> set[str]:
     """Return the labels by which an expression joins or sums."""
     modifier = getattr(expression, "modifier", None)
@@ -57,22 +62,22 @@ def labels_of(expression: Any) -> set[str]:
 def test_an_expression_reads_only_figures_and_labels_that_are_exported(
     expression: str, text: str
 ) -> None:
-    parsed = promql_parser.parse(expression)
-    read = list(selectors(parsed))
+    tree = parsed(expression)
+    read = list(selectors(tree))
     assert read, expression
     for selector in read:
-        assert selector.name is not None
-        assert {matcher.name for matcher in selector.matchers.matchers} <= LABELS[selector.name]
+        assert selector.name in LABELS
+        assert {matcher.name for matcher in selector.matchers.matchers} <= LABELS[
+            str(selector.name)
+        ]
     common = set.union(*(LABELS[str(selector.name)] for selector in read))
-    assert labels_of(parsed) <= common
+    assert labels_of(tree) <= common
     assert set(IN_TEXT.findall(text)) <= common
 
 
 def test_every_figure_is_on_the_dashboard() -> None:
     read = {
-        selector.name
-        for expression, _ in TARGETS
-        for selector in selectors(promql_parser.parse(expression))
+        selector.name for expression, _ in TARGETS for selector in selectors(parsed(expression))
     }
     left_out = {PREFIX + "projection_oldest_gap_timestamp_seconds"}
     assert read | left_out == set(LABELS)
@@ -80,7 +85,7 @@ def test_every_figure_is_on_the_dashboard() -> None:
 
 def test_a_missing_observation_alarms_after_twice_the_cadence_and_if_there_is_none() -> None:
     [rule] = [rule for rule in RULES if rule["alert"] == "TidemarkNotObserved"]
-    either: Any = promql_parser.parse(rule["expr"])
+    either = parsed(rule["expr"])
     assert str(either.op) == "or"
     assert either.lhs.func.name == "absent"
     [figure] = selectors(either.lhs)
