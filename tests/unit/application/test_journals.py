@@ -223,7 +223,7 @@ def test_the_command_chooses_the_journal_of_its_option(
 ) -> None:
     chosen: list[str] = []
     application = SimpleNamespace(start=lambda: chosen.append(os.environ["TIDEMARK_JOURNAL"]))
-    monkeypatch.setattr(command_line.importlib, "import_module", lambda name: application)
+    monkeypatch.setattr("importlib.import_module", lambda name: application)
     monkeypatch.setenv("TIDEMARK_JOURNAL", "orders")
     monkeypatch.setattr(sys, "argv", ["tidemark", *option, "tag-write", "--dry-run"])
     with pytest.raises(SystemExit):
