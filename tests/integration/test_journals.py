@@ -27,14 +27,21 @@ from tests.integration.test_chain import stored
 from tidemark_airflow.environment.drivers import projection_names
 from tidemark_airflow.journals.journal import environment
 
-FLIGHTS = 60
+FLIGHTS = 20
 APPLICATIONS = ("tag_write", "validate", "project")
 WINDOWS = {
-    "Day": ("2013-01-01", "2013-01-03"),
-    "Hour": ("2013-01-01", "2013-01-02"),
-    "Minute": ("2013-01-01T09:00Z", "2013-01-01T12:00Z"),
+    "Day": ("2013-01-01", "2013-01-02"),
+    "Hour": ("2013-01-01T08:00Z", "2013-01-01T12:00Z"),
+    "Minute": ("2013-01-01T09:00Z", "2013-01-01T09:10Z"),
 }
-"""The window of each bucket size; of minutes there are many, so theirs is short."""
+"""The window of each bucket size; each has events."""
+
+
+def flights_in(make_journal: Callable[..., Journal], directory: Path) -> FlightsJournal:
+    """Return a journal with one projection: each further one costs a run in each journal."""
+    flights = FlightsJournal.create(make_journal, directory, FLIGHTS)
+    (directory / "daily_punctuality.sql").unlink()
+    return flights
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ def apart(make_journal: Callable[..., Journal], tmp_path: Path) -> dict[str, Fli
     """Return a journal of each bucket size, after a chain in an installation of its own."""
     journals = {}
     for size, (start, end) in WINDOWS.items():
-        flights = FlightsJournal.create(make_journal, tmp_path / f"apart-{size}", FLIGHTS)
+        flights = flights_in(make_journal, tmp_path / f"apart-{size}")
         window = ("--window-start", start, "--window-end", end)
         for application in APPLICATIONS:
             result = flights.journal.run(application, *window, BUCKET_SIZE=size)
@@ -54,10 +61,7 @@ def apart(make_journal: Callable[..., Journal], tmp_path: Path) -> dict[str, Fli
 @pytest.fixture
 def together(make_journal: Callable[..., Journal], tmp_path: Path) -> dict[str, FlightsJournal]:
     """Return an empty journal of each bucket size with the same events."""
-    return {
-        size: FlightsJournal.create(make_journal, tmp_path / f"together-{size}", FLIGHTS)
-        for size in WINDOWS
-    }
+    return {size: flights_in(make_journal, tmp_path / f"together-{size}") for size in WINDOWS}
 
 
 def test_journals_of_one_airflow_have_the_tables_of_single_installations(
@@ -68,7 +72,7 @@ def test_journals_of_one_airflow_have_the_tables_of_single_installations(
     tmp_path: Path,
 ) -> None:
     """The journal of the environment has another keyspace, bucket size and directory."""
-    other = FlightsJournal.create(make_journal, tmp_path / "default", FLIGHTS)
+    other = flights_in(make_journal, tmp_path / "default")
     entries = {
         size.lower(): {
             "journal-keyspace": flights.journal.keyspace,
