@@ -336,9 +336,7 @@ def test_answers_are_as_the_openapi_document_says(
 
 def answered(cases: Any) -> None:
     @given(cases)
-    @settings(
-        max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), database=None
-    )
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def answers(case: Case[Any]) -> None:
         # Of tokens the document says no more than that they are texts.
         case.call_and_validate(excluded_checks=[positive_data_acceptance])
