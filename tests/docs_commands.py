@@ -7,7 +7,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-_PROGRAM = r"\b(?:tag_write|validate|project|chain|purge|reconcile|cleanup|run_event_groups|status|observe)\.py"
+_PROGRAM = (
+    r"\b(?:tag_write|validate|project|chain|purge|reconcile|cleanup|run_event_groups|status|observe)"
+    r"\.py"
+)
 
 
 def commands(page: Path) -> list[str]:
