@@ -13,7 +13,7 @@ from tidemark.ledger import applications
 from tidemark.ledger.piece import Piece, Reason
 from tidemark.ledger.pieces import Pieces
 from tidemark.ledger.schedule import unknown
-from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.keys import BucketSize, time_bucket
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.window import to_millis
 
@@ -80,6 +80,38 @@ def pending_tag_writes(run: RunContext) -> PendingTagWrites:
     unfinished = {entry.time_bucket for entry in ledger_state.open_rows}
     missed = unknown(known_buckets, known_buckets.last, bucket_ms)
     return PendingTagWrites(missed | unfinished, known_buckets.last + bucket_ms)
+
+
+@dataclass(frozen=True)
+class JudgedBuckets:
+    """The time buckets that validate judges: they are past, and tag-write has written their rows.
+
+    Attributes:
+        pending: the time buckets that tag-write has yet to write.
+        passed: the time buckets that have passed before.
+        newest: the newest time bucket that is judged, epoch ms.
+        named: ascending, epoch ms; if empty, all that have events, rows or progress of the scope.
+    """
+
+    pending: PendingTagWrites
+    passed: Collection[int]
+    newest: int
+    named: Sequence[int] = ()
+
+    @classmethod
+    def until_now(cls, run: RunContext) -> JudgedBuckets:
+        """Return all time buckets that can be judged now."""
+        settings, pending = run.settings, pending_tag_writes(run)
+        delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
+        end = time_bucket(to_millis(clock.now()) - delay, settings.bucket_size)
+        if pending.since is not None:
+            end = min(end, pending.since)
+        newest = end - settings.bucket_size.milliseconds
+        return cls(pending, passed(ledger(run), [], pending.buckets), newest)
+
+    def __contains__(self, bucket: int) -> bool:
+        """Whether a time bucket (epoch ms) is judged, if none are named."""
+        return bucket <= self.newest and bucket not in self.pending.buckets
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:

@@ -6,9 +6,10 @@ from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, RunContext, RunState
-from tidemark.validate import plan, run_findings, store
+from tidemark.validate import run_findings, store
 from tidemark.validate.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
-from tidemark.validate.reading.of_ids import JudgeableBuckets, inspect
+from tidemark.validate.plan import JudgedBuckets
+from tidemark.validate.reading.inspection import inspect_scope
 from tidemark.validate.reading.source import of_ids
 from tidemark.validate.scope import Scope, require_known
 
@@ -24,8 +25,8 @@ def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
     lines = [f"looks at {scope}, in every time bucket; none is marked as passed"]
     if dry_run:
         return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
-    judged = JudgeableBuckets.of(run.settings, plan.pending_tag_writes(run))
-    inspection = inspect(run, scope, judged)
+    judged = JudgedBuckets.until_now(run)
+    inspection = inspect_scope(run, scope, judged)
     check_names = [check.name for check in CHECKS]
     store.replace(
         run,

@@ -25,7 +25,7 @@ from tests.integration.validate.test_validate import (
 from tidemark.cassandra import connector
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 from tidemark.partitioning.keys import slice_of
-from tidemark.validate.reading import of_ids as read_of_ids
+from tidemark.validate.reading import examine
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -135,13 +135,13 @@ def test_a_snapshot_taken_meanwhile_is_not_accused(
     create_tables(days.control, SCHEMA_DIR / "pekko_snapshot.cql", days.keyspace)
     days.environment = {**days.environment, "TIDEMARK_SNAPSHOT_KEYSPACE": days.keyspace}
     taken = {"persistence_id": "one", "sequence_nr": 7, "timestamp": 1, "snapshot_data": b"s"}
-    judged_in = read_of_ids._time_buckets
+    judged_in = examine._time_buckets
 
     def goes_on(*frames: Any) -> list[int]:
         days.insert("snapshots", [{**taken, "ser_id": 1, "ser_manifest": ""}])
         return judged_in(*frames)
 
-    monkeypatch.setattr(read_of_ids, "_time_buckets", goes_on)
+    monkeypatch.setattr(examine, "_time_buckets", goes_on)
     looked = of_ids(days, "one")
 
     assert looked.status == 0, looked.stderr

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.validate.reading.examine import Examination, examine, read_keys
+from tidemark.validate.reading.examine import Examination, examine
 from tidemark.validate.scope import Scope
 from tidemark.validate.tag_views import finding_kinds
-from tidemark.validate.tag_views.bounds import Bounds
 from tidemark.validate.tag_views.compare import count_exempt
 from tidemark.validate.tag_views.expected import REMOVED
 
@@ -43,12 +42,8 @@ class ComparisonResult:
 def find(run: RunContext, scope: Scope) -> ComparisonResult:
     """Compare without writing."""
     read_at = run.control.write_time()
-    bounds = Bounds.of(run, scope.window)
-    run.say("reading the keys of tag views and messages")
-    journal = read_keys(run, scope, are_applied=True)
-    run.say("comparing")
-    examination = examine(run, journal, bounds, of_ids=scope.tags is None)
-    compared = examination.compared
+    examination = examine(run, scope)
+    compared, journal = examination.compared, examination.read
     rows = examination.findings.groupBy("check_name").count().collect()
     count_by_kind = {row["check_name"]: row["count"] for row in rows}
     by_kind = {kind: count_by_kind[kind] for kind in finding_kinds.KINDS if kind in count_by_kind}

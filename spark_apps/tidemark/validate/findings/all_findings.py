@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
 
@@ -94,7 +94,7 @@ def warnings(
     partitions: DataFrame | None,
     size: BucketSize,
     row_bytes: float,
-    buckets: Sequence[int],
+    buckets: Collection[int],
 ) -> DataFrame:
     """Return the findings of the checks that warn in the time buckets, one for each KEY.
 

@@ -1,13 +1,14 @@
 """The examination of a scope: reads and compares its keys, and writes nothing.
 
-`validate`, `reconcile check` and `reconcile repair` use it.
+A scope is persistence ids, slices, tags, a window or everything. `validate`, `reconcile check`,
+`repair` and `rebuild` call `examine`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,7 +23,9 @@ from tidemark.validate import shapes, store
 from tidemark.validate.findings import checks, finding
 from tidemark.validate.findings.all_findings import warnings
 from tidemark.validate.findings.checks import WARNING
+from tidemark.validate.findings.partition_size import sizes
 from tidemark.validate.journal_wide import find as journal_wide
+from tidemark.validate.plan import JudgedBuckets
 from tidemark.validate.reading import journal_keys
 from tidemark.validate.reading.source import EventReader
 from tidemark.validate.scope import Scope
@@ -52,7 +55,8 @@ class Examination:
     """The result of an examination.
 
     Attributes:
-        read: the keys.
+        scope: the examined scope.
+        read: its keys.
         suspects: the persistence ids that had to be compared.
         compared: the comparison.
         bounds: of the comparison.
@@ -60,11 +64,17 @@ class Examination:
             findings due to writes during the reads.
     """
 
+    scope: Scope
     read: Read
     suspects: SuspectIds
     compared: Compared
     bounds: Bounds
     found: DataFrame
+
+    @cached_property
+    def partitions(self) -> DataFrame:
+        """The partitions of the tag views with the number of rows that were read, in memory."""
+        return once(sizes(self.read.keys.rows))
 
     @property
     def findings(self) -> DataFrame:
@@ -76,15 +86,11 @@ class Examination:
         """The findings of the checks that block, also settled ones."""
         return self.found.where(~F.col("check_name").isin(*WARNING))
 
-    def warnings(
-        self, run: RunContext, buckets: Sequence[int], partitions: DataFrame | None = None
-    ) -> DataFrame:
-        """Return the findings of the checks that warn in the time buckets, of shape FINDINGS.
-
-        `partitions`: all of the tag views; None if only some persistence ids are judged.
-        """
+    def warnings(self, run: RunContext, buckets: Collection[int]) -> DataFrame:
+        """Return the findings of the checks that warn in the time buckets, of shape FINDINGS."""
         size, row_bytes = self.bounds.bucket_size, journal_keys.row_bytes(run)
         index, deleted = self.read.index, self.read.keys.deleted
+        partitions = self.partitions if self.scope.is_everything else None
         compared = self.found.where(F.col("check_name").isin(*WARNING)).drop("reason", "owner")
         out_of_order = self.suspects.events_out_of_order(index)
         parts = [
@@ -132,32 +138,49 @@ def read_keys(
     return Read(index, keys, snapshots)
 
 
-def examine(
-    run: RunContext,
-    read: Read,
-    bounds: Bounds,
-    *,
-    passed: Collection[int] = (),
-    of_ids: bool = True,
-) -> Examination:
-    """Compare the keys that were read, and weigh the findings by the settlements.
+def examine(run: RunContext, scope: Scope, judged: JudgedBuckets | None = None) -> Examination:
+    """Read the keys of a scope, compare them, and weigh the findings by the settlements.
 
-    `bounds` are from before the first read. `passed`: their time buckets (epoch ms) that had passed
-    before. `of_ids` is as in `compare`.
+    With `judged`, the findings are those in these time buckets, and the checks that warn get their
+    data as well; the scope has no window. Without it, every row up to now must exist, also the rows
+    of tag rules that tag-write has yet to apply.
     """
+    if judged is None:
+        bounds = Bounds.of(run, scope.window)
+    else:
+        bounds = Bounds.of_buckets(run, judged.named or [judged.newest], judged.pending)
+    is_judged = judged is not None
+    run.say(f"reading the keys of messages and tag views: {scope}")
+    read = read_keys(run, scope, are_applied=not is_judged, with_snapshots=is_judged)
+    if judged is not None and not judged.named:
+        bounds = replace(bounds, buckets=_time_buckets(run, read, judged))
+    run.say("comparing messages, tag views and tag_write_progress")
     bounds = bounds.with_removed(run)
     suspects = SuspectIds.of(read.keys, bounds.target_partition_size, once)
-    compared = compare(read.keys, suspects, bounds, once, of_ids=of_ids)
+    compared = compare(read.keys, suspects, bounds, once, of_ids=scope.tags is None)
     findings = compared.findings
     if suspects.differing:
         findings = journal_keys.without_deletes_meanwhile(run, once(findings))
         findings = _without_late_rows(run, findings, compared.keys.index)
-        if passed and bounds.pending.since is not None:
+        if judged is not None and judged.pending.since is not None:
+            passed = [bucket for bucket in bounds.buckets or () if bucket in judged.passed]
             findings = _without_late_events(findings, compared.keys.scanning, passed)
     settlements = store.settlements(run.spark, run.control, run.settings)
-    return Examination(
-        read, suspects, compared, bounds, once(finding.weighed(findings, settlements))
-    )
+    found = once(finding.weighed(findings, settlements))
+    return Examination(scope, read, suspects, compared, bounds, found)
+
+
+def _time_buckets(run: RunContext, read: Read, judged: JudgedBuckets) -> list[int]:
+    """Return the judged time buckets with events, rows or progress.
+
+    If there are none, return the newest that is judged: findings without a time are in it.
+    """
+    progress = frames.placed(read.keys.progress, run.settings.bucket_size)
+    parts = [read.index.select("time_bucket"), read.keys.rows.select("time_bucket")]
+    union = reduce(DataFrame.union, [*parts, progress.select("progress_bucket")])
+    # Progress that names no event has no time bucket.
+    buckets = union.distinct().where(F.col("time_bucket").isNotNull())
+    return sorted(bucket for (bucket,) in buckets.collect() if bucket in judged) or [judged.newest]
 
 
 @shaped(findings=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)

@@ -23,14 +23,11 @@ from tidemark.validate import shapes, store
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Severity
 from tidemark.validate.findings.checks import CHECKS, JOURNAL_WIDE
-from tidemark.validate.findings.partition_size import sizes
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
-from tidemark.validate.plan import PendingTagWrites, ValidationScope
+from tidemark.validate.plan import JudgedBuckets, PendingTagWrites, ValidationScope
 from tidemark.validate.reading import incremental, tails
-from tidemark.validate.reading.examine import examine, read_keys
+from tidemark.validate.reading.examine import Examination, examine
 from tidemark.validate.scope import Scope
-from tidemark.validate.tag_views.bounds import Bounds
-from tidemark.validate.tag_views.keys import once
 from tidemark.validate.user_checks import named
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.evaluate import failures, require_usable
@@ -197,37 +194,52 @@ def inspect(
     return _full_check(request, (), why)
 
 
-def _full_check(request: _InspectionRequest, passed: Collection[int], why: str) -> Inspection:
-    """Check the planned and passed time buckets against the complete history."""
-    run, planned, pending = request.run, request.planned, request.pending
-    spark, settings = run.spark, run.settings
-    buckets = sorted({*planned, *passed})
-    run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
-    bounds = Bounds.of_buckets(run, buckets, pending)
-    read = read_keys(run, Scope(), with_snapshots=True)
-    index, rows = read.index, read.keys.rows
-    partitions = once(sizes(rows))
-    counts = rows_by_bucket(index, partitions, buckets)
-    run.say("comparing messages, tag views and tag_write_progress")
-    examination = examine(run, read, bounds, passed=passed)
+def _full_check(request: _InspectionRequest, again: Collection[int], why: str) -> Inspection:
+    """Check the planned time buckets, and others again, against the complete history."""
+    run, settings = request.run, request.run.settings
+    buckets = sorted({*request.planned, *again})
+    run.say(f"a full check: {why}")
+    judged = JudgedBuckets(request.pending, again, buckets[-1], buckets)
+    examination = examine(run, Scope(), judged)
+    keys = examination.read.keys
     changed_tails = None
     if tables.has_time_index(run.control, settings):
-        stored_tails = tails.read_all(spark, settings)
+        stored_tails = tails.read_all(run.spark, settings)
         last_rows = tails.of_journal(
-            rows, read.keys.progress, examination.suspects, buckets[-1], settings.bucket_size
+            keys.rows, keys.progress, examination.suspects, buckets[-1], settings.bucket_size
         )
         changed_tails = last_rows.join(stored_tails, on=stored_tails.columns, how="left_anti")
-    compared = Inspection(
-        ValidationScope.ALL,
-        why,
-        request.checks,
-        examination.blocking,
-        examination.warnings(run, planned, partitions),
-        counts,
-        changed_tails,
+    inspection = replace(
+        _inspection(run, examination, request.planned),
+        scope=ValidationScope.ALL,
+        why=why,
+        checks=request.checks,
+        tails=changed_tails,
         complete_checks=JOURNAL_WIDE,
     )
-    return _with_user_checks(request, buckets, index, rows, compared)
+    return _with_user_checks(request, buckets, examination.read.index, keys.rows, inspection)
+
+
+def inspect_scope(run: RunContext, scope: Scope, judged: JudgedBuckets) -> Inspection:
+    """Inspect all events and rows of a scope in the judged time buckets."""
+    examination = examine(run, scope, judged)
+    return _inspection(run, examination, examination.bounds.buckets or ())
+
+
+def _inspection(
+    run: RunContext, examination: Examination, warned_in: Collection[int]
+) -> Inspection:
+    """Return an examination as an inspection, with warnings in some of its time buckets."""
+    buckets = examination.bounds.buckets or ()
+    return Inspection(
+        None,
+        "",
+        CHECKS,
+        examination.blocking,
+        examination.warnings(run, warned_in),
+        rows_by_bucket(examination.read.index, examination.partitions, buckets),
+        None,
+    )
 
 
 @shaped(events=MESSAGES, rows=TAG_ROWS)
