@@ -8,5 +8,5 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 def families(text: str) -> dict[str, Metric]:
     """Return the figures of a text by their names."""
-    read = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    read = text_string_to_metric_families(text)
     return {family.name: family for family in read}
