@@ -202,6 +202,7 @@ def scheduled_dags(journal: AirflowJournal = OF_ENVIRONMENT) -> list[str]:
         *followers,
         *(replicating if minutes_of("TIDEMARK_REPLICATE_MINUTES", 5, journal) else []),
         *(["event_groups"] if minutes_of("TIDEMARK_EVENT_GROUPS_MINUTES", 0, journal) else []),
+        *(["weekly_check"] if weekly(journal) is not None else []),
     ]
     return [journal.named(dag_id) for dag_id in dag_ids]
 

@@ -97,8 +97,10 @@ def of_dags(
                 yield AlarmCondition(alarm.kind, alarm.subject, None, alarm.what)
         return
     for dag_id in paused:
-        # The DAGs of further connections of Kafka are replicate_<connection>.
-        name = REPLICATE if dag_id.startswith(f"{REPLICATE}_") else dag_id
+        # A DAG of an entry of journals.yaml is named <DAG>.<journal>, and a DAG of a further
+        # connection of Kafka replicate_<connection>.
+        name = dag_id.partition(".")[0]
+        name = REPLICATE if name.startswith(f"{REPLICATE}_") else name
         if name in facts.dags_in_use:
             yield AlarmCondition(
                 AlarmKind.PAUSED, f"DAG {dag_id}", True, "paused, although it has a schedule"

@@ -60,6 +60,7 @@ class Facts:
             "tag_write": TAG_WRITE in self.ledgers,
             "validate": VALIDATE in self.ledgers,
             "chain": VALIDATE in self.ledgers,
+            "weekly_check": VALIDATE in self.ledgers,
             "project": any(projection.last_ended for projection in self.projections),
             "purge": self.has_purged,
             "replicate": bool(self.partitions),

@@ -86,6 +86,6 @@ def test_it_loads_runs_the_chain_and_ends_badly_if_the_read_model_disagrees(
     assert done == [
         "examples/load_flights.py ('--months', '2')",
         "tables",
-        "unpause tag_write validate project",
+        "unpause chain",
         "chain",
     ]

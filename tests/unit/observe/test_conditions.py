@@ -131,9 +131,11 @@ def test_the_first_observation_cannot_tell_whether_a_quarantine_grows() -> None:
 def test_a_paused_dag_alarms_if_its_application_has_run_before() -> None:
     facts = Facts({"validate": ledger(NOW)}, [projection(NOW)], partitions=[partition(NOW)])
     paused = ["tag_write", "validate", "project", "purge", "replicate_carts", "event_groups"]
+    paused += ["tag_write.orders", "validate.orders"]
     assert [condition.subject for condition in of_dags(facts, paused, [])] == [
         "DAG validate",
         "DAG replicate_carts",
+        "DAG validate.orders",
     ]
 
 

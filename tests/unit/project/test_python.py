@@ -52,7 +52,7 @@ def sums(events):
 KNOWN = (
     "name, version, source, mode, target, event, formats, with_, start, from_, decoders,"
     " on_error, deleted_before_consumed, most_skipped, state, accept_sequence_number_reset_after,"
-    " look_back, checks, release, promote, key"
+    " look_back, fresh_within, checks, release, promote, key"
 )
 
 

@@ -68,7 +68,7 @@ class Started(BaseModel):
     dry_run: bool
 
 
-class Preview(BaseModel):
+class OrderPreview(BaseModel):
     """What an order will do.
 
     Attributes:
@@ -140,7 +140,7 @@ def _checked(order: Order, request: Request, user: GetUserDep) -> CheckedOrder:
 Checked = Annotated[CheckedOrder, Depends(_checked)]
 
 
-@router.post("/preview", response_model=Preview)
+@router.post("/preview", response_model=OrderPreview)
 async def preview(checked: Checked, request: Request) -> JSONResponse:
     """Return what an order will do, from the ledger; nothing is started."""
     order = checked.order
