@@ -191,6 +191,8 @@ def test_observe_asks_for_the_dags_that_time_or_an_asset_starts(
     assert timetables.scheduled_dags() == ["validate", "project", "purge"]
     monkeypatch.setenv("TIDEMARK_CADENCE", "daily")
     monkeypatch.setenv("TIDEMARK_CHAIN", timetables.ONE_DAG)
+    assert timetables.scheduled_dags() == ["chain", "project", "purge", "weekly_check"]
+    monkeypatch.setenv("TIDEMARK_WEEKLY_CHECK", "off")
     assert timetables.scheduled_dags() == ["chain", "project", "purge"]
 
 
