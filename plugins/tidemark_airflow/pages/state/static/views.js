@@ -34,7 +34,7 @@ const nothing = (text) => h("p", { class: "nothing" }, text);
 
 // Overview
 
-const WHERE = { journal: "grid", "tag views": "grid", checks: "findings", projections: "projections", replication: "topics", purge: "purges", groups: "groups" };
+const WHERE = { journal: "grid", "tag views": "grid", checks: "findings", projections: "projections", replication: "topics", purge: "purges", groups: "groups", observation: "projections" };
 
 export async function overview(state, refresh, show) {
   const answer = await get("overview");
