@@ -96,9 +96,6 @@ def settings(home: Path, port: int) -> dict[str, str]:
         "workers": {"execution_api_timeout": CLIENT_PATIENCE_S},
         "database": {
             "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout={DATABASE_PATIENCE_S}",
-            # A rollback does not end a SELECT that an error has interrupted, and a pooled
-            # connection with one reads the old state for ever.
-            "sql_alchemy_pool_enabled": False,
         },
         "api": {
             "host": HOST,

@@ -245,6 +245,11 @@ def page(reader: BrowserContext, tmp_path: Path) -> Iterator[Page]:
     page.close()
 
 
+def wait_for_page(doors: Doors, page: list[Any]) -> None:
+    """Wait until somebody was called: for which run, and whether for a deadline."""
+    rest.wait_until("the page", PATIENCE_S, lambda: page in doors.lines_of(PAGES) or None)
+
+
 def _all_known(client: httpx.Client) -> bool | None:
     dag_ids = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
     return dag_ids == set(DAG_IDS) or None

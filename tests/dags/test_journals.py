@@ -168,6 +168,8 @@ def test_each_task_has_the_pool_of_its_journal(parsed: dict[str, Any], journal: 
     of_journal = pools.journal(journal)
     of_projections = pools.projections(journal)
     assert named.pop(f"project{suffix}") == {of_projections}
+    # It is no application of Spark, and waits for none.
+    assert named.pop(f"observe{suffix}") == set()
     assert set(map(frozenset, named.values())) == {frozenset([of_journal])}
     if journal != "default":
         assert (of_journal, of_projections) == (

@@ -135,6 +135,11 @@ def test_figures_need_a_login_and_whoever_may_read_the_logs_may_read_them(doors:
 
 def test_figures_without_cassandra_are_no_answer(doors: Doors) -> None:
     address = f"{doors.address}{PREFIX}/"
-    answer = httpx.get(address, headers=doors.client.headers, timeout=PATIENCE_S)
+    variables = doors.home / OBSERVED
+    variables.write_text("export TIDEMARK_CASSANDRA_HOSTS=127.0.0.1:1\n")
+    try:
+        answer = httpx.get(address, headers=doors.client.headers, timeout=PATIENCE_S)
+    finally:
+        variables.unlink()
     assert answer.status_code == 503
     assert "cannot reach Cassandra" in answer.json()["detail"]
