@@ -101,7 +101,7 @@ def test_a_part_that_failed_stops_no_other_and_is_resumed_alone(doors: Doors) ->
     for step in STEPS:
         assert states_of(doors, run_id, step) == ["success", "failed", "success"]
 
-    # Airflow answers 500 if tasks of a run are cleared whose deadline is still to come.
+    # Before the deadline of the run, Airflow cannot clear its tasks (apache/airflow#70368).
     wait_for_page(doors, [run_id, True])
     cleared = {"dag_run_id": run_id, "only_failed": True, "dry_run": False}
     rest.call(doors.client, "POST", "dags/backfill/clearTaskInstances", **cleared)
