@@ -606,8 +606,9 @@ class TestOverview:
 
 def test_the_answers_are_json(journal: Journal) -> None:
     Ledger(journal, FIRST).end(State.DONE, 0, counts={"events_read": 3})
-    found = as_json(time_buckets.time_buckets(context(journal), "tag-write", limit=1))
-    assert json.loads(json.dumps(found))["items"][0] | {"finished_at": None, "version": ""} == {
+    answer = as_json(time_buckets.time_buckets(context(journal), "tag-write", limit=1))
+    [time_bucket] = json.loads(json.dumps(answer))["items"]
+    assert time_bucket | {"finished_at": None, "version": ""} == {
         "time_bucket": "2024-03-01T00:00:00Z",
         "state": "done",
         "reason": "new",
@@ -616,5 +617,6 @@ def test_the_answers_are_json(journal: Journal) -> None:
         "error": "",
         "version": "",
         "finished_at": None,
+        "run_id": "fixture",
     }
     assert journal.settings().bucket_size.milliseconds == HOUR_MS
