@@ -73,7 +73,7 @@ def test_each_alarm_reaches_the_notifier_once_when_it_begins_and_once_when_it_en
         ledger.end(State.DONE, *range(8))
     assert observed(doors) == ("success", [])
 
-    # Everything goes wrong: tag-write is undone, events are missing, and one has no JSON.
+    # All faults at once: tag-write is undone, events are missing, and one has no JSON.
     ledgers["tag-write"].end(State.FAILED, 3, error="no such table")
     ledgers["project"].end(State.HELD, 3, error="gap: p|1 red 4..6 missing")
     source, application = f"{journal.keyspace}.tag_views", "project/totals"

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from embedded.cassandra.server import Endpoint
 from tests.integration.conftest import control, pool
 from tests.integration.pool import Pool
-from tests.integration.status.status_reading import Ledger, context
+from tests.integration.status.status_reading import Ledger, context, journal_without_spark
 from tests.integration.support import Journal
 from tidemark.command_line import status
 from tidemark.errors import CassandraUnavailable
@@ -63,21 +63,12 @@ def journal(
     pool: Pool, cassandra: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Journal]:
     """Yield an empty journal, which the API reads."""
-    keyspaces = pool.take()
-    made = Journal.over(
-        pool.control,
-        cassandra.environment(),
-        keyspaces.journal,
-        keyspaces.own,
-        PROJECTIONS_DIR=str(tmp_path),
-        CADENCE="off",
-    )
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    shared.close()
-    yield made
-    shared.close()
-    pool.give_back(keyspaces)
+    with journal_without_spark(pool, cassandra, tmp_path) as journal:
+        for name, value in journal.environment.items():
+            monkeypatch.setenv(name, value)
+        shared.close()
+        yield journal
+        shared.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Three journals of one Airflow, beside three installations with a journal each."""
+"""Three journals of one Airflow, compared with three installations with a journal each."""
 
 from __future__ import annotations
 

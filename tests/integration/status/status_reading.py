@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from cassandra.query import dict_factory
 
+from embedded.cassandra.server import Endpoint
+from tests.integration.pool import Pool
 from tests.integration.support import Journal
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
@@ -72,6 +75,21 @@ def counted_requests(journal: Journal) -> Iterator[tuple[RunContext, Requests]]:
         # What connecting has read is not counted.
         requests.forget()
         yield run, requests
+
+
+@contextmanager
+def journal_without_spark(pool: Pool, cassandra: Endpoint, projections: Path) -> Iterator[Journal]:
+    """Yield an empty journal, for tests that start no Spark; nothing starts tag-write by time."""
+    keyspaces = pool.take()
+    yield Journal.over(
+        pool.control,
+        cassandra.environment(),
+        keyspaces.journal,
+        keyspaces.own,
+        PROJECTIONS_DIR=str(projections),
+        CADENCE="off",
+    )
+    pool.give_back(keyspaces)
 
 
 def context(journal: Journal, application: str = "status", run_id: str = "r") -> RunContext:

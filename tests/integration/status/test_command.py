@@ -15,7 +15,7 @@ import pytest
 
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Pool
-from tests.integration.status.status_reading import Ledger
+from tests.integration.status.status_reading import Ledger, journal_without_spark
 from tests.integration.support import ROOT, Journal
 from tidemark.ledger.piece import State
 
@@ -35,17 +35,8 @@ finally:
 @pytest.fixture
 def journal(pool: Pool, cassandra: Endpoint, tmp_path: Path) -> Iterator[Journal]:
     """Yield an empty journal, for tests that start no Spark."""
-    keyspaces = pool.take()
-    made = Journal.over(
-        pool.control,
-        cassandra.environment(),
-        keyspaces.journal,
-        keyspaces.own,
-        PROJECTIONS_DIR=str(tmp_path),
-        CADENCE="off",
-    )
-    yield made
-    pool.give_back(keyspaces)
+    with journal_without_spark(pool, cassandra, tmp_path) as journal:
+        yield journal
 
 
 def run(journal: Journal, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
