@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
@@ -28,6 +27,7 @@ from tidemark.status.projections import ProjectionState
 from tidemark.status.replication import PartitionState
 from tidemark.status.runs import RunProgress
 from tidemark.status.time_buckets import LedgerSummary, TimeBucketState
+from tidemark.user_files import journals
 from tidemark_airflow.pages.state.links import with_urls
 from tidemark_airflow.pages.state.permissions import may_read
 from tidemark_airflow.pages.state.session import shared
@@ -46,8 +46,8 @@ async def get_overview() -> JSONResponse:
     """Return a line for each part of the system: its state, since when, and what to do."""
 
     def read(run: RunContext) -> Overview:
-        period = rules.period_of(os.environ.get("TIDEMARK_CADENCE", "daily"))
-        is_one_dag = os.environ.get("TIDEMARK_CHAIN") == rules.ONE_DAG
+        period = rules.period_of(journals.scheduled("cadence", "daily"))
+        is_one_dag = journals.scheduled("chain", "three-dags") == rules.ONE_DAG
         return overview.overview(run, period, is_one_dag=is_one_dag)
 
     return await _answer(read)
