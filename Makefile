@@ -15,7 +15,7 @@ CHECKED := spark_apps plugins embedded examples benchmarks dags tests
 
 DIST := dist
 
-.PHONY: help demo install wheels hooks test unit long share long-status cluster-test soak mutants up cql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
+.PHONY: help demo install wheels hooks test unit long share long-status cluster-test soak mutants up cql psql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,13 +62,16 @@ soak: $(VENV)  ## run all, kill at every boundary and SOAK_KILLS (100) times mor
 mutants: $(VENV)  ## change the rules of the pure rooms, a place at a time, and see which tests notice: ROOM=write_times
 	@$(PY) -m tests.mutants $(ROOM)
 
-up: $(VENV)  ## start Cassandra, Kafka and Airflow, print Airflow's address
+up: $(VENV)  ## start Cassandra, Kafka, PostgreSQL and Airflow, print Airflow's address
 	@$(PY) -m embedded up
 
 install: $(VENV)  ## make .venv with the locked packages, for calls by hand
 
 cql: $(VENV)  ## open cqlsh on the embedded Cassandra: make cql ARGS='-e "SELECT * FROM tidemark.run"'
 	@$(PY) -m embedded cql $(ARGS)
+
+psql: $(VENV)  ## open psql on the embedded PostgreSQL: make psql ARGS='-c "SELECT 1"'
+	@$(PY) -m embedded psql $(ARGS)
 
 airflow: $(VENV)  ## run a command of Airflow on the embedded one: make airflow ARGS='dags list'
 	@$(PY) -m embedded airflow $(ARGS)

@@ -20,14 +20,16 @@ from embedded.cassandra.server import Cassandra
 from embedded.errors import EmbeddedError
 from embedded.kafka.server import Kafka
 from embedded.machine import jars, processes, secrets_file
-from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, STATE
+from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, POSTGRES_HOME, STATE
+from embedded.postgres.server import Postgres
 from embedded.spark import worker_packages
+from tidemark.jars.fetch import OF_SPARK
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """Of commands that pass their arguments on to a program, `--help` included."""
 
 app = typer.Typer(
-    help="The embedded Cassandra, Kafka and Airflow.",
+    help="The embedded Cassandra, Kafka, PostgreSQL and Airflow.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -47,9 +49,19 @@ def kafka() -> None:
 
 
 @app.command()
+def postgres() -> None:
+    """Start PostgreSQL only and leave it running."""
+    typer.echo(f"PostgreSQL is at {Postgres(POSTGRES_HOME).start().url}")
+
+
+@app.command()
 def up() -> None:
-    """Start Cassandra, Kafka and Airflow, leave them running and print where they are."""
-    node, broker = Cassandra(CASSANDRA_HOME), Kafka(KAFKA_HOME)
+    """Start Cassandra, Kafka, PostgreSQL and Airflow, leave them running, print where they are."""
+    node, broker, database = (
+        Cassandra(CASSANDRA_HOME),
+        Kafka(KAFKA_HOME),
+        Postgres(POSTGRES_HOME),
+    )
     with ExitStack() as started:
         if node.endpoint() is None:
             started.callback(node.stop)
@@ -57,12 +69,18 @@ def up() -> None:
         if broker.address() is None:
             started.callback(broker.stop)
         address = broker.start()
-        server = Airflow(AIRFLOW_HOME, applications.environment(endpoint, address))
+        if database.endpoint() is None:
+            started.callback(database.stop)
+        postgres_endpoint = database.start()
+        server = Airflow(
+            AIRFLOW_HOME, applications.environment(endpoint, address, postgres_endpoint)
+        )
         url = server.start()
         # All of them are there: nothing is to be stopped.
         started.pop_all()
     typer.echo(f"Cassandra is at {endpoint.host}:{endpoint.port}")
     typer.echo(f"Kafka is at {address}")
+    typer.echo(f"PostgreSQL is at {postgres_endpoint.url}")
     typer.echo(f"Airflow is at {url}: {server.login()}")
 
 
@@ -90,6 +108,8 @@ def status() -> None:
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     typer.echo(f"Cassandra: {f'{endpoint.host}:{endpoint.port}' if endpoint else 'stopped'}")
     typer.echo(f"Kafka: {Kafka(KAFKA_HOME).address() or 'stopped'}")
+    database = Postgres(POSTGRES_HOME).endpoint()
+    typer.echo(f"PostgreSQL: {database.url if database else 'stopped'}")
     server = Airflow(AIRFLOW_HOME, {})
     url = server.url()
     typer.echo(f"Airflow: {f'{url}, {server.login()}' if url else 'stopped'}")
@@ -135,6 +155,17 @@ def cql(context: typer.Context) -> None:
 
 
 @app.command(context_settings=_PASSED_ON)
+def psql(context: typer.Context) -> None:
+    """Open psql on the embedded PostgreSQL, or run what -c or -f gives it."""
+    server = Postgres(POSTGRES_HOME)
+    endpoint = server.endpoint()
+    if endpoint is None:
+        raise EmbeddedError("PostgreSQL does not run", str(POSTGRES_HOME), "start it: make up")
+    variables = {**os.environ, "PGPASSWORD": endpoint.password}
+    sys.exit(subprocess.call([server.psql(), endpoint.url, *context.args], env=variables))
+
+
+@app.command(context_settings=_PASSED_ON)
 def airflow(context: typer.Context) -> None:
     """Run a command of Airflow on the embedded one, such as `backfill create`."""
     variables = _airflow()
@@ -146,7 +177,9 @@ def _applications() -> dict[str, str]:
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     if endpoint is None:
         raise EmbeddedError("Cassandra does not run", str(CASSANDRA_HOME), "start it: make up")
-    return applications.environment(endpoint, Kafka(KAFKA_HOME).address())
+    return applications.environment(
+        endpoint, Kafka(KAFKA_HOME).address(), Postgres(POSTGRES_HOME).endpoint()
+    )
 
 
 def _airflow() -> dict[str, str]:
@@ -158,8 +191,8 @@ def _airflow() -> dict[str, str]:
 
 @app.command(name="jars")
 def fetch_jars() -> None:
-    """Fetch the jars of Cassandra, of the Spark connector and of Spark's Kafka source, checked."""
-    for group in ("cassandra", "spark", "spark-kafka"):
+    """Fetch the jars of Cassandra and of Spark's sources, checked."""
+    for group in ("cassandra", *OF_SPARK):
         typer.echo(f"{group}: {len(jars.fetch(group))} jars")
 
 

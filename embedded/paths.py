@@ -22,4 +22,5 @@ CONF = Path(__file__).resolve().parent / "conf"
 
 CASSANDRA_HOME = STATE / "cassandra"
 KAFKA_HOME = STATE / "kafka"
+POSTGRES_HOME = STATE / "postgres"
 AIRFLOW_HOME = STATE / "airflow"

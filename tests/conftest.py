@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from embedded.cassandra.server import Endpoint
+    from embedded.postgres.server import PostgresEndpoint
     from embedded.spark.cluster import SparkCluster
 
 _LOCK = pytest.StashKey[IO[str]]()
@@ -67,7 +68,7 @@ PRODUCTION = {
 """Spark's settings of an application on two cores, if nobody sets anything else (see
 `tidemark.spark_session`). They cost the main suites 1.8 times the CPU, so only some modules
 use them."""
-JARS = ("TIDEMARK_SPARK_JARS", "TIDEMARK_SPARK_KAFKA_JARS")
+JARS = ("TIDEMARK_SPARK_JARS", "TIDEMARK_SPARK_KAFKA_JARS", "TIDEMARK_SPARK_POSTGRES_JARS")
 NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
 """Names that pyspark looks up in its view of the JVM without their package."""
 SHARING = ("interop", "dags")
@@ -242,7 +243,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[_LOCK] = lock
     for run_directory, names in processes.all_recorded(_STATE).items():
         processes.stop(names, run_directory)
-    for home in ("cassandra", "kafka", "spark", "chain", "doors"):
+    for home in ("cassandra", "kafka", "postgres", "spark", "chain", "doors"):
         shutil.rmtree(_STATE / home, ignore_errors=True)
 
 
@@ -257,12 +258,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     from embedded.cassandra.server import Cassandra
     from embedded.kafka.server import Kafka
+    from embedded.postgres.server import Postgres
     from embedded.spark.cluster import SparkCluster
 
     turns.keep(_STATE)
     SparkCluster(_STATE / "spark", cores=1).stop()
     Cassandra(_STATE / "cassandra").stop()
     Kafka(_STATE / "kafka").stop()
+    Postgres(_STATE / "postgres").stop()
     session.config.stash[_LOCK].close()
 
 
@@ -300,6 +303,17 @@ def kafka(state: Path) -> str:
     from embedded.kafka.server import Kafka
 
     return Kafka(state / "kafka").start()
+
+
+@pytest.fixture(scope="session")
+def postgres(state: Path) -> PostgresEndpoint:
+    """Return the address of a real PostgreSQL, in which each test has a schema to itself.
+
+    The first test that needs PostgreSQL starts it.
+    """
+    from embedded.postgres.server import Postgres
+
+    return Postgres(state / "postgres").start()
 
 
 @pytest.fixture(scope="session")

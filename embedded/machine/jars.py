@@ -28,6 +28,7 @@ ROOTS = {
         f"org.apache.spark:spark-avro_2.12:{pyspark.__version__}",
     ),
     "spark-kafka": (f"org.apache.spark:spark-sql-kafka-0-10_2.12:{pyspark.__version__}",),
+    "spark-postgres": ("org.postgresql:postgresql:42.7.8",),
     "kafka": (
         "org.apache.kafka:kafka_2.13:4.1.1",
         "org.slf4j:slf4j-simple:1.7.36",
@@ -49,10 +50,10 @@ ROOTS = {
 }
 """What each group is for; everything else in the lock follows from these.
 
-`spark-kafka` is Spark's Kafka source, `kafka` the broker: groups of their own, so that the class
-path of what does not read Kafka stays as it is. `interop` is fetched by the tests only: Pekko's
-plugin, and the compiler for the client in tests/interop/client. `projection` is fetched by the
-benchmarks only: Pekko's own projections.
+`spark-kafka` is Spark's Kafka source, `spark-postgres` the driver for its JDBC source, `kafka` the
+broker: groups of their own, so that the class path of what does not need them stays as it is.
+`interop` is fetched by the tests only: Pekko's plugin, and the compiler for the client in
+tests/interop/client. `projection` is fetched by the benchmarks only: Pekko's own projections.
 """
 
 

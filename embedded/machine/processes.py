@@ -15,11 +15,13 @@ import atexit
 import contextlib
 import json
 import os
+import pwd
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -67,8 +69,12 @@ def start(
     log: Path,
     environment: Mapping[str, str],
     cwd: Path,
+    user: str | None = None,
 ) -> Recorded:
     """Start a process of its own session and record it in `run_directory/<name>.json`.
+
+    `user` is the name of its user, with no group but that user's; None for the user of this
+    process.
 
     A session of its own keeps a Ctrl-C in the terminal from the child: whoever started it decides
     whether it has to end.
@@ -84,6 +90,7 @@ def start(
             cwd=cwd,
             env={**environment, _MARKER: _mark(name, run_directory)},
             start_new_session=True,
+            **as_user(user),
         )
     _children[child.pid] = child
     try:
@@ -92,6 +99,13 @@ def start(
         child.kill()
         raise
     return recorded
+
+
+def as_user(name: str | None) -> dict[str, Any]:
+    """Return the arguments of Popen for a process of a user; None is the user of this process."""
+    if name is None:
+        return {}
+    return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
 
 
 def record(name: str, pid: int, run_directory: Path) -> Recorded:

@@ -6,6 +6,8 @@
     ├── CassandraUnavailable      1  unreachable, refused, timed out
     │   └── StatementRefused      1  a statement that does not fit the tables
     ├── KafkaUnavailable          1  unreachable, refused, timed out
+    ├── PostgresUnavailable       1  unreachable, connection lost, timed out
+    ├── PostgresRefused           1  a statement that fails for another reason
     ├── LockHeld                  1  another run works on the same piece
     ├── LockLost                  1  the run's own lock expired during the work
     ├── ExecutorLost              1  it had rows that must not be read twice
@@ -256,6 +258,14 @@ class StatementRefused(CassandraUnavailable):
 
 class KafkaUnavailable(TidemarkError):
     """Kafka did not answer, refused the connection, or timed out."""
+
+
+class PostgresUnavailable(TidemarkError):
+    """PostgreSQL did not answer, or the connection was lost."""
+
+
+class PostgresRefused(TidemarkError):
+    """PostgreSQL did not execute a statement."""
 
 
 class WrongData(TidemarkError):

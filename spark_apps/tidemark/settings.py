@@ -30,6 +30,7 @@ from tidemark.event_group_settings import EventGroupSettings
 from tidemark.installation import DEFAULT_JOURNAL, HOME, chosen_journal, users_files
 from tidemark.kafka_settings import Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
+from tidemark.r2dbc_settings import R2dbcSettings
 from tidemark.text import DURATION, seconds_of
 from tidemark.user_files import journals
 from tidemark.window import parse_first_time_bucket
@@ -78,7 +79,7 @@ class _OfJournal(PydanticBaseSettingsSource):
         return {**{name: fields[name].default for name in journals.of_settings()}, **values}
 
 
-class Settings(CassandraSettings, EventGroupSettings):
+class Settings(CassandraSettings, EventGroupSettings, R2dbcSettings):
     """The settings of an application, in addition to its command line."""
 
     model_config = SettingsConfigDict(env_prefix="TIDEMARK_", frozen=True, extra="forbid")
@@ -271,6 +272,11 @@ class Settings(CassandraSettings, EventGroupSettings):
         "",
         description="Comma-separated jars of Spark's Kafka source, of `replicate` and `purge`;"
         " empty: the fetched jars.",
+    )
+
+    spark_postgres_jars: str = Field(
+        "",
+        description="Comma-separated jars of PostgreSQL's JDBC driver; empty: the fetched jars.",
     )
 
     @field_validator("events_by_tag_first_time_bucket")

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from tidemark.cassandra import connection, connector
 from tidemark.errors import InvalidInput
 from tidemark.installation import fetch_command, jars_directory
+from tidemark.postgres import connections
 from tidemark.settings import Settings
 from tidemark.spark.masters import is_local
 from tidemark.spark.python_workers import UNPACKED
@@ -123,6 +124,7 @@ def _without_secrets() -> Iterator[None]:
     """
     fields = Settings.model_fields.items()
     names = [f"TIDEMARK_{name.upper()}" for name, field in fields if field.annotation is SecretStr]
+    names += connections.secret_variables()
     hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -212,6 +214,13 @@ def _jars(application: str, settings: Settings) -> list[str]:
             "spark-kafka",
             "Spark's Kafka source",
             "TIDEMARK_SPARK_KAFKA_JARS",
+        )
+    if connections.are_any():
+        jars += _configured_or_fetched(
+            settings.spark_postgres_jars,
+            "spark-postgres",
+            "PostgreSQL's JDBC driver",
+            "TIDEMARK_SPARK_POSTGRES_JARS",
         )
     return jars
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from tidemark.postgres.connections import is_variable
 from tidemark.settings import Settings
 
 _OTHER_VARIABLES = frozenset(
@@ -22,6 +23,8 @@ _OTHER_VARIABLES = frozenset(
             "PURGE_APPROVERS",
             "CASSANDRA_PORT",
             "KAFKA_PORT",
+            "POSTGRES_PORT",
+            "POSTGRES_CONNECTIONS",
             "EMBEDDED_PROCESS",
         ),
         *("AIRFLOW_HOSTS", "AIRFLOW_PORT", "AIRFLOW_OWNER", "AIRFLOW_NOTIFIER"),
@@ -36,7 +39,9 @@ def unknown_variables(environment: Iterable[str]) -> list[str]:
     """Return a line for each variable name with the prefix TIDEMARK_ that nothing reads."""
     known = {f"TIDEMARK_{name.upper()}" for name in Settings.model_fields} | _OTHER_VARIABLES
     unknown = sorted(
-        name for name in environment if name.startswith("TIDEMARK_") and name not in known
+        name
+        for name in environment
+        if name.startswith("TIDEMARK_") and name not in known and not is_variable(name)
     )
     return [f"{name} is no setting and does nothing{_nearest(name, known)}" for name in unknown]
 

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.errors import InvalidInput
 from tidemark.installation import DEFAULT_JOURNAL, JOURNAL_VARIABLE, chosen_journal, users_files
 from tidemark.kafka_settings import Name
+from tidemark.r2dbc_settings import ConnectionName, PostgresName
 from tidemark.user_files.form import HeaderModel, Text
 from tidemark.user_files.header import Header, Node
 from tidemark.user_files.yaml_text import read_yaml_file
@@ -60,6 +61,12 @@ JournalName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,47}$
 class JournalEntry(HeaderModel):
     """A journal: where it is, its files, and its schedule. The other settings are the defaults."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["journal-keyspace"]}, {"required": ["r2dbc-connection"]}]
+        }
+    )
+
     cassandra_connection: Text = Field(
         "cassandra_default", description="the id of Cassandra's connection in Airflow"
     )
@@ -70,8 +77,11 @@ class JournalEntry(HeaderModel):
     cassandra_username: Text | _Optional = None
     cassandra_local_dc: Text | _Optional = None
     kafka_bootstrap_servers: Text | _Optional = None
-    journal_keyspace: Name = Field(
-        description="the keyspace of `messages` and `tag_views`", examples=["orders"]
+    journal_keyspace: Name | _Optional = Field(
+        None,
+        description="the keyspace of `messages` and `tag_views`; only a journal in PostgreSQL has"
+        " none",
+        examples=["orders"],
     )
     keyspace: Name = Field(
         description="the keyspace of Tidemark's own tables for this journal",
@@ -102,6 +112,16 @@ class JournalEntry(HeaderModel):
     kafka_journal_segment_size: Annotated[int, Field(ge=2, lt=1 << 31)] | _Optional = None
     kafka_journal_zone: Text | _Optional = None
     kafka_journal_delay: _WholeSeconds | _Optional = None
+    r2dbc_connection: Annotated[ConnectionName, Field(min_length=1)] | _Optional = Field(
+        None, description="the connection to PostgreSQL of a journal of akka-persistence-r2dbc"
+    )
+    r2dbc_schema: PostgresName | _Optional = None
+    r2dbc_journal_table: PostgresName | _Optional = None
+    r2dbc_snapshot_table: PostgresName | _Optional = None
+    r2dbc_data_partitions: Annotated[int, Field(ge=1, le=1024)] | _Optional = None
+    r2dbc_offset_table: PostgresName | _Optional = None
+    r2dbc_look_back: _WholeSeconds | _Optional = None
+    r2dbc_delay: _Seconds | _Optional = None
     retention_days: Annotated[int, Field(ge=1)] | _Optional = None
     retention_file: Text | _Optional = None
     tagging_dir: Text | _Optional = None
@@ -114,6 +134,12 @@ class JournalEntry(HeaderModel):
     event_groups_minutes: _Minutes = 0
     observe_minutes: _Minutes = 5
     weekly_check: Literal["on", "off"] = "on"
+
+    @classmethod
+    def required(cls, value: Mapping[str, Any]) -> set[str]:
+        """Return the keys that an entry must have: one in Cassandra has a keyspace."""
+        is_in_postgres = "r2dbc-connection" in value
+        return super().required(value) | (set() if is_in_postgres else {"journal-keyspace"})
 
 
 class Journals(HeaderModel):
@@ -153,8 +179,10 @@ def chosen_values() -> dict[str, Any] | None:
         return None
     file, name, entry = read
     values = entry.model_dump(exclude_none=True, exclude=set(OF_AIRFLOW))
+    # A journal in PostgreSQL has no keyspace, but its rows in Tidemark's tables have a name.
+    values.setdefault("journal_keyspace", entry.keyspace)
     for key in ("snapshot_keyspace", "kafka_journal_keyspace"):
-        values.setdefault(key, entry.journal_keyspace)
+        values.setdefault(key, values["journal_keyspace"])
     for key, path in _files(file, name, entry.model_dump(by_alias=True)).items():
         values[key.replace("-", "_")] = path
     return values

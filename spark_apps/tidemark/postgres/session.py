@@ -1,0 +1,85 @@
+"""Sessions of psycopg: the control plane of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors as codes
+
+from tidemark.errors import (
+    InvalidInput,
+    PostgresRefused,
+    PostgresUnavailable,
+    SchemaMismatch,
+    TidemarkError,
+)
+from tidemark.postgres.connections import PostgresConnection
+
+_CONNECT_S = 10
+_SETTINGS = "-c timezone=UTC -c datestyle=ISO"
+_SCHEMA = (codes.UndefinedTable, codes.UndefinedColumn, codes.InvalidSchemaName)
+
+
+@contextmanager
+def session(
+    connection: PostgresConnection, *, autocommit: bool = True, statement_s: float = 0
+) -> Iterator[psycopg.Connection]:
+    """Open a session in UTC; errors of its statements are foreseen ones.
+
+    Without `autocommit`, one transaction is committed at the end, or rolled back on an error.
+    A statement may take `statement_s` seconds; 0 is no limit.
+
+    Raises:
+        InvalidInput: the login is rejected.
+        PostgresUnavailable: the server is unreachable, or the connection is lost.
+        SchemaMismatch: a table or a column is absent.
+        PostgresRefused: any other error of a statement.
+    """
+    limit = f" -c statement_timeout={int(statement_s * 1000)}" if statement_s else ""
+    try:
+        opened = psycopg.connect(
+            **connection.parameters,
+            autocommit=autocommit,
+            connect_timeout=_CONNECT_S,
+            application_name="tidemark",
+            options=_SETTINGS + limit,
+        )
+    except psycopg.Error as error:
+        raise failure(error, connection) from error
+    with foreseen(connection), opened:
+        yield opened
+
+
+@contextmanager
+def foreseen(connection: PostgresConnection) -> Iterator[None]:
+    """Turn errors of psycopg into foreseen ones."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise failure(error, connection) from error
+
+
+def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkError:
+    """Return an error of psycopg as a foreseen one, whose text has no values of rows."""
+    what = (error.diag.message_primary or str(error)).strip().splitlines()[-1]
+    if isinstance(error, codes.InvalidAuthorizationSpecification | codes.InvalidPassword):
+        return InvalidInput(
+            what, where=str(connection), do="correct the user or the password of the connection"
+        )
+    if isinstance(error, codes.InsufficientPrivilege):
+        return InvalidInput(
+            what, where=str(connection), do=f"GRANT the right to the user {connection.user}"
+        )
+    if isinstance(error, _SCHEMA):
+        return SchemaMismatch(what, where=str(connection), do="create it, or correct the name")
+    if error.sqlstate is None and "authentication failed" in what:
+        return InvalidInput(
+            what, where=str(connection), do="correct the user or the password of the connection"
+        )
+    if isinstance(error, psycopg.OperationalError):
+        return PostgresUnavailable(
+            f"PostgreSQL does not answer: {what}", where=str(connection), do="run again"
+        )
+    return PostgresRefused(what, where=str(connection))
