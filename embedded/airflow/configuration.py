@@ -15,7 +15,7 @@ from embedded.machine import secrets_file
 from embedded.machine.ports import HOST
 from embedded.paths import ROOT, STATE
 from embedded.spark import environment as spark
-from tidemark.cassandra_settings import parse_hosts
+from tidemark.setting_groups.cassandra import parse_hosts
 
 PARALLELISM = 4
 """Tasks at a time; each is a process, and one of Spark fills two cores."""

@@ -24,13 +24,13 @@ from pydantic_settings import (
 )
 
 from tidemark import clock
-from tidemark.cassandra_settings import CassandraSettings
 from tidemark.errors import InvalidInput
-from tidemark.event_group_settings import EventGroupSettings
 from tidemark.installation import DEFAULT_JOURNAL, HOME, chosen_journal, users_files
-from tidemark.kafka_settings import Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
-from tidemark.r2dbc_settings import R2dbcSettings
+from tidemark.setting_groups.cassandra import CassandraSettings
+from tidemark.setting_groups.event_groups import EventGroupSettings
+from tidemark.setting_groups.kafka import Name
+from tidemark.setting_groups.r2dbc import R2dbcSettings
 from tidemark.text import DURATION, seconds_of
 from tidemark.user_files import journals
 from tidemark.window import parse_first_time_bucket

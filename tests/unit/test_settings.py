@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from tests.repository import REPOSITORY
 from tidemark.application.environment import unknown_variables
 from tidemark.errors import InvalidInput
-from tidemark.kafka_settings import KafkaSettings
 from tidemark.partitioning.keys import BucketSize
+from tidemark.setting_groups.kafka import KafkaSettings
 from tidemark.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "settings.md"

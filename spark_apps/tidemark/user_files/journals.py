@@ -17,8 +17,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.errors import InvalidInput
 from tidemark.installation import DEFAULT_JOURNAL, JOURNAL_VARIABLE, chosen_journal, users_files
-from tidemark.kafka_settings import Name
-from tidemark.r2dbc_settings import ConnectionName, PostgresName
+from tidemark.setting_groups.kafka import Name
+from tidemark.setting_groups.r2dbc import ConnectionName, PostgresName
 from tidemark.user_files.form import HeaderModel, Text
 from tidemark.user_files.header import Header, Node
 from tidemark.user_files.yaml_text import read_yaml_file

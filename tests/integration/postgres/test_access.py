@@ -33,9 +33,9 @@ def test_a_session_has_utc_and_commits(embedded: PostgresConnection, database: D
 
 
 def test_errors_are_one_line(embedded: PostgresConnection) -> None:
-    with pytest.raises(SchemaMismatch, match='relation "absent" does not exist'):
-        with session(embedded) as opened:
-            opened.execute("SELECT 1 FROM absent")
+    absent = pytest.raises(SchemaMismatch, match='relation "absent" does not exist')
+    with absent, session(embedded) as opened:
+        opened.execute("SELECT 1 FROM absent")
     with pytest.raises(PostgresRefused, match="division by zero"), session(embedded) as opened:
         opened.execute("SELECT 1 / 0")
     wrong = replace(embedded, password=SecretStr("wrong"))

@@ -32,6 +32,9 @@ VALUES: dict[str, tuple[str, object]] = {
     "kafka-bootstrap-servers": ("k:9092", "k:9092"),
     "events-by-tag-first-time-bucket": ("20200101T00:00", "20200101T00:00"),
     "events-by-tag-eventual-consistency-delay": ("7.5", 7.5),
+    "r2dbc-connection": ("orders_db", "orders_db"),
+    "r2dbc-data-partitions": ("8", 8),
+    "r2dbc-delay": ("2.5", 2.5),
     "kafka-topic-prefix": ("orders", "orders"),
     "kafka-journal-zone": ("Europe/Berlin", "Europe/Berlin"),
 }

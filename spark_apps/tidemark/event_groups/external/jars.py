@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
-from tidemark.event_group_settings import Allowed
 from tidemark.event_groups.definition import model
 from tidemark.event_groups.external.libraries import (
     Hashes,
@@ -26,6 +25,7 @@ from tidemark.event_groups.external.libraries import (
     sha256,
 )
 from tidemark.event_groups.failure import EventFailed
+from tidemark.setting_groups.event_groups import Allowed
 from tidemark.settings import Settings
 
 _OF_SPARK = ("org.apache.spark", "org.scala-lang")

@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 
 from packaging.utils import canonicalize_name
 
-from tidemark.event_group_settings import Allowed
 from tidemark.event_groups.external.processes import CONFINED, Places, environment_for_others
 from tidemark.event_groups.failure import EventFailed
+from tidemark.setting_groups.event_groups import Allowed
 from tidemark.settings import Settings
 from tidemark.text import one_line
 

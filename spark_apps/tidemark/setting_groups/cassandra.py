@@ -57,7 +57,7 @@ class CassandraSettings(BaseSettings):
         " all runs are in one data centre. Locks are always taken with SERIAL.",
     )
     cassandra_timeout: float = Field(
-        20.0, gt=0, description="Seconds that one statement of the control plane may take."
+        20.0, gt=0, description="Seconds that a statement of the control plane may take."
     )
     cassandra_batch_size: int = Field(
         48 * 1024,

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from pydantic import Field, SecretStr, field_validator
 
 from tidemark.installation import HOME, users_files
-from tidemark.kafka_settings import KafkaSettings
+from tidemark.setting_groups.kafka import KafkaSettings
 
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _JAR = re.compile(r"([A-Za-z0-9][\w.-]*:[A-Za-z0-9][\w.-]*)(?::(\d[\w.-]*))?", re.ASCII)
@@ -47,7 +47,7 @@ class EventGroupSettings(KafkaSettings):
     )
     event_group_hosts: str = Field(
         "",
-        description="Hosts that event groups may ask and tell by HTTP, `host,host:port`; empty:"
+        description="Hosts that event groups may send requests to by HTTP, `host,host:port`; empty:"
         " none.",
     )
     event_group_dags: str = Field(

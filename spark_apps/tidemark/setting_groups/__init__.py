@@ -1,0 +1,1 @@
+"""The settings by server, all parts of `tidemark.settings`."""
