@@ -1,4 +1,7 @@
-"""Fixtures of all tests: one Cassandra for the run, and one Spark session for each worker."""
+"""Fixtures of all tests: one Cassandra for the run, and one Spark session for each worker.
+
+Which tests run, and on which worker, is in `tests/scheduling`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
-
-from tests import turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +24,9 @@ if TYPE_CHECKING:
     from embedded.postgres.server import PostgresEndpoint
     from embedded.spark.cluster import SparkCluster
 
+pytest_plugins = ["pytester", "tests.scheduling.plugin"]
+
 _LOCK = pytest.StashKey[IO[str]]()
-_STATUS = pytest.StashKey[list[str]]()
 _STATE = Path(
     os.environ.get("TIDEMARK_STATE") or Path(__file__).parents[1] / ".tidemark" / "test"
 ).resolve()
@@ -71,139 +70,20 @@ use them."""
 JARS = ("TIDEMARK_SPARK_JARS", "TIDEMARK_SPARK_KAFKA_JARS", "TIDEMARK_SPARK_POSTGRES_JARS")
 NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
 """Names that pyspark looks up in its view of the JVM without their package."""
-SHARING = ("interop", "dags")
-"""Directories whose tests share a server that only they use. Airflow's takes the most while it has
-nothing to do, and runs until the tests end."""
-ROOMS = (*SHARING, "cluster", "faults", "live", "integration", "security", "unit")
-"""Directories in the order in which they are begun: the slowest must not begin last."""
-WAITING = (*SHARING, "tests/live/test_real_time.py")
-"""Groups that mostly wait: for Airflow's scheduler, for Pekko's readers, for the next minute."""
-BEGUN_FIRST = (
-    "tests/dags/test_chain.py",
-    "tests/unit/reconcile/test_reconciliation.py",
-    "tests/unit/validate/test_continuity.py",
-    "tests/unit/validate/test_incremental.py",
-    "tests/unit/test_flights.py",
-    "tests/unit/reconcile/test_cleanup_rules.py",
-)
-"""Files that are begun before the others of their directory, for the same reason, and the one with
-an Airflow of its own, before the shared one runs beside it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that `make test`, `make long` and `make soak` set."""
-    parser.addoption("--long", action="store_true", help="also run the tests marked long")
-    parser.addoption("--half", action="store_true", help="mark half of tests/integration as long")
-    parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
-    parser.addoption("--share", action="store_true", help="run this commit's share of those")
-    parser.addoption("--long-status", action="store_true", help="show when those last ran here")
+    """Add the options of fixtures; those that choose tests are the plugin's."""
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
     parser.addoption("--cluster", action="store_true", help="use a Spark cluster with two workers")
 
 
-class Groups(LoadScopeScheduling):  # type: ignore[misc]
-    """A scheduler that gives each worker a whole group of tests at a time, in the order of ROOMS.
-
-    The tests that share an Airflow or the Pekko client are one group; every other file is a group.
-    From three workers on, one takes the groups of WAITING, beside the others' work, and then ends.
-    """
-
-    _waiter: WorkerController | None = None
-
-    def schedule(self) -> None:
-        """Choose the worker that waits, then give each worker its first groups."""
-        if self.collection is None and len(self.nodes) > 2:
-            self._waiter = self.nodes[0]
-        super().schedule()
-
-    def _split_scope(self, nodeid: str) -> str:
-        room = _room(nodeid)
-        return room if room in SHARING else nodeid.partition("::")[0]
-
-    def _reschedule(self, node: WorkerController) -> None:
-        is_done = not any(group in WAITING for group in self.workqueue)
-        if is_done and node is self._waiter:
-            self._waiter.shutdown()
-        else:
-            super()._reschedule(node)
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        if self._waiter in self.nodes:
-            waits = node is self._waiter
-            # Workers without other work left take the groups that wait, too.
-            for group in self.workqueue:
-                if (group in WAITING) == waits:
-                    self.workqueue.move_to_end(group, last=False)
-                    break
-        super()._assign_work_unit(node)
-
-
-def _room(nodeid: str) -> str:
-    """Return the directory below `tests` that a test is in."""
-    return Path(nodeid.partition("::")[0]).parts[1]
-
-
-def _place(item: pytest.Item) -> tuple[int, int]:
-    """Return what tests are sorted by: ROOMS, and in each of them BEGUN_FIRST."""
-    file = item.nodeid.partition("::")[0]
-    place = BEGUN_FIRST.index(file) if file in BEGUN_FIRST else len(BEGUN_FIRST)
-    return ROOMS.index(_room(item.nodeid)), place
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
-    """Use `Groups` with `--numprocesses`, instead of the scheduler that `--dist` names."""
-    # By default xdist begins with the groups of many tests, and those tests are short.
-    config.option.loadscopereorder = False
-    return Groups(config, log)
-
-
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked long or soak to `make long` and `make soak`; samples have no mark.
-
-    Tests that need Spark get the mark of that name, which `make unit` leaves out. With --half, half
-    of the integration tests are long as well: those that ran at the commit before are, and at the
-    next one the others.
-    """
-    items.sort(key=_place)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that need Spark the mark of that name, which `make unit` leaves out."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-    if config.getoption("long_status"):
-        config.stash[_STATUS] = turns.status(items, turns.kept(_STATE))
-        items.clear()
-        return
-    commit = turns.commits() if config.getoption("half") or config.getoption("share") else 0
-    if config.getoption("half"):
-        for item in items:
-            function = turns.function_of(item)
-            if _room(function) == "integration" and not turns.is_turn(function, commit, 2):
-                item.add_marker("long")
-    if config.getoption("soak"):
-        return
-    marks = {"soak"} if config.getoption("long") else turns.LEFT_OUT
-
-    def runs(item: pytest.Item) -> bool:
-        if config.getoption("share"):
-            is_turn = turns.is_turn(turns.function_of(item), commit, turns.SHARES)
-            return is_turn and turns.is_left_out(item)
-        return not turns.is_left_out(item, marks)
-
-    chosen = [(item, runs(item)) for item in items]
-    config.hook.pytest_deselected(items=[item for item, is_chosen in chosen if not is_chosen])
-    items[:] = [item for item, is_chosen in chosen if is_chosen]
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note when the tests ran that `make test` leaves out."""
-    turns.note(report)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how to repeat what has failed, or when tests last ran."""
-    lines = terminalreporter.config.stash.get(_STATUS, [])
-    for line in [*lines, *turns.repeats(terminalreporter.getreports("failed"))]:
-        terminalreporter.write_line(line)
 
 
 def pytest_configure() -> None:
@@ -261,7 +141,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     from embedded.postgres.server import Postgres
     from embedded.spark.cluster import SparkCluster
 
-    turns.keep(_STATE)
     SparkCluster(_STATE / "spark", cores=1).stop()
     Cassandra(_STATE / "cassandra").stop()
     Kafka(_STATE / "kafka").stop()

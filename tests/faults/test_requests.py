@@ -24,11 +24,11 @@ from pathlib import Path
 import pytest
 
 from embedded.cassandra.server import Endpoint
-from tests import turns
 from tests.faults.cql_proxy import CqlProxy, Fault, Kind
 from tests.faults.killing import expire_locks
 from tests.faults.work import WORKS, Setting, Work
 from tests.integration.support import ROOT, Journal, Result
+from tests.scheduling import turns
 
 FLIGHTS, OF_SOAK = 400, 2400
 KILLED = -signal.SIGKILL

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import turns
+from tests.scheduling import turns
 
 
 @given(st.text(), st.integers(0, 10**6))
