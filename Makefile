@@ -15,7 +15,7 @@ CHECKED := spark_apps plugins embedded examples benchmarks dags tests
 
 DIST := dist
 
-.PHONY: help demo install wheels hooks test unit long share long-status cluster-test soak mutants up cql psql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
+.PHONY: help demo install wheels hooks test unit affected long share long-status cluster-test soak mutants up cql psql airflow down status bench jars worker-packages lint fmt typing docs schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ test: lint typing  ## lint, type-check and run the tests, of tests/integration h
 
 unit: $(VENV)  ## run the tests that need neither a server nor Spark, in about two minutes
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 -m "not spark" tests/unit $(PYTEST_ARGS)
+
+# Exit status 5 is that of a run without tests.
+affected: $(VENV)  ## run the tests that changes since SINCE (main), committed or not, can break; say which are left out
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --affected $(or $(SINCE),main) \
+	  $(PYTEST_ARGS) || [[ $$? == 5 ]]
 
 long: $(VENV)  ## run what `make test` leaves out
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(if $(findstring tests/,$(PYTEST_ARGS)),,--half) \

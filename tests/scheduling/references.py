@@ -117,16 +117,21 @@ def references(file: str, repository: Repository) -> References:
     """Return the files that a file needs directly; only Python files need any."""
     if not file.endswith(".py"):
         return References(frozenset(), frozenset())
-    tree = repository.tree(file)
-    modules = {*_imported(ast.walk(tree), repository), *_modules_in_strings(tree, repository)}
+    nodes = [*ast.walk(repository.tree(file))]
+    texts = [*_texts(nodes)]
+    modules = {
+        *_imported(nodes, repository),
+        *_modules_in_texts(texts, repository),
+        *_modules_started(nodes),
+    }
     needed = _files(modules, repository)
     starts = file.partition("/")[0] in STARTERS
     if file not in SAID_ONLY:
-        needed |= _files_in_strings(tree, repository, starts)
+        needed |= _files_in_texts(texts, repository)
+        needed |= _files_in_paths(nodes, repository, starts)
     if starts and file not in SAID_ONLY:
-        words = set(_texts(tree))
-        scripts = repository.applications.items()
-        needed |= {script for name, script in scripts if name in words}
+        scripts = repository.applications
+        needed |= {scripts[text] for text in texts if text in scripts}
     run = _files({package for name in modules for package in _above(name)}, repository)
     return References(frozenset(needed - {file}), frozenset(run - needed - {file}))
 
@@ -156,16 +161,15 @@ def _above(module: str) -> Iterator[str]:
         yield ".".join(parts[:end])
 
 
-def _texts(tree: ast.Module) -> Iterator[str]:
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield all strings but docstrings."""
-    said = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
-            yield node.value
+    said = set()
+    for node in nodes:
+        # In this order: a statement comes before what is in it.
+        if isinstance(node, ast.Expr):
+            said.add(id(node.value))
+        elif (text := _text(node)) and id(node) not in said:
+            yield text
 
 
 def _imported(nodes: Iterable[ast.AST], repository: Repository) -> Iterator[str]:
@@ -181,16 +185,20 @@ def _imported(nodes: Iterable[ast.AST], repository: Repository) -> Iterator[str]
                 )
 
 
-def _modules_in_strings(tree: ast.Module, repository: Repository) -> Iterator[str]:
-    """Yield the modules that strings name: in code, after `-m`, or by a package and a variable."""
-    for text in _texts(tree):
+def _modules_in_texts(texts: Iterable[str], repository: Repository) -> Iterator[str]:
+    """Yield the modules that strings name, such as code, or a package before a variable's name."""
+    for text in texts:
         for name in _OWN_MODULE.findall(text):
             if text.endswith(f"{name}."):
                 yield from repository.modules_in(name)
             # A name in a module, such as that of a function, is of that module.
             candidates = (name, *reversed([*_above(name)][1:]))
             yield from [found for found in candidates if repository.module(found)][:1]
-    for node in ast.walk(tree):
+
+
+def _modules_started(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the modules that stand after `-m` in a command."""
+    for node in nodes:
         if isinstance(node, ast.List | ast.Tuple):
             words = [_text(element) for element in node.elts]
             for option, word in itertools.pairwise(words):
@@ -198,22 +206,28 @@ def _modules_in_strings(tree: ast.Module, repository: Repository) -> Iterator[st
                     yield from (word, f"{word}.__main__")
 
 
-def _files_in_strings(tree: ast.Module, repository: Repository, starts: bool) -> set[str]:
-    """Return the files, and all files of the directories, that strings and paths name."""
+def _files_in_texts(texts: Iterable[str], repository: Repository) -> set[str]:
+    """Return the files that strings are the names or the paths of, and those of directories."""
     found = set()
-    for text in _texts(tree):
+    for text in texts:
         if "/" in text.strip("/"):
             found |= repository.at(text) | repository.at(f"include/{text}")
         elif "." in text:
             found |= repository.called(text)
+    return found
+
+
+def _files_in_paths(nodes: Iterable[ast.AST], repository: Repository, starts: bool) -> set[str]:
+    """Return the files, and all files of the directories, whose paths `/` joins."""
+    found = set()
     inner: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and node not in inner:
             parts = _parts(node, inner)
             if TEMPORARY in ast.unparse(parts[0]):
                 continue
             words = [_text(part) for part in parts[1:]]
-            named = "/".join(word for word in itertools.takewhile(bool, words) if word)
+            named = "/".join(itertools.takewhile(bool, words))
             if named == APPLICATIONS and len(words) > 1:
                 # The scripts that tests start are found by their names.
                 found |= set() if starts else {*repository.applications.values()}
