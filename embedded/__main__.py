@@ -22,6 +22,7 @@ from embedded.kafka.server import Kafka
 from embedded.machine import jars, processes, secrets_file
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, STATE
 from embedded.spark import worker_packages
+from tidemark.jars.fetch import OF_SPARK
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """Of commands that pass their arguments on to a program, `--help` included."""
@@ -158,8 +159,8 @@ def _airflow() -> dict[str, str]:
 
 @app.command(name="jars")
 def fetch_jars() -> None:
-    """Fetch the jars of Cassandra, of the Spark connector and of Spark's Kafka source, checked."""
-    for group in ("cassandra", "spark", "spark-kafka"):
+    """Fetch the jars of Cassandra and of Spark (connector, Kafka source and Iceberg), checked."""
+    for group in ("cassandra", *OF_SPARK):
         typer.echo(f"{group}: {len(jars.fetch(group))} jars")
 
 

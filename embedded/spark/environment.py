@@ -33,4 +33,5 @@ def environment() -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "TIDEMARK_SPARK_JARS": ",".join(map(str, jars.fetch("spark"))),
         "TIDEMARK_SPARK_KAFKA_JARS": ",".join(map(str, jars.fetch("spark-kafka"))),
+        "TIDEMARK_SPARK_ICEBERG_JARS": ",".join(map(str, jars.fetch("spark-iceberg"))),
     }

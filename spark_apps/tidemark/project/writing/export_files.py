@@ -79,6 +79,15 @@ def resolve(definition: Definition, settings: Settings) -> str:
     text = definition.path
     if not _scheme(text) and not text.startswith("/"):
         text = f"{str(settings.export_dir).rstrip('/')}/{text}"
+    return directory(text, definition)
+
+
+def directory(text: str, definition: Definition) -> str:
+    """Return a directory as a URI.
+
+    Raises:
+        InvalidInput: the file system cannot replace a file in one step.
+    """
     if not _scheme(text):
         # Hadoop does not unescape: with `as_uri`, escapes would be part of the file's name.
         return f"{LOCAL}://{Path(text).absolute()}"
