@@ -17,7 +17,7 @@ from tests import duckdb_reader
 from tidemark.errors import DefinitionError, InvalidInput, SchemaMismatch, TidemarkError
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition
-from tidemark.project.writing.iceberg import columns, write
+from tidemark.project.writing.iceberg import columns, upkeep, write
 from tidemark.project.writing.iceberg.table import IcebergTable
 from tidemark.settings import Settings
 
@@ -309,6 +309,62 @@ def test_a_catalog_of_sparks_configuration_is_used(
         assert table.directory == ""
     finally:
         spark.conf.unset(prefix)
+
+
+def test_old_snapshots_expire_and_the_current_one_stays(
+    spark: SparkSession, table: IcebergTable, definition: Definition, tmp_path: Path
+) -> None:
+    for version in ("one", "two", "three"):
+        put(table, definition, rows(spark, version, 0), 0)
+    snapshots = list(table.loaded().snapshots())
+    assert len(snapshots) == 4
+    last_but_one = snapshots[2].timestampMillis()
+    old = sorted(snapshot.snapshotId() for snapshot in snapshots[:2])
+    assert upkeep.old_snapshots(table, last_but_one) == old
+    assert len(list(table.loaded().snapshots())) == 4
+    assert len(data_files(tmp_path)) == 3
+    upkeep.expire(table, last_but_one)
+    assert [snapshot.snapshotId() for snapshot in table.loaded().snapshots()] == [
+        snapshot.snapshotId() for snapshot in snapshots[2:]
+    ]
+    # The file of the second snapshot's rows is needed by no snapshot any more.
+    assert len(data_files(tmp_path)) == 2
+    much_later = snapshots[-1].timestampMillis() + 1000
+    upkeep.expire(table, much_later)
+    assert len(data_files(tmp_path)) == 1
+    assert read_back(tmp_path) == [(0, 0, "three")]
+    assert upkeep.old_snapshots(table, much_later) == []
+
+
+def test_files_of_a_killed_run_are_removed_when_they_are_old(
+    spark: SparkSession, table: IcebergTable, definition: Definition, tmp_path: Path
+) -> None:
+    put(table, definition, rows(spark, "old", 0), 0)
+    # Killed before its commit.
+    [file] = data_files(tmp_path)
+    orphan = file.with_name("00000-0-killed.parquet")
+    orphan.write_bytes(file.read_bytes())
+    # Killed before it has published its batch.
+    write.begin_batch(table, "tidemark_dead")
+    write.write_batch(table, "tidemark_dead", rows(spark, "dead", 0), (0,))
+    written = int(orphan.stat().st_mtime * 1000)
+    assert upkeep.orphans(table, written - 1000) == []
+    much_later = written + 60_000
+    assert upkeep.orphans(table, much_later) == [f"file:{orphan}"]
+    assert orphan.exists()
+    upkeep.remove_orphans(table, much_later)
+    assert not orphan.exists()
+    assert len(data_files(tmp_path)) == 2
+
+    put(table, definition, rows(spark, "new", 0), 0)
+    upkeep.expire(table, much_later)
+    assert len(data_files(tmp_path)) == 1
+    assert upkeep.orphans(table, much_later) == []
+    assert read_back(tmp_path) == [(0, 0, "new")]
+
+
+def data_files(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "the lake/lake/one/data").rglob("*.parquet"))
 
 
 KINDS = st.recursive(

@@ -79,11 +79,12 @@ def resolve(definition: Definition, settings: Settings) -> str:
     text = definition.path
     if not _scheme(text) and not text.startswith("/"):
         text = f"{str(settings.export_dir).rstrip('/')}/{text}"
-    return directory(text, definition)
+    do = "in the target or in TIDEMARK_EXPORT_DIR, and copy the files from there"
+    return directory(text, definition, do)
 
 
-def directory(text: str, definition: Definition) -> str:
-    """Return a directory as a URI.
+def directory(text: str, definition: Definition, do: str) -> str:
+    """Return a directory as a URI; `do` ends the advice to use another file system.
 
     Raises:
         InvalidInput: the file system cannot replace a file in one step.
@@ -95,8 +96,7 @@ def directory(text: str, definition: Definition) -> str:
         raise InvalidInput(
             f"mode export does not write to {_scheme(text)}: it cannot replace a file in one step",
             where=f"{definition.file}:{definition.header_lines['target']}",
-            do=f"use one of {', '.join(SCHEMES)} in the target or in TIDEMARK_EXPORT_DIR,"
-            " and copy the files from there",
+            do=f"use one of {', '.join(SCHEMES)} {do}",
         )
     return text.rstrip("/")
 

@@ -77,6 +77,16 @@ class IcebergTable:
         with self.errors("cannot be found"):
             return bool(gateway.session_of(self.spark).catalog().tableExists(self.name))
 
+    @property
+    def written_by(self) -> str | None:
+        """The identity of the projection that the existing table belongs to; None without one."""
+        return self.loaded().properties().get(OWNER)  # type: ignore[no-any-return]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the table exists and belongs to the projection."""
+        return self.exists and self.written_by == self.owner
+
     def branch_name(self, branch: str) -> str:
         """Return the name of a branch in Spark's SQL."""
         return f"{self.name}.`branch_{branch}`"
@@ -154,7 +164,8 @@ def _open_catalog(run: RunContext, definition: Definition) -> tuple[str, str]:
     if settings.iceberg_catalog:
         _require_catalog(spark, settings)
         return settings.iceberg_catalog, ""
-    warehouse = export_files.directory(str(settings.export_dir), definition)
+    do = "in TIDEMARK_EXPORT_DIR, or name a catalog of Spark's in TIDEMARK_ICEBERG_CATALOG"
+    warehouse = export_files.directory(str(settings.export_dir), definition, do)
     # Spark keeps a catalog as it was at its first use: a name stands for one directory.
     name = f"tidemark_{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
     key = f"spark.sql.catalog.{name}"

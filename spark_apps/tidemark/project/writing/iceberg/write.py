@@ -126,7 +126,7 @@ def require_own(table: IcebergTable, definition: Definition) -> None:
     Raises:
         SchemaMismatch: the table is of something else.
     """
-    owner = table.loaded().properties().get(OWNER)
+    owner = table.written_by
     if owner != table.owner:
         raise SchemaMismatch(
             f"the Iceberg table {table.target} is {f'that of {owner}' if owner else 'not ours'},"

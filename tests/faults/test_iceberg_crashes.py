@@ -1,0 +1,100 @@
+"""An export into an Iceberg table, killed after each of its writes, or suspended before one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.fencing import CHECK, is_checked_before_each, traced
+from tests.faults.killing import expire_locks, kill_after, suspend_before, wake
+from tests.faults.sample import sampled
+from tests.faults.seams import Seam
+from tests.integration.project.projections import START, Projections, event
+from tests.integration.project.test_iceberg import EVENTS, LAKE, export, exported
+
+WRITES = (
+    Seam.ICEBERG_TABLE_PREPARED,
+    Seam.ICEBERG_BATCH_BEGUN,
+    Seam.ICEBERG_BATCH_WRITTEN,
+    Seam.ICEBERG_BATCH_PUBLISHED,
+)
+LATE = event("a|3", 1, 0.5, "red", kind="late", amount=3)
+
+
+def window(projections: Projections) -> tuple[str, ...]:
+    end = START.replace(hour=2)
+    return ("--window-start", START.isoformat(), "--window-end", end.isoformat(), "--force")
+
+
+def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
+    projections: Projections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projections.define(LAKE)
+    projections.insert(*EVENTS)
+    projections.validated(0, 1)
+    trace = traced(monkeypatch, WRITES)
+    assert export(projections, tmp_path).status == 0
+    assert [step for step in dict.fromkeys(trace) if step != CHECK] == list(WRITES)
+    assert is_checked_before_each(trace), trace
+
+
+@pytest.mark.parametrize(
+    ("application", "seam"),
+    sampled([("project", seam) for seam in WRITES], {("project", Seam.ICEBERG_BATCH_WRITTEN)}),
+)
+def test_killed_after_a_write_and_run_again(
+    projections: Projections, tmp_path: Path, application: str, seam: Seam
+) -> None:
+    projections.define(LAKE)
+    projections.insert(*EVENTS)
+    projections.validated(0, 1)
+    is_first = seam is Seam.ICEBERG_TABLE_PREPARED
+    if not is_first:
+        assert export(projections, tmp_path).status == 0
+    before = [] if is_first else exported(tmp_path)
+    projections.insert(LATE)
+    projections.journal.environment = {
+        **projections.journal.environment,
+        "TIDEMARK_EXPORT_DIR": str(tmp_path / "lake"),
+        "TIDEMARK_PROJECTIONS_DIR": str(projections.directory),
+    }
+    kill_after(projections.journal, seam, application, *window(projections))
+    wanted = sorted([*before, (LATE.time_bucket, "a|3", 1, "late", 3)])
+    seen = exported(tmp_path)
+    # All time buckets at once, and only at the end.
+    assert seen == (wanted if seam is Seam.ICEBERG_BATCH_PUBLISHED else before)
+    again = export(projections, tmp_path)
+    assert again.status == 0, again.stderr
+    assert len(exported(tmp_path)) == 4
+    assert exported(tmp_path) == wanted or is_first
+
+
+def test_a_run_that_was_suspended_beyond_its_lock_publishes_nothing(
+    projections: Projections, tmp_path: Path
+) -> None:
+    projections.define(LAKE)
+    projections.insert(*EVENTS)
+    projections.validated(0, 1)
+    assert export(projections, tmp_path).status == 0
+    before = exported(tmp_path)
+    projections.insert(LATE)
+    projections.journal.environment = {
+        **projections.journal.environment,
+        "TIDEMARK_PROJECTIONS_DIR": str(projections.directory),
+    }
+    asleep = suspend_before(
+        projections.journal, Seam.ICEBERG_BATCH_PUBLISHED, "project", *window(projections)
+    )
+    try:
+        expire_locks(projections.journal)
+        heir = export(projections, tmp_path)
+        assert heir.status == 1
+        assert "another process of this machine is writing the Iceberg table" in heir.stderr
+        assert exported(tmp_path) == before
+    finally:
+        stderr = wake(asleep)
+    assert asleep.returncode == 1, stderr
+    assert exported(tmp_path) == before
+    assert export(projections, tmp_path).status == 0
+    assert len(exported(tmp_path)) == 4
