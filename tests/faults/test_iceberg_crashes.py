@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.project.projections import START, Projections, event
 from tests.integration.project.test_iceberg import EVENTS, LAKE, export, exported
+from tests.integration.support import Journal
 
 WRITES = (
     Seam.ICEBERG_TABLE_PREPARED,
@@ -22,7 +24,18 @@ WRITES = (
 LATE = event("a|3", 1, 0.5, "red", kind="late", amount=3)
 
 
-def window(projections: Projections) -> tuple[str, ...]:
+@pytest.fixture
+def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
+    """Return the projection of an Iceberg table, with events to export."""
+    journal = make_journal(EXPORT_DIR=str(tmp_path / "lake"), PROJECTIONS_DIR=str(tmp_path))
+    made = Projections(journal, tmp_path)
+    made.define(LAKE)
+    made.insert(*EVENTS)
+    made.validated(0, 1)
+    return made
+
+
+def window() -> tuple[str, ...]:
     end = START.replace(hour=2)
     return ("--window-start", START.isoformat(), "--window-end", end.isoformat(), "--force")
 
@@ -30,9 +43,6 @@ def window(projections: Projections) -> tuple[str, ...]:
 def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     projections: Projections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    projections.define(LAKE)
-    projections.insert(*EVENTS)
-    projections.validated(0, 1)
     trace = traced(monkeypatch, WRITES)
     assert export(projections, tmp_path).status == 0
     assert [step for step in dict.fromkeys(trace) if step != CHECK] == list(WRITES)
@@ -46,20 +56,12 @@ def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
 def test_killed_after_a_write_and_run_again(
     projections: Projections, tmp_path: Path, application: str, seam: Seam
 ) -> None:
-    projections.define(LAKE)
-    projections.insert(*EVENTS)
-    projections.validated(0, 1)
     is_first = seam is Seam.ICEBERG_TABLE_PREPARED
     if not is_first:
         assert export(projections, tmp_path).status == 0
     before = [] if is_first else exported(tmp_path)
     projections.insert(LATE)
-    projections.journal.environment = {
-        **projections.journal.environment,
-        "TIDEMARK_EXPORT_DIR": str(tmp_path / "lake"),
-        "TIDEMARK_PROJECTIONS_DIR": str(projections.directory),
-    }
-    kill_after(projections.journal, seam, application, *window(projections))
+    kill_after(projections.journal, seam, application, *window())
     wanted = sorted([*before, (LATE.time_bucket, "a|3", 1, "late", 3)])
     seen = exported(tmp_path)
     # All time buckets at once, and only at the end.
@@ -73,19 +75,10 @@ def test_killed_after_a_write_and_run_again(
 def test_a_run_that_was_suspended_beyond_its_lock_publishes_nothing(
     projections: Projections, tmp_path: Path
 ) -> None:
-    projections.define(LAKE)
-    projections.insert(*EVENTS)
-    projections.validated(0, 1)
     assert export(projections, tmp_path).status == 0
     before = exported(tmp_path)
     projections.insert(LATE)
-    projections.journal.environment = {
-        **projections.journal.environment,
-        "TIDEMARK_PROJECTIONS_DIR": str(projections.directory),
-    }
-    asleep = suspend_before(
-        projections.journal, Seam.ICEBERG_BATCH_PUBLISHED, "project", *window(projections)
-    )
+    asleep = suspend_before(projections.journal, Seam.ICEBERG_BATCH_PUBLISHED, "project", *window())
     try:
         expire_locks(projections.journal)
         heir = export(projections, tmp_path)

@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests import duckdb_reader
 from tests.integration.project.projections import (
     HOUR_MS,
@@ -97,7 +95,7 @@ def test_a_time_bucket_is_replaced_and_old_snapshots_and_files_are_purged(
     assert young.exists()
     assert not old.exists()
     assert len(exported(tmp_path)) == 3
-    assert journal.run("purge", "--apply", **options).report["state"] == "nothing"
+    assert journal.run("purge", "--apply", **options).report["state"] == "nothing-to-do"
 
 
 def test_a_changed_definition_adds_columns_and_may_not_leave_any_out(

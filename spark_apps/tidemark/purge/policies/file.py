@@ -9,8 +9,8 @@ from pathlib import Path
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.installation import place_of_setting
 from tidemark.purge.policies.model import (
-    KafkaJournalExpiry,
     IcebergSnapshots,
+    KafkaJournalExpiry,
     OwnTable,
     Policies,
     Policy,
