@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import duckdb_reader
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.killing import expire_locks, kill_after, suspend_before, wake
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.project.projections import START, Projections, event
-from tests.integration.project.test_iceberg import EVENTS, LAKE, export, exported
-from tests.integration.support import Journal
+from tests.integration.project.test_iceberg import EVENTS, LAKE, POLICY, export, exported
+from tests.integration.support import Journal, Result
+from tidemark.purge import iceberg_snapshots
 
 WRITES = (
     Seam.ICEBERG_TABLE_PREPARED,
@@ -21,6 +24,7 @@ WRITES = (
     Seam.ICEBERG_BATCH_WRITTEN,
     Seam.ICEBERG_BATCH_PUBLISHED,
 )
+PURGES = (Seam.ICEBERG_SNAPSHOTS_EXPIRED, Seam.ICEBERG_ORPHANS_REMOVED)
 LATE = event("a|3", 1, 0.5, "red", kind="late", amount=3)
 
 
@@ -91,3 +95,42 @@ def test_a_run_that_was_suspended_beyond_its_lock_publishes_nothing(
     assert exported(tmp_path) == before
     assert export(projections, tmp_path).status == 0
     assert len(exported(tmp_path)) == 4
+
+
+def test_purge_asks_for_its_locks_and_goes_on_where_it_has_died(
+    projections: Projections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        assert export(projections, tmp_path, "--force").status == 0
+    rows, data = exported(tmp_path), tmp_path / "lake/all/events/data"
+    orphan = data / "orphan.parquet"
+    orphan.write_bytes(b"of a killed run")
+    policies = tmp_path / "retention.yaml"
+    policies.write_text(POLICY)
+    needed = {file.name for file in data.rglob("*.parquet")} - {orphan.name}
+    # Seven days later, as far as the policy is concerned.
+    later = int(time.time() * 1000) + 60_000
+    monkeypatch.setattr(iceberg_snapshots, "to_millis", lambda moment: later)
+    trace = traced(monkeypatch, PURGES)
+
+    def purge() -> Result:
+        return projections.journal.run("purge", "--apply", RETENTION_FILE=str(policies))
+
+    owner, name = Seam.ICEBERG_ORPHANS_REMOVED.place()
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, died)
+        assert purge().status == 1
+    assert orphan.exists()
+    assert exported(tmp_path) == rows
+    assert purge().status == 0
+    assert [step for step in dict.fromkeys(trace) if step != CHECK] == list(PURGES)
+    assert is_checked_before_each(trace), trace
+    assert exported(tmp_path) == rows
+    left = {file.name for file in data.rglob("*.parquet")}
+    assert left < needed
+    snapshots = f"SELECT count(*) FROM iceberg_snapshots('{tmp_path / 'lake/all/events'}')"
+    assert duckdb_reader.rows(tmp_path / "lake/all/events", snapshots) == [(1,)]
+
+
+def died(*values: object) -> None:
+    raise RuntimeError("killed")
