@@ -21,14 +21,13 @@ from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError, root_cause
 from tidemark.project.definition.model import Definition
 from tidemark.project.writing import export_files
+from tidemark.project.writing.iceberg import runtime
 from tidemark.settings import Settings
-from tidemark.spark import added_jars, gateway
+from tidemark.spark import gateway
 from tidemark.spark.gateway import named
-from tidemark.spark_session import iceberg_jars
 
 OWNER = "tidemark.projection"
 """The table's property with the projection that writes it, `<journal keyspace>/<name>`."""
-_CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 _BRANCH = "tidemark_"
 
 
@@ -159,8 +158,7 @@ def batch_branch(batch_id: str) -> str:
 def _open_catalog(run: RunContext, definition: Definition) -> tuple[str, str]:
     """Return the name of the catalog, and the directory of a file catalog or ""."""
     spark, settings = run.spark, run.settings
-    if not added_jars.has_class(spark, _CATALOG_CLASS):
-        added_jars.add(spark, iceberg_jars(settings))
+    runtime.load(spark, settings)
     if settings.iceberg_catalog:
         _require_catalog(spark, settings)
         return settings.iceberg_catalog, ""
@@ -170,7 +168,7 @@ def _open_catalog(run: RunContext, definition: Definition) -> tuple[str, str]:
     name = f"tidemark_{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
     key = f"spark.sql.catalog.{name}"
     for option, value in (
-        ("", _CATALOG_CLASS),
+        ("", runtime.CATALOG_CLASS),
         (".type", "hadoop"),
         (".warehouse", warehouse),
         (".cache-enabled", "false"),
@@ -185,6 +183,6 @@ def _require_catalog(spark: SparkSession, settings: Settings) -> None:
         raise InvalidInput(
             f"Spark's configuration has no catalog {settings.iceberg_catalog}",
             where="TIDEMARK_ICEBERG_CATALOG",
-            do=f"set {key}={_CATALOG_CLASS} and its options in spark-defaults.conf or on the"
+            do=f"set {key}={runtime.CATALOG_CLASS} and its options in spark-defaults.conf or on the"
             " command line of spark-submit",
         )
