@@ -247,7 +247,7 @@ def test_a_table_of_another_projection_or_program_is_refused(
         write.require_own(theirs, by_hand)
 
 
-def test_a_process_between_two_commits_keeps_others_out(table: IcebergTable) -> None:
+def test_a_process_in_a_commit_keeps_others_out(table: IcebergTable) -> None:
     with (
         table.exclusive(),
         pytest.raises(TidemarkError, match="another process of this machine"),

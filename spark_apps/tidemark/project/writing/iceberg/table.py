@@ -120,12 +120,11 @@ class IcebergTable:
     def exclusive(self) -> Iterator[None]:
         """Keep other processes of this machine from committing to a table in local files.
 
-        The lock of the projection does so between runs, but not when a run has been suspended for
-        longer than its lock lasts. A local rename cannot fail because the file exists by now, so
-        that such a run could replace a commit of its successor. Other catalogs notice it.
+        A run may be suspended in a commit for longer than its lock lasts. Other file systems and
+        catalogs then reject the commit; a local rename would replace that of the next run.
 
         Raises:
-            TidemarkError: another process is between two commits.
+            TidemarkError: another process is in a commit.
         """
         if not self.directory.startswith(f"{export_files.LOCAL}:"):
             yield
@@ -138,7 +137,7 @@ class IcebergTable:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise TidemarkError(
-                    f"another process of this machine is writing the Iceberg table {self.target}",
+                    f"another process of this machine is changing the Iceberg table {self.target}",
                     where=str(directory),
                     do="end that process, which may be suspended; then run again",
                 ) from None

@@ -58,8 +58,9 @@ def replace(batch: WriteRequest, rows: DataFrame, counted: Counted, batch_id: st
         prepare(table, batch.definition, rows)
         batch.claimed.check()
         begin_batch(table, branch)
-        batch.claimed.check()
-        write_batch(table, branch, rows, batch.time_buckets)
+    batch.claimed.check()
+    write_batch(table, branch, rows, batch.time_buckets)
+    with table.exclusive():
         batch.claimed.check()
         publish_batch(table, branch)
     return counted
