@@ -49,13 +49,12 @@ def plan_iceberg_snapshots(run: RunContext, keep_days: int) -> TargetPlan:
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         for old in old_tables:
-            with old.table.exclusive():
-                if old.snapshots:
-                    ensure_locked()
-                    upkeep.expire(old.table, before)
-                if old.orphans:
-                    ensure_locked()
-                    upkeep.remove_orphans(old.table, before)
+            if old.snapshots:
+                ensure_locked()
+                upkeep.expire(old.table, before)
+            if old.orphans:
+                ensure_locked()
+                upkeep.remove_orphans(old.table, before)
         return counts
 
     counts = {

@@ -117,6 +117,16 @@ class IcebergTable:
             ) from None
 
     @contextmanager
+    def commit(self, what: str) -> Iterator[None]:
+        """Turn errors of a commit into one line, and keep other processes from committing.
+
+        Raises:
+            TidemarkError: the commit fails, or another process of this machine is in a commit.
+        """
+        with self.exclusive(), self.errors(what):
+            yield
+
+    @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep other processes of this machine from committing to a table in local files.
 

@@ -23,7 +23,7 @@ def old_snapshots(table: IcebergTable, before: int) -> list[int]:
 
 def expire(table: IcebergTable, before: int) -> None:
     """Delete the snapshots that are older than `before`, and the files that only they have."""
-    with table.errors("keeps old snapshots"):
+    with table.commit("keeps old snapshots"):
         _actions(table).expireSnapshots(table.loaded()).expireOlderThan(before).retainLast(
             1
         ).option("stream-results", "true").execute()

@@ -53,16 +53,14 @@ def replace(batch: WriteRequest, rows: DataFrame, counted: Counted, batch_id: st
         TidemarkError: another process writes the table, or has written it meanwhile.
     """
     table, branch = IcebergTable.of(batch.run, batch.definition), batch_branch(batch_id)
-    with table.exclusive():
-        batch.claimed.check()
-        prepare(table, batch.definition, rows)
-        batch.claimed.check()
-        begin_batch(table, branch)
+    batch.claimed.check()
+    prepare(table, batch.definition, rows)
+    batch.claimed.check()
+    begin_batch(table, branch)
     batch.claimed.check()
     write_batch(table, branch, rows, batch.time_buckets)
-    with table.exclusive():
-        batch.claimed.check()
-        publish_batch(table, branch)
+    batch.claimed.check()
+    publish_batch(table, branch)
     return counted
 
 
@@ -76,7 +74,7 @@ def prepare(table: IcebergTable, definition: Definition, rows: DataFrame) -> Non
         writer = rows.limit(0).writeTo(table.name).using("iceberg")
         for key, value in {**_PROPERTIES, OWNER: table.owner}.items():
             writer = writer.tableProperty(key, value)
-        with table.errors("cannot be created"):
+        with table.commit("cannot be created"):
             writer.partitionedBy(F.col("time_bucket")).create()
         return
     require_own(table, definition)
@@ -84,14 +82,14 @@ def prepare(table: IcebergTable, definition: Definition, rows: DataFrame) -> Non
     changes = columns.changes(_stored_columns(table), rows.schema)
     if changes.fields:
         schemas = named(table.spark, "org.apache.iceberg.spark.SparkSchemaUtil")
-        with table.errors("cannot get further columns"):
+        with table.commit("cannot get further columns"):
             update = table.loaded().updateSchema()
             update.unionByNameWith(schemas.convert(gateway.struct(table.spark, changes))).commit()
 
 
 def begin_batch(table: IcebergTable, branch: str) -> None:
     """Remove the branches of dead runs, and make one that is like `main`."""
-    with table.errors("cannot get a branch"):
+    with table.commit("cannot get a branch"):
         loaded = table.loaded()
         change = loaded.manageSnapshots()
         for name in [str(name) for name in loaded.refs().keySet()]:
@@ -116,7 +114,7 @@ def publish_batch(table: IcebergTable, branch: str) -> None:
     Raises:
         TidemarkError: the branch was removed, or `main` was changed since the branch was made.
     """
-    with table.errors("was changed by another run"):
+    with table.commit("was changed by another run"):
         change = table.loaded().manageSnapshots()
         change.fastForwardBranch(_MAIN, branch).removeBranch(branch).commit()
 
