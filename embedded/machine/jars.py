@@ -29,6 +29,7 @@ ROOTS = {
     ),
     "spark-kafka": (f"org.apache.spark:spark-sql-kafka-0-10_2.12:{pyspark.__version__}",),
     "spark-postgres": ("org.postgresql:postgresql:42.7.8",),
+    "spark-iceberg": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",),
     "kafka": (
         "org.apache.kafka:kafka_2.13:4.1.1",
         "org.slf4j:slf4j-simple:1.7.36",
@@ -52,8 +53,9 @@ ROOTS = {
 
 `spark-kafka` is Spark's Kafka source, `spark-postgres` the driver for its JDBC source, `kafka` the
 broker: groups of their own, so that the class path of what does not need them stays as it is.
-`interop` is fetched by the tests only: Pekko's plugin, and the compiler for the client in
-tests/interop/client. `projection` is fetched by the benchmarks only: Pekko's own projections.
+`spark-iceberg` is Iceberg's runtime, which a run loads when it uses an Iceberg table. `interop` is
+fetched by the tests only: Pekko's plugin, and the compiler for the client in tests/interop/client.
+`projection` is fetched by the benchmarks only: Pekko's own projections.
 """
 
 

@@ -34,4 +34,5 @@ def environment() -> dict[str, str]:
         "TIDEMARK_SPARK_JARS": ",".join(map(str, jars.fetch("spark"))),
         "TIDEMARK_SPARK_KAFKA_JARS": ",".join(map(str, jars.fetch("spark-kafka"))),
         "TIDEMARK_SPARK_POSTGRES_JARS": ",".join(map(str, jars.fetch("spark-postgres"))),
+        "TIDEMARK_SPARK_ICEBERG_JARS": ",".join(map(str, jars.fetch("spark-iceberg"))),
     }

@@ -230,7 +230,15 @@ class Settings(CassandraSettings, EventGroupSettings, R2dbcSettings):
     )
     export_dir: str | Path = Field(
         HOME / ".tidemark" / "export",
-        description="The directory of the relative targets of mode `export`, or its URI.",
+        description="The directory of the relative targets of mode `export`, or its URI; also the"
+        " directory of the Iceberg tables, without `TIDEMARK_ICEBERG_CATALOG`.",
+    )
+    iceberg_catalog: str = Field(
+        "",
+        pattern="^([A-Za-z][A-Za-z0-9_]{0,47})?$",
+        description="The catalog of the Iceberg tables of mode `export`, by its name in Spark's"
+        " configuration (`spark.sql.catalog.<name>`); empty: a file catalog in"
+        " `TIDEMARK_EXPORT_DIR`.",
     )
     save_dirs: str | Path = Field(
         HOME / ".tidemark" / "saved",
@@ -272,6 +280,11 @@ class Settings(CassandraSettings, EventGroupSettings, R2dbcSettings):
         "",
         description="Comma-separated jars of Spark's Kafka source, of `replicate` and `purge`;"
         " empty: the fetched jars.",
+    )
+    spark_iceberg_jars: str = Field(
+        "",
+        description="Comma-separated files of Iceberg's runtime for Spark, which runs load when"
+        " they use an Iceberg table, unless Spark has it; empty: the fetched jar.",
     )
 
     spark_postgres_jars: str = Field(

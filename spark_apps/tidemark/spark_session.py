@@ -225,6 +225,20 @@ def _jars(application: str, settings: Settings) -> list[str]:
     return jars
 
 
+def iceberg_jars(settings: Settings) -> list[str]:
+    """Return the files of Iceberg's runtime.
+
+    Raises:
+        InvalidInput: they are missing.
+    """
+    return _configured_or_fetched(
+        settings.spark_iceberg_jars,
+        "spark-iceberg",
+        "Iceberg's runtime",
+        "TIDEMARK_SPARK_ICEBERG_JARS",
+    )
+
+
 def _configured_or_fetched(configured: str, group: str, what: str, variable: str) -> list[str]:
     fetched = FETCHED_JARS / group
     jars = [part for part in configured.split(",") if part]

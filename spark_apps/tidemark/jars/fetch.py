@@ -15,7 +15,7 @@ from jgo.maven import MavenContext
 from tidemark.errors import TidemarkError
 
 LOCK = Path(__file__).resolve().parent / "jars.lock"
-OF_SPARK = ("spark", "spark-kafka", "spark-postgres")
+OF_SPARK = ("spark", "spark-kafka", "spark-postgres", "spark-iceberg")
 """The groups that the applications need; other groups are for the embedded servers and tests."""
 TIMEOUT_S = 60
 _DOWNLOADS = 8

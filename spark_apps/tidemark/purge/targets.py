@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tidemark.context import RunContext
+from tidemark.purge.iceberg_snapshots import plan_iceberg_snapshots
 from tidemark.purge.kafka_journal.expiry import plan_expiry
 from tidemark.purge.messages.plan import DeletedEventsPolicy, plan_deleted_events
 from tidemark.purge.needs.events import needed
@@ -26,7 +27,7 @@ from tidemark.purge.target import TargetPlan
 WITHOUT_PEKKO = frozenset(
     {
         *("kafka-journal-expiry", "ledger", "findings", "quarantine"),
-        *("offset-ranges", "event-groups"),
+        *("offset-ranges", "event-groups", "iceberg-snapshots"),
     }
 )
 """Targets that can be planned without a Pekko journal, since they read none."""
@@ -41,14 +42,15 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "deleted-events": partial(_plan_deleted_events, given_up=order.given_up),
         "snapshots": partial(_plan_snapshots, given_up=order.given_up),
         "kafka-journal-expiry": partial(plan_expiry, given_up=order.given_up),
-        "ledger": _of_own_table(plan_ledger),
-        "quarantine": _of_own_table(plan_quarantine),
-        "findings": _of_own_table(plan_findings),
-        "tails": _of_own_table(plan_tails),
-        "offsets": _of_own_table(plan_offsets),
-        "skipped": _of_own_table(plan_skipped),
-        "offset-ranges": _of_own_table(plan_offset_ranges),
-        "event-groups": _of_own_table(plan_event_groups),
+        "iceberg-snapshots": _of_days(plan_iceberg_snapshots),
+        "ledger": _of_days(plan_ledger),
+        "quarantine": _of_days(plan_quarantine),
+        "findings": _of_days(plan_findings),
+        "tails": _of_days(plan_tails),
+        "offsets": _of_days(plan_offsets),
+        "skipped": _of_days(plan_skipped),
+        "offset-ranges": _of_days(plan_offset_ranges),
+        "event-groups": _of_days(plan_event_groups),
     }
 
 
@@ -70,7 +72,7 @@ def _plan_snapshots(run: RunContext, policy: Snapshots, given_up: Collection[str
     return plan_snapshots(run, snapshots_policy, partial(needed, given_up=given_up))
 
 
-def _of_own_table(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:
+def _of_days(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:
     return lambda run, policy: plan(run, policy.keep_days)
 
 

@@ -111,7 +111,7 @@ def test_jars_are_fetched_by_the_lock_to_where_the_applications_look(
     """The very command is run, with the jars of this checkout in place of a repository's."""
     [fetch] = [one for one in of(instructions, "RUN") if one.startswith("python ")]
     groups = re.findall(r"jars\.fetch\('([a-z-]+)'\)", fetch)
-    assert groups == ["spark", "spark-kafka", "spark-postgres"]
+    assert groups == ["spark", "spark-kafka", "spark-postgres", "spark-iceberg"]
     for group in groups:
         jars.fetch(group)
     code = re.search(r'-c "(.*)"', fetch)

@@ -35,9 +35,9 @@ FROM events;
 
 KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append', 'export' or 'rollup'"
 KNOWN = (
-    "known are name, version, source, mode, target, event, formats, with, start, from, decoders,"
-    " on-error, deleted-before-consumed, most-skipped, state, accept-sequence-number-reset-after,"
-    " look-back, fresh-within, checks, release, promote, key"
+    "known are name, version, source, mode, target, file-format, event, formats, with, start, from,"
+    " decoders, on-error, deleted-before-consumed, most-skipped, state,"
+    " accept-sequence-number-reset-after, look-back, fresh-within, checks, release, promote, key"
 )
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"
@@ -485,7 +485,7 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             "mode: bucket",
             "mode: export\nkey: [a]",
             "6:6",
-            "mode export writes files, which have no key",
+            "the files and tables of mode export have no key",
             "leave it out",
         ),
         (
@@ -493,7 +493,21 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             "mode: export\nrelease: blue-green",
             "6:10",
             "mode export is not released blue/green",
-            "write the new version to another directory by another definition",
+            "write the new version to another target by another definition",
+        ),
+        (
+            "event:",
+            "file-format: iceberg\nevent:",
+            "7:14",
+            "mode bucket writes a table of Cassandra, and no files",
+            "write `mode: export`, or leave file-format out",
+        ),
+        (
+            "event:",
+            "file-format: orc\nevent:",
+            "7:14",
+            "file-format cannot be 'orc'",
+            "write 'parquet' or 'iceberg'",
         ),
         (
             "punctuality\nevent",

@@ -12,7 +12,7 @@ from tidemark.application.approval import Approval
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.purge.policies.effective import effective
 from tidemark.purge.policies.file import PolicyFile, load
-from tidemark.purge.policies.model import OwnTable, Snapshots, TagViews
+from tidemark.purge.policies.model import IcebergSnapshots, OwnTable, Snapshots, TagViews
 from tidemark.purge.request import PurgeOptions, request_of
 from tidemark.purge.tag_views import TagViewOrder
 from tidemark.settings import Settings
@@ -28,13 +28,15 @@ def loaded(directory: Path, *policies: str) -> PolicyFile:
     return load(file)
 
 
-def test_shipped_file_purges_tag_views_as_the_setting_says_and_old_event_groups() -> None:
-    views, groups = effective(load(SHIPPED), Settings())
+def test_shipped_file_purges_tag_views_as_the_setting_says_and_what_is_old() -> None:
+    views, groups, snapshots = effective(load(SHIPPED), Settings())
     assert isinstance(views.policy, TagViews)
     assert (views.policy.keep_days, views.policy.tags) == (30, ())
     assert views.sources["keep-days"] == "by default"
     assert isinstance(groups.policy, OwnTable)
     assert (groups.policy.target, groups.policy.keep_days) == ("event-groups", 90)
+    assert isinstance(snapshots.policy, IcebergSnapshots)
+    assert snapshots.policy.keep_days == 7
 
 
 def test_values_are_of_their_types(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fetch the jars of Spark: the Cassandra connector, and Spark's Kafka source."""
+"""Fetch the jars of Spark: the Cassandra connector, Spark's Kafka source, and Iceberg."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tidemark.jars.fetch import OF_SPARK, fetch
 
 
 def main() -> None:
-    """Fetch the jars that Spark needs, 75 MB, each with the SHA-256 that this version has locked.
+    """Fetch the jars that Spark needs, 67 MB, each with the SHA-256 that this version has locked.
 
-    Jars that exist are checked and not fetched again. TIDEMARK_SPARK_JARS and
-    TIDEMARK_SPARK_KAFKA_JARS name jars of your own instead.
+    Jars that exist are checked and not fetched again. TIDEMARK_SPARK_JARS,
+    TIDEMARK_SPARK_KAFKA_JARS and TIDEMARK_SPARK_ICEBERG_JARS name jars of your own instead.
     """
     for group in OF_SPARK:
         directory = jars_directory() / group

@@ -74,6 +74,7 @@ def read(file: Path) -> Definition:
         is_blue_green=form.release is Release.BLUE_GREEN,
         is_promoted_by_hand=form.promote is Promote.MANUAL,
         path=path,
+        file_format=form.file_format,
         event=header.node("event").padded,
         formats=form.formats,
         tables=form.with_,

@@ -9,7 +9,7 @@ from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
 from tidemark.project.definition.decoder import DecoderKind, DecoderRule
 from tidemark.project.definition.header import ProjectionHeader, Retry
-from tidemark.project.definition.model import Mode, Release, Start
+from tidemark.project.definition.model import FileFormat, Mode, Release, Start
 from tidemark.project.definition.source import (
     KafkaJournal,
     Messages,
@@ -85,7 +85,13 @@ def require_fitting(
             form.release is Release.BLUE_GREEN and mode is Mode.EXPORT,
             "release",
             "mode export is not released blue/green",
-            "write the new version to another directory by another definition",
+            "write the new version to another target by another definition",
+        ),
+        (
+            "file_format" in form.model_fields_set and mode is not Mode.EXPORT,
+            "file-format",
+            f"mode {mode} writes a table of Cassandra, and no files",
+            "write `mode: export`, or leave file-format out",
         ),
         (
             "promote" in form.model_fields_set and form.release is not Release.BLUE_GREEN,
@@ -126,7 +132,7 @@ def require_fitting(
         (
             bool(form.key) and mode is Mode.EXPORT,
             "key",
-            "mode export writes files, which have no key",
+            "the files and tables of mode export have no key",
             "leave it out",
         ),
     ]
@@ -172,10 +178,13 @@ def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, st
     Parts that the mode does not have are empty.
 
     Raises:
-        DefinitionError: the target is not the table or directory that the mode needs.
+        DefinitionError: the target is not the table or directory that mode and format need.
     """
     if form.mode is Mode.EXPORT:
-        _require_directory(header, form.target)
+        if form.file_format is FileFormat.ICEBERG:
+            _require_iceberg_table(header, form.target)
+        else:
+            _require_directory(header, form.target)
         return "", "", "", form.target
     keyspace, dot, template = form.target.partition(".")
     if not dot:
@@ -190,6 +199,19 @@ def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, st
             what = f"the target's {noun} {text!r} is not an identifier"
             raise header.error(what, error.do, "target") from None
     return keyspace, template, table, ""
+
+
+def _require_iceberg_table(header: Header, text: str) -> None:
+    parts = text.split(".")
+    if len(parts) == 1:
+        what = f"the target {text!r} has no namespace"
+        raise header.error(what, "write `namespace.table`, such as `lake.flights`", "target")
+    for part in parts:
+        try:
+            identifier(part)
+        except InvalidInput as error:
+            what = f"{part!r} in the target is not a name of an Iceberg namespace or table"
+            raise header.error(what, error.do, "target") from None
 
 
 def _require_directory(header: Header, text: str) -> None:

@@ -13,7 +13,15 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
-from tidemark.project.definition.model import MAX_VERSION, IfDeleted, Mode, Promote, Release, Start
+from tidemark.project.definition.model import (
+    MAX_VERSION,
+    FileFormat,
+    IfDeleted,
+    Mode,
+    Promote,
+    Release,
+    Start,
+)
 from tidemark.text import DURATION
 from tidemark.user_files.form import BY_SHAPE, DIFFERENT, HeaderModel, OneKey, Text, Texts, refusal
 from tidemark.user_sql.row_check import AnyCheck
@@ -154,8 +162,13 @@ class ProjectionHeader(HeaderModel):
     ] = Field(description="which events are read", examples=[{"tags": ["EWR", "JFK"]}, "messages"])
     mode: Mode = Field(description="how the result goes into its target", examples=["bucket"])
     target: Text = Field(
-        description="keyspace.table; in mode export a directory",
+        description="keyspace.table; in mode export a directory, or namespace.table of Iceberg",
         examples=["flights.daily_punctuality"],
+    )
+    file_format: FileFormat = Field(
+        FileFormat.PARQUET,
+        description="of mode export: a directory of Parquet files, or an Iceberg table",
+        examples=["iceberg"],
     )
     event: Text = Field(
         "",

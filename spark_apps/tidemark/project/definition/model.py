@@ -51,6 +51,13 @@ class Mode(StrEnum):
         return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
 
+class FileFormat(StrEnum):
+    """What mode export writes."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+
+
 class Start(StrEnum):
     """What comes first of a persistence id that the projection has not met before."""
 
@@ -119,7 +126,9 @@ class Definition:
         is_blue_green: whether each version has a table, a ledger and offsets of its own.
         is_promoted_by_hand: whether a blue/green version that has caught up becomes live only by
             `project.py promote`.
-        path: directory of the target as the file names it; empty except in mode export.
+        path: directory of the target as the file names it, or `namespace.table` if it is an Iceberg
+            table; empty except in mode export.
+        file_format: what mode export writes; of no meaning in other modes.
         event: Spark DDL of the payload's fields, padded to its place in the file; empty in mode
             rollup.
         tables: tables of Cassandra to join events with, as keyspace.table by name.
@@ -156,6 +165,7 @@ class Definition:
     is_blue_green: bool
     is_promoted_by_hand: bool
     path: str
+    file_format: FileFormat
     event: str
     formats: Mapping[str, str]
     tables: Mapping[str, str]
@@ -179,7 +189,7 @@ class Definition:
 
     @property
     def target(self) -> str:
-        """`keyspace.table` or the directory, for people."""
+        """`keyspace.table`, the directory or the Iceberg table, for people."""
         return self.path or f"{self.keyspace}.{self.table}"
 
     @property

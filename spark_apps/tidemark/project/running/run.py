@@ -155,7 +155,7 @@ def _analyzed(run: RunContext, definition: Definition) -> AnalyzedDefinition:
 
 def _require_target(run: RunContext, analyzed: AnalyzedDefinition, *, create: bool) -> None:
     releases.require_table(run, analyzed, create=create)
-    MODES[analyzed.definition.mode].require_place(run, analyzed.definition)
+    MODES[analyzed.definition.mode].require_place(run, analyzed)
 
 
 def _attempt(

@@ -1,4 +1,7 @@
-"""Mode `export`: a Parquet file per time bucket, replaced when the bucket is processed again."""
+"""Mode `export`: rows for the lake, whose time buckets are replaced when they are processed again.
+
+Either a Parquet file per time bucket, or an Iceberg table that is partitioned by time bucket.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from pyspark.sql import types as T
 
 from tidemark.context import RunContext
 from tidemark.project.analysis.analyze import AnalyzedDefinition
-from tidemark.project.definition.model import Definition
+from tidemark.project.definition.model import FileFormat
 from tidemark.project.writing import export_files
 from tidemark.project.writing.bucket import count_by_bucket
+from tidemark.project.writing.iceberg import write as iceberg
 from tidemark.project.writing.mode import BY_BUCKET, Counted, WriteMode, WriteRequest, as_selected
 
-_NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
+_NOT_IN_FILES = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
 
 
 def batch_id(batch: WriteRequest) -> str:
@@ -28,16 +32,17 @@ def batch_id(batch: WriteRequest) -> str:
 
 
 def column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
-    """Return a line for each problem of the columns in Parquet files in a Hive layout."""
-    result = analyzed.result
-    if result.names == ["time_bucket"]:
+    """Return a line for each problem of the columns in Parquet files, or in an Iceberg table."""
+    result, file_format = analyzed.result, analyzed.definition.file_format
+    place = "Parquet" if file_format is FileFormat.PARQUET else "Iceberg"
+    if result.names == ["time_bucket"] and file_format is FileFormat.PARQUET:
         yield "the result has no column beside time_bucket, which is the name of the directory"
     lower = [name.lower() for name in result.names]
     for name in sorted({name for name in lower if lower.count(name) > 1}):
-        yield f"Parquet does not tell columns apart by case: {name} is there more than once"
+        yield f"{place} does not tell columns apart by case: {name} is there more than once"
     for field in result.fields:
-        if any(isinstance(kind, _NOT_IN_PARQUET) for kind in _types_in(field.dataType)):
-            yield f"{field.name} is {field.dataType.simpleString()}, which Parquet does not have"
+        if any(isinstance(kind, _NOT_IN_FILES) for kind in _types_in(field.dataType)):
+            yield f"{field.name} is {field.dataType.simpleString()}, which {place} does not have"
 
 
 def _types_in(kind: T.DataType) -> Iterator[T.DataType]:
@@ -56,13 +61,23 @@ def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
     """Accept every key, since the target is no table."""
 
 
-def require_directory(run: RunContext, definition: Definition) -> None:
-    """Reject a directory whose file system cannot be opened or cannot replace files."""
+def require_place(run: RunContext, analyzed: AnalyzedDefinition) -> None:
+    """Reject a directory that cannot be opened or cannot replace files, or a table that differs."""
+    definition = analyzed.definition
+    if definition.file_format is FileFormat.ICEBERG:
+        iceberg.require_table(run, analyzed)
+        return
     directory = export_files.resolve(definition, run.settings)
     export_files.open_files(run.spark, directory, definition.name)
 
 
 def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
+    if batch.definition.file_format is FileFormat.ICEBERG:
+        return iceberg.replace(batch, rows, counted, batch_id(batch))
+    return _replace_files(batch, rows, counted)
+
+
+def _replace_files(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     settings, definition = batch.run.settings, batch.definition
     directory = export_files.resolve(definition, settings)
     files = export_files.open_files(
@@ -97,5 +112,5 @@ MODE = WriteMode(
     keeps_apart=BY_BUCKET,
     has_table=False,
     column_problems=column_problems,
-    require_place=require_directory,
+    require_place=require_place,
 )

@@ -79,6 +79,16 @@ def resolve(definition: Definition, settings: Settings) -> str:
     text = definition.path
     if not _scheme(text) and not text.startswith("/"):
         text = f"{str(settings.export_dir).rstrip('/')}/{text}"
+    do = "in the target or in TIDEMARK_EXPORT_DIR, and copy the files from there"
+    return directory(text, definition, do)
+
+
+def directory(text: str, definition: Definition, do: str) -> str:
+    """Return a directory as a URI; `do` ends the advice to use another file system.
+
+    Raises:
+        InvalidInput: the file system cannot replace a file in one step.
+    """
     if not _scheme(text):
         # Hadoop does not unescape: with `as_uri`, escapes would be part of the file's name.
         return f"{LOCAL}://{Path(text).absolute()}"
@@ -86,8 +96,7 @@ def resolve(definition: Definition, settings: Settings) -> str:
         raise InvalidInput(
             f"mode export does not write to {_scheme(text)}: it cannot replace a file in one step",
             where=f"{definition.file}:{definition.header_lines['target']}",
-            do=f"use one of {', '.join(SCHEMES)} in the target or in TIDEMARK_EXPORT_DIR,"
-            " and copy the files from there",
+            do=f"use one of {', '.join(SCHEMES)} {do}",
         )
     return text.rstrip("/")
 

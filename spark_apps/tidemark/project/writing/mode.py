@@ -73,7 +73,7 @@ class Counted:
     warnings: Sequence[Finding] = ()
 
 
-def any_place(run: RunContext, definition: Definition) -> None:
+def any_place(run: RunContext, analyzed: AnalyzedDefinition) -> None:
     """Accept every target: the `require_place` of a mode whose target is a table."""
 
 
@@ -100,7 +100,7 @@ class WriteMode:
         transform: turns events into the result.
         has_table: whether the target is a table.
         column_problems: returns the problems of columns that no target of the mode can store.
-        require_place: rejects a target, other than a table, that cannot be written.
+        require_place: rejects a target, other than a table, that the result cannot be written to.
     """
 
     required: Mapping[str, T.DataType]
@@ -114,7 +114,7 @@ class WriteMode:
     transform: Transform = by_query
     has_table: bool = True
     column_problems: Callable[[AnalyzedDefinition], Iterable[str]] = no_problems
-    require_place: Callable[[RunContext, Definition], None] = any_place
+    require_place: Callable[[RunContext, AnalyzedDefinition], None] = any_place
 
     def result_problems(self, analyzed: AnalyzedDefinition) -> Iterator[str]:
         """Return a clause for each problem that the result has with any target of the mode."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.installation import place_of_setting
 from tidemark.purge.policies.model import (
+    IcebergSnapshots,
     KafkaJournalExpiry,
     OwnTable,
     Policies,
@@ -93,7 +94,7 @@ def _claims(policy: Policy) -> Iterator[tuple[str, tuple[str | int, ...]]]:
             yield f"the tag {tag}", ("tags", number)
         if not policy.tags:
             yield "all tags that no other policy names", ("target",)
-    elif isinstance(policy, OwnTable):
+    elif isinstance(policy, OwnTable | IcebergSnapshots):
         yield f"the target {policy.target}", ("target",)
 
 

@@ -115,6 +115,16 @@ class KafkaJournalExpiry(PolicyForm):
     topics: Texts = Field((), description="journals of these topics; without it all")
 
 
+class IcebergSnapshots(PolicyForm):
+    """Old snapshots of the Iceberg tables of projections, and old files of killed runs."""
+
+    target: Literal["iceberg-snapshots"]
+    keep_days: Days = Field(
+        description="days in which readers find a snapshot; the current snapshot always stays",
+        examples=[7],
+    )
+
+
 class OwnTable(PolicyForm):
     """Old rows of Tidemark's own tables that nothing reads any more."""
 
@@ -131,7 +141,7 @@ class OwnTable(PolicyForm):
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 
 
-Policy = TagViews | DeletedEvents | Snapshots | KafkaJournalExpiry | OwnTable
+Policy = TagViews | DeletedEvents | Snapshots | KafkaJournalExpiry | IcebergSnapshots | OwnTable
 
 
 def _require_known_target(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""The Iceberg tables of mode `export`: their catalog, their columns, and one commit per batch."""
