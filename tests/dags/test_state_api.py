@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
+import yaml
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from schemathesis import Case
@@ -26,6 +29,7 @@ from tests.integration.status.status_reading import Ledger, context, journal_wit
 from tests.integration.support import Journal
 from tidemark.command_line import status
 from tidemark.errors import CassandraUnavailable
+from tidemark.installation import DEFAULT_JOURNAL
 from tidemark.ledger.piece import State
 from tidemark.status.answers import subjects
 from tidemark.status.answers.grid import Touched, touched
@@ -207,6 +211,70 @@ def test_grid_has_a_cell_for_each_piece_and_none_for_what_was_never_begun(
     assert bounded["next"] is None
 
 
+@pytest.fixture
+def orders(
+    journal: Journal, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Journal]:
+    """Yield a second journal: `orders` of the file of journals, with a failed hour of validate."""
+    keyspaces = pool.take()
+    entry = {"journal-keyspace": keyspaces.journal, "keyspace": keyspaces.own, "cadence": "off"}
+    away = {"journal-keyspace": "away", "keyspace": "away_own", "cassandra-connection": "other"}
+    file = tmp_path / "journals.yaml"
+    entries = {
+        name: {**keys, "bucket-size": "Hour"} for name, keys in (("orders", entry), ("away", away))
+    }
+    content = {"journals": {**entries, "wrong": {"keyspace": "w"}}}
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    (tmp_path / "journals" / "orders" / "sql" / "projections").mkdir(parents=True)
+    monkeypatch.setenv("TIDEMARK_JOURNALS_FILE", str(file))
+    own = {"TIDEMARK_JOURNAL_KEYSPACE": keyspaces.journal, "TIDEMARK_KEYSPACE": keyspaces.own}
+    orders = replace(
+        journal,
+        keyspace=keyspaces.journal,
+        own_keyspace=keyspaces.own,
+        environment={**journal.environment, **own},
+    )
+    Ledger(orders, FIRST, "validate").end(State.FAILED, 5, error="of orders")
+    yield orders
+    pool.give_back(keyspaces)
+
+
+def test_each_journal_answers_for_itself(
+    journal: Journal, orders: Journal, client: TestClient
+) -> None:
+    seed(journal)
+    assert got(client, "journals") == {"items": ["default", "orders", "away"]}
+
+    def errors(name: str) -> set[str]:
+        cells = [item["cells"] for item in got(client, "grid", journal=name)["items"]]
+        return {cell["error"] for row in cells for cell in row.values() if cell["error"]}
+
+    names = ["default", "orders"] * 10
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(errors, names))
+    expected = {"default": {"wrong"}, "orders": {"of orders"}}
+    assert found == [expected[name] for name in names]
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_orders_of_a_journal_start_its_dags(client: TestClient) -> None:
+    _, tag_views, checks, *_ = got(client, "overview", journal="orders")["lines"]
+    assert tag_views["unpause"] == "tag_write.orders"
+    window = {"window_start": "2024-03-01T05:00:00Z", "window_end": "2024-03-01T06:00:00Z"}
+    assert checks["order"] == {"dag_id": "validate.orders", "conf": window}
+    assert checks["remedy"].startswith("TIDEMARK_JOURNAL=orders spark_apps/validate.py --window")
+
+
+@pytest.mark.usefixtures("orders")
+def test_journals_that_this_server_cannot_read_are_named(client: TestClient) -> None:
+    for name, status_code, what in (
+        ("carts", 422, "there is no journal 'carts'"),
+        ("wrong", 422, "there is no journal 'wrong'"),
+        ("away", 409, "the page does not read connections, and away has the connection other"),
+    ):
+        assert problem(client, "runs", status_code, journal=name)["what"].startswith(what)
+
+
 def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) -> None:
     seed(journal)
     for name in ("daily", "weekly"):
@@ -242,7 +310,7 @@ def test_parameters_are_those_of_the_command(
     def answer(run: object, *arguments: Any, **options: Any) -> None:
         given.extend([*arguments, *options.values()])
 
-    async def read(function: Callable[[Any], Any]) -> Any:
+    async def read(_journal: str, function: Callable[[Any], Any]) -> Any:
         return function(None)
 
     monkeypatch.setattr(shared, "read", read)
@@ -292,9 +360,9 @@ def test_requests_share_a_session_and_an_outage_replaces_it(
     journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     got(client, "runs")
-    first = shared._control
+    first = shared.of(DEFAULT_JOURNAL)._control
     got(client, "grid")
-    assert shared._control is first
+    assert shared.of(DEFAULT_JOURNAL)._control is first
 
     def fail(*_: Any, **__: Any) -> None:
         raise CassandraUnavailable("too late")
@@ -303,7 +371,7 @@ def test_requests_share_a_session_and_an_outage_replaces_it(
         patched.setattr("tidemark.status.runs.runs_page", fail)
         assert problem(client, "runs", 503)["what"] == "too late"
     got(client, "runs")
-    assert shared._control is not first
+    assert shared.of(DEFAULT_JOURNAL)._control is not first
     assert first is not None
     assert first._cluster.is_shutdown
 
@@ -315,7 +383,7 @@ def test_answers_are_as_the_openapi_document_says(
     seed(journal)
     document = client.get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
-        *(f"{API}/{name}" for name in (*COMMANDS, "overview", "grid")),
+        *(f"{API}/{name}" for name in (*COMMANDS, "overview", "grid", "journals")),
         *(f"{API}/orders", f"{API}/orders/preview"),
     }
     schema = schemathesis.openapi.from_dict(document).include(method="GET")

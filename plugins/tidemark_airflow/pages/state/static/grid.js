@@ -1,7 +1,7 @@
 // The grid: time buckets across, applications and projections down. It has a window of time buckets,
 // so the number of its elements does not depend on the ledger.
 
-import { get } from "./api.js";
+import { dagOf, get } from "./api.js";
 import { announce, button, h, utc } from "./dom.js";
 import { openOrder } from "./orders.js";
 
@@ -202,7 +202,7 @@ const FORCED = new Set(["tag-write", "validate", "project"]);
 const FORCE = { name: "force", title: "Again, also the time buckets that are done", kind: "flag" };
 
 const order = (title, dag, conf, application = null) =>
-  button(`${title} …`, () => openOrder({ title, dag_id: dag, conf, fields: FORCED.has(application) || dag === "backfill" ? [FORCE] : [] }));
+  button(`${title} …`, () => openOrder({ title, dag_id: dagOf(dag), conf, fields: FORCED.has(application) || dag === "backfill" ? [FORCE] : [] }));
 
 /** Return what the ledger says of the cell that was opened. */
 function details(state) {
@@ -224,7 +224,7 @@ function details(state) {
 
 /** Return the link to the task of a run; that of `project` has a log for each projection. */
 function logOf(url) {
-  const [, dag] = url.match(/\/dags\/([^/]+)\/runs\//);
+  const [, dag] = url.match(/\/dags\/([^/.]+)[^/]*\/runs\//);
   if (dag === "purge") return null;
   return h("a", { href: `${url}/tasks/${dag}${dag === "project" ? "/mapped" : ""}` }, "Log");
 }
