@@ -296,7 +296,7 @@ def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) ->
     ("path", "parameters"),
     [
         ("time-buckets", {"application": "a", "subject": "b", "size": "Day", "state": "held"}),
-        ("findings", {"settled": True}),
+        ("findings", {"settled": True, "check": "a", "severity": "warns"}),
         ("replication", {"kafka": True, "held": True}),
         ("groups", {"stream": "default"}),
         *((path, {}) for path in ("projections", "purges", "runs")),
@@ -308,7 +308,7 @@ def test_parameters_are_those_of_the_command(
     given: list[Any] = []
 
     def answer(run: object, *arguments: Any, **options: Any) -> None:
-        given.extend([*arguments, *options.values()])
+        given.extend([*arguments, *(value for value in options.values() if value is not None)])
 
     async def read(_journal: str, function: Callable[[Any], Any]) -> Any:
         return function(None)

@@ -29,6 +29,7 @@ from tidemark.status.replication import PartitionState
 from tidemark.status.runs import RunProgress
 from tidemark.status.time_buckets import LedgerSummary, TimeBucketState
 from tidemark.user_files import journals
+from tidemark.validate.findings.check import Severity
 from tidemark_airflow.pages.state.journal import ChosenJournal
 from tidemark_airflow.pages.state.journal import names as journal_names
 from tidemark_airflow.pages.state.links import with_urls
@@ -103,11 +104,33 @@ async def get_projections(
 
 @router.get("/findings", response_model=Page[FindingRow])
 async def get_findings(
-    journal: ChosenJournal, settled: bool = False, limit: Limit = LIMIT, after: After = None
+    journal: ChosenJournal,
+    settled: bool = False,
+    check: Annotated[str, Query(description="Only findings of this check.")] = "",
+    severity: Annotated[
+        Severity | None, Query(description="Only open findings with this severity.")
+    ] = None,
+    before: Annotated[
+        AwareDatetime | None,
+        Query(description="Only findings that were first found, or settled, before this time."),
+    ] = None,
+    time_bucket: AwareDatetime | None = None,
+    limit: Limit = LIMIT,
+    after: After = None,
 ) -> JSONResponse:
     """Return the open findings of validate, or the settled ones."""
     return await _answer(
-        journal, lambda run: subjects.of_findings(run, settled=settled, limit=limit, after=after)
+        journal,
+        lambda run: subjects.of_findings(
+            run,
+            settled=settled,
+            check=check,
+            severity=severity,
+            before=before,
+            time_bucket=time_bucket,
+            limit=limit,
+            after=after,
+        ),
     )
 
 

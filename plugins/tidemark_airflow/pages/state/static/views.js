@@ -27,6 +27,9 @@ function paging(state, next, refresh) {
     button("Next page", go(() => { state.before.push(state.after); state.after = next; }), { disabled: !next }));
 }
 
+/** Remember a choice of a view, and begin with its first page. */
+const firstPage = (state, choice) => Object.assign(state, choice, { after: null, before: [] });
+
 /** Return the id of a run, as a link if Airflow has started it. */
 const linked = ({ url, run_id: id }) => (url ? h("a", { href: url, class: "id" }, id) : h("span", { class: "id" }, id));
 
@@ -109,15 +112,16 @@ export async function projections(state, refresh) {
 export async function findings(state, refresh) {
   const isSettled = state.kind === "settled";
   const bucket = window.location.hash.split("?")[1];
-  const answer = await get("findings", { settled: isSettled, limit: 100, after: state.after });
-  const checks = [...new Set(answer.items.map((item) => item.check))].sort();
-  const items = answer.items
-    .filter((item) => !bucket || item.time_bucket === bucket)
-    .filter((item) => !state.check || item.check === state.check)
-    .filter((item) => !state.severity || (item.blocks ? "blocks" : "warns") === state.severity)
-    .sort((one, other) => (one.since ?? "").localeCompare(other.since ?? ""));
+  if (state.bucket !== bucket) firstPage(state, { bucket });
+  const answer = await get("findings", {
+    settled: isSettled, check: state.check, severity: isSettled ? "" : state.severity, time_bucket: bucket,
+    before: state.days && new Date(Date.now() - state.days * 86_400_000).toISOString(), limit: 100, after: state.after,
+  });
+  state.checks = new Set([...(state.checks ?? []), ...answer.items.map((item) => item.check)]);
+  const items = [...answer.items].sort((one, other) => (one.since ?? "").localeCompare(other.since ?? ""));
+  const filter = (name) => (event) => { firstPage(state, { [name]: event.target.value.trim() }); refresh(); };
   const choose = (name, label, options) =>
-    h("label", {}, `${label} `, h("select", { onchange: (event) => { state[name] = event.target.value; if (name === "kind") { state.after = null; state.before = []; } refresh(); } },
+    h("label", {}, `${label} `, h("select", { onchange: filter(name) },
       options.map(([value, text]) => h("option", { value, selected: (state[name] ?? "") === value }, text))));
   const rows = items.map((item) => row(JSON.stringify([item.check, item.persistence_id, item.tag, item.number, item.time_bucket]), item.check,
     isSettled ? badge("settled", "ok") : badge(item.blocks ? "blocks" : "warns", item.blocks ? "bad" : "late"),
@@ -141,9 +145,11 @@ export async function findings(state, refresh) {
     h("div", { class: "filters" },
       bucket && h("span", {}, `Time bucket ${utc(bucket)} `, h("a", { href: "#findings" }, "Show all")),
       choose("kind", "Show", [["", "open"], ["settled", "settled"]]),
-      choose("check", "Check", [["", "all"], ...checks.map((name) => [name, name])]),
-      !isSettled && choose("severity", "Severity", [["", "all"], ["blocks", "blocks"], ["warns", "warns"]])),
-    rows.length ? table("Findings", ["Check", "Severity", "Since (UTC)", "Persistence id", "Tag", "Time bucket (UTC)", "Number", isSettled ? "Reason" : "Evidence", ""], rows) : nothing(isSettled ? "No finding is settled." : "No open finding."),
+      h("label", {}, "Check ", h("input", { type: "text", value: state.check, list: "checks", placeholder: "all", onchange: filter("check") })),
+      h("datalist", { id: "checks" }, [...state.checks].sort().map((name) => h("option", { value: name }))),
+      !isSettled && choose("severity", "Severity", [["", "all"], ["blocks", "blocks"], ["warns", "warns"]]),
+      choose("days", "Age", [["", "all"], ["1", "more than a day"], ["7", "more than 7 days"], ["30", "more than 30 days"]])),
+    rows.length ? table("Findings", ["Check", "Severity", "Since (UTC)", "Persistence id", "Tag", "Time bucket (UTC)", "Number", isSettled ? "Reason" : "Evidence", ""], rows) : nothing(answer.next ? "No such finding on this page; the next page continues the search." : state.check || state.severity || state.days || bucket ? "No such finding." : isSettled ? "No finding is settled." : "No open finding."),
     paging(state, answer.next, refresh),
   ];
 }
@@ -163,7 +169,7 @@ export async function topics(state, refresh) {
   const columns = isHeld
     ? ["Key", "Topic partition", "State", "Records", "First offset", "Since (UTC)", ""]
     : ["Topic partition", "Replicated to (UTC)", "Lag (time)", "Lag (events)", "Next offset", "Held keys", "Held records", "Held since (UTC)", ""];
-  const change = () => { state.kind = isHeld ? "" : "held"; state.after = null; state.before = []; refresh(); };
+  const change = () => { firstPage(state, { kind: isHeld ? "" : "held" }); refresh(); };
   return [
     heading("Topics", isHeld && "held keys", button(isHeld ? "Topic partitions" : "Held keys", change), order("Replicate", { dag_id: dagOf("replicate"), conf: {} })),
     rows.length ? table(isHeld ? "Held keys" : "Topic partitions", columns, rows) : nothing(isHeld ? "No key is held." : "No topic is replicated."),
@@ -176,7 +182,7 @@ export async function topics(state, refresh) {
 export async function groups(state, refresh) {
   const { stream } = state;
   const answer = await get("groups", { stream, limit: LIMIT, after: state.after });
-  const choose = (name) => () => { state.stream = name; state.after = null; state.before = []; refresh(); };
+  const choose = (name) => () => { firstPage(state, { stream: name }); refresh(); };
   const manage = (operation, item) => ({ dag_id: dagOf("manage_event_groups"), conf: { operation, groups: [item.group], stream: item.stream } });
   const rows = stream
     ? answer.items.map((item) => row(item.group, h("span", { class: "id" }, item.group), number(String(item.sequence)), badge(item.state, item.state === "rollback-failed" ? "bad" : item.held_by ? "late" : "info"), moment(item.submitted_at), item.held_by || "–", h("td", { class: "wide" }, item.reason || "–"),
