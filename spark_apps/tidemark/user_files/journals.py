@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.errors import InvalidInput
@@ -40,7 +40,10 @@ _KEYSPACES = {
     "snapshot-keyspace": "pekko_snapshot",
     "kafka-journal-keyspace": "journal",
 }
-"""The keyspaces that only one journal may have, with the defaults of the environment."""
+"""The keyspaces that only one journal may have, with the defaults of the environment.
+
+The DAGs have them of the schema, as `x-keyspaces`.
+"""
 _OWN_FILES = {
     "projections-dir": "sql/projections",
     "tagging-dir": "sql/tagging",
@@ -59,6 +62,8 @@ JournalName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,47}$
 
 class JournalEntry(HeaderModel):
     """A journal: where it is, its files, and its schedule. The other settings are the defaults."""
+
+    model_config = ConfigDict(json_schema_extra={"x-keyspaces": {**_KEYSPACES}})
 
     cassandra_connection: Text = Field(
         "cassandra_default", description="the id of Cassandra's connection in Airflow"
