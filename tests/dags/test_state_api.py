@@ -18,6 +18,7 @@ import schemathesis
 import yaml
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -27,12 +28,18 @@ from tests.integration.conftest import control, pool
 from tests.integration.pool import Pool
 from tests.integration.status.status_reading import Ledger, context, journal_without_spark
 from tests.integration.support import Journal
+from tidemark import clock
+from tidemark.cassandra.schema import table
 from tidemark.command_line import status
 from tidemark.errors import CassandraUnavailable
 from tidemark.installation import DEFAULT_JOURNAL
 from tidemark.ledger.piece import State
+from tidemark.observations import store
+from tidemark.observations.metrics import Observation, Sample
 from tidemark.status.answers import subjects
 from tidemark.status.answers.grid import Touched, touched
+from tidemark.status.answers.one_projection import hourly
+from tidemark.status.projections import LagAt
 from tidemark.window import Window
 from tidemark_airflow.pages.state import session
 from tidemark_airflow.pages.state.app import app
@@ -59,6 +66,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "groups": {"stream": "default"},
 }
 """The parameters with which a subject answers with rows, not with a summary."""
+OF_PAGE = ("overview", "grid", "journals", "lag", "releases")
+"""Further routes."""
 RUN_ID = "tag_write/scheduled__2024-03-01T00:00:00+00:00/1"
 
 
@@ -290,6 +299,102 @@ def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) ->
     assert touched(run, window, ["project"], ["weekly"]) == [
         Touched("project/weekly", {"done": 1}, 2, True)
     ]
+    Ledger(journal, FIRST, "project", f"{journal.keyspace}/weekly@v2").end(State.DONE, 1)
+    names = [found.name for found in touched(run, window, ["project"], ["weekly"])]
+    assert names == ["project/weekly", "project/weekly@v2"]
+
+
+BLUE_GREEN = """\
+/*---
+name: totals
+version: 3
+source: messages
+mode: bucket
+target: {keyspace}.totals
+release: blue-green
+event: amount INT
+---*/
+SELECT time_bucket, sum(amount) AS total FROM events GROUP BY time_bucket
+"""
+
+
+def define(journal: Journal) -> None:
+    directory = Path(journal.environment["TIDEMARK_PROJECTIONS_DIR"])
+    (directory / "totals.sql").write_text(BLUE_GREEN.format(keyspace=journal.keyspace))
+
+
+def test_versions_are_those_with_a_table_and_the_one_in_the_file(
+    journal: Journal, client: TestClient
+) -> None:
+    define(journal)
+    [only] = got(client, "releases", projection="totals")["items"]
+    assert (only["version"], only["state"]) == (3, "next")
+    for version in (1, 2):
+        create = f"CREATE TABLE {journal.keyspace}.totals_v{version} (id text PRIMARY KEY)"
+        journal.control.execute_ddl(create)
+    since = datetime(2024, 3, 2, tzinfo=UTC)
+    journal.control.execute(
+        f"INSERT INTO {table(journal.own_keyspace, 'projection_release')}"
+        " (projection, live_version, live_table, since, owner) VALUES (?, ?, ?, ?, ?)",
+        [f"{journal.keyspace}/totals", 2, f"{journal.keyspace}.totals_v2", since, "ann"],
+    )
+    subject = f"{journal.keyspace}/totals@v2"
+    Ledger(journal, FIRST, "project", subject).end(State.DONE, *range(4))
+    Ledger(journal, FIRST, "project", subject).end(State.FAILED, 6, error="wrong")
+    found = [
+        (row["version"], row["state"], row["table"], row["since"], row["owner"], row["states"])
+        for row in got(client, "releases", projection="totals")["items"]
+    ]
+    name = f"{journal.keyspace}.totals_v"
+    assert found == [
+        (3, "next", f"{name}3", None, "", {}),
+        (2, "live", f"{name}2", "2024-03-02T00:00:00Z", "ann", {"done": 4, "failed": 1}),
+        (1, "ended", f"{name}1", None, "", {}),
+    ]
+
+
+def test_lag_over_time_is_the_largest_of_each_hour(journal: Journal, client: TestClient) -> None:
+    define(journal)
+    seed(journal)
+    hour = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+    for minutes, seconds, events in ((0, 60.0, 5.0), (5, 30.0, 9.0), (70, 10.0, None)):
+        samples = [Sample("projection_lag_seconds", ("totals",), seconds)]
+        if events is not None:
+            samples.append(Sample("projection_lag_events", ("totals",), events))
+        at = hour + timedelta(minutes=minutes)
+        store.write(context(journal), Observation(journal.keyspace, at, samples))
+    found = got(client, "lag", projection="totals")["items"]
+    assert [(point["seconds"], point["events"]) for point in found] == [(60, 9), (10, None)]
+    for path in ("lag", "releases"):
+        assert problem(client, path, 422, projection="none")["where"] == "projection"
+        assert got(client, path, projection="totals")["next"] is None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 14 * 24 * 60), st.none() | st.floats(0, 1e6), st.none() | st.floats(0, 1)
+        ),
+        unique_by=lambda value: value[0],
+    )
+)
+def test_each_hour_keeps_its_largest_lag(values: list[tuple[int, Any, Any]]) -> None:
+    points = [
+        LagAt(FIRST + timedelta(minutes=minutes), events, seconds)
+        for minutes, events, seconds in sorted(values, key=lambda value: value[0])
+    ]
+    found = hourly(points)
+    assert [point.at for point in found] == sorted(point.at for point in found)
+    assert len({point.at.replace(minute=0) for point in found}) == len(found) <= 14 * 24 + 1
+    for point in found:
+        hour = [one for one in points if one.at.replace(minute=0) == point.at.replace(minute=0)]
+        events = [one.events for one in hour if one.events is not None]
+        seconds = [one.seconds for one in hour if one.seconds is not None]
+        assert (point.events, point.seconds) == (
+            max(events, default=None),
+            max(seconds, default=None),
+        )
+        assert point.at == hour[-1].at
 
 
 @pytest.mark.parametrize(
@@ -383,7 +488,7 @@ def test_answers_are_as_the_openapi_document_says(
     seed(journal)
     document = client.get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
-        *(f"{API}/{name}" for name in (*COMMANDS, "overview", "grid", "journals")),
+        *(f"{API}/{name}" for name in (*COMMANDS, *OF_PAGE)),
         *(f"{API}/orders", f"{API}/orders/preview"),
     }
     schema = schemathesis.openapi.from_dict(document).include(method="GET")

@@ -16,15 +16,16 @@ from tidemark.ledger.piece import State
 from tidemark.partitioning.keys import BucketSize
 from tidemark.replicate.progress.partition_pages import HeldKey
 from tidemark.status import overview, rules
-from tidemark.status.answers import grid, subjects
+from tidemark.status.answers import grid, one_projection, subjects
 from tidemark.status.answers.grid import Grid
+from tidemark.status.answers.one_projection import ReleaseRow
 from tidemark.status.answers.subjects import Purges
 from tidemark.status.as_json import as_json
 from tidemark.status.event_groups import GroupOfStream, StreamState
 from tidemark.status.findings import FindingRow
 from tidemark.status.overview import Overview
 from tidemark.status.page import LIMIT, MOST, Page
-from tidemark.status.projections import ProjectionState
+from tidemark.status.projections import LagAt, ProjectionState
 from tidemark.status.replication import PartitionState
 from tidemark.status.runs import RunProgress
 from tidemark.status.time_buckets import LedgerSummary, TimeBucketState
@@ -100,6 +101,21 @@ async def get_projections(
     return await _answer(
         journal, lambda run: subjects.of_projections(run, limit=limit, after=after)
     )
+
+
+Projection = Annotated[str, Query(description="The name of a projection.")]
+
+
+@router.get("/lag", response_model=Page[LagAt])
+async def get_lag(journal: ChosenJournal, projection: Projection) -> JSONResponse:
+    """Return the lag of a projection in the last 14 days, the largest of each hour."""
+    return await _answer(journal, lambda run: one_projection.lag(run, projection))
+
+
+@router.get("/releases", response_model=Page[ReleaseRow])
+async def get_releases(journal: ChosenJournal, projection: Projection) -> JSONResponse:
+    """Return the versions of a projection, the newest first; none if it is not blue/green."""
+    return await _answer(journal, lambda run: one_projection.releases(run, projection))
 
 
 @router.get("/findings", response_model=Page[FindingRow])

@@ -174,7 +174,8 @@ function actions(state, size) {
     for (const column of range.columns) counts.set(stateOf(column, name), (counts.get(stateOf(column, name)) ?? 0) + 1);
   }
   const counted = [...counts].map(([kind, many]) => `${many} ${kind}`).join(", ");
-  const projections = range.names.filter((name) => name.startsWith("project/")).map((name) => name.slice("project/".length));
+  // A row of a blue/green projection also has the version, such as "project/totals@v2".
+  const projections = [...new Set(range.names.filter((name) => name.startsWith("project/")).map((name) => name.slice("project/".length).split("@")[0]))];
   const applications = [...new Set(range.names.map((name) => name.split("/")[0]))].filter((name) => name in DAGS);
   const orders = applications.flatMap((application) => [
     order(`Run ${application}`, DAGS[application], { window_start: start, window_end: end, ...own(application, projections) }, application),

@@ -3,6 +3,7 @@
 import { airflow, dagOf, get, inAirflow } from "./api.js";
 import { amount, badge, button, h, lag, moment, number, row, span, table, utc } from "./dom.js";
 import { openOrder } from "./orders.js";
+import { projection } from "./projection.js";
 
 const LIMIT = 50;
 const STATES = { done: "ok", running: "info", planned: "info", failed: "bad", died: "bad", held: "late", "nothing-to-do": "ok", applied: "ok", started: "info" };
@@ -79,13 +80,15 @@ function condition(answer) {
 const CONDITIONS = { "up to date": "ok", behind: "info", held: "late", paused: "late", "not begun": "empty", failed: "bad", unusable: "bad", "table missing": "bad" };
 
 export async function projections(state, refresh) {
+  const [, chosen] = window.location.hash.split("?");
+  if (chosen) return projection(decodeURIComponent(chosen), heading, order);
   const answer = await get("projections", { limit: LIMIT, after: state.after });
   const rows = answer.items.map((item) => {
     const details = [item.problem, item.gap && `waits: ${item.gap}`, item.last_error, item.paused_at && `paused ${utc(item.paused_at)} by ${item.paused_by}`];
     const name = { projections: [item.name] };
     const manage = (operation) => ({ dag_id: dagOf("manage_projections"), conf: { operation, ...name } });
     const isBroken = item.version === null;
-    return row(item.name, [h("span", { class: "name" }, item.name), details.filter(Boolean).map((text) => h("div", { class: "detail" }, text))],
+    return row(item.name, [h("a", { href: `#projections?${encodeURIComponent(item.name)}` }, item.name), details.filter(Boolean).map((text) => h("div", { class: "detail" }, text))],
       item.version === null ? "–" : String(item.version),
       badge(item.condition, CONDITIONS[item.condition] ?? "unknown"),
       number(amount(item.lag_events)),
