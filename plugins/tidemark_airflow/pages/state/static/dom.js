@@ -76,7 +76,8 @@ function patch(kept, wanted) {
     return;
   }
   for (const { name } of [...kept.attributes]) {
-    if (!wanted.hasAttribute(name)) kept.removeAttribute(name);
+    // What a user has opened stays open.
+    if (!wanted.hasAttribute(name) && name !== "open") kept.removeAttribute(name);
   }
   for (const { name, value } of wanted.attributes) {
     if (kept.getAttribute(name) !== value) kept.setAttribute(name, value);

@@ -41,7 +41,7 @@ function chart(name, items, [field, title, shown]) {
     svg("svg", { viewBox: `-4 -4 ${WIDTH + 8} ${HEIGHT + 8}`, role: "img", "aria-label": text, preserveAspectRatio: "none" },
       svg("line", { x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT, class: "axis" }),
       parts.filter((part) => part.length > 0).map((part) =>
-        svg("polyline", { points: (part.length > 1 ? part : [...part, ...part]).join(" "), class: "line" }))),
+        svg("polyline", { points: (part.length > 1 ? part : [...part, ...part]).join(" "), class: part.length > 1 ? "line" : "line point" }))),
     h("p", { class: "ends quiet" }, h("span", {}, `${utc(items[0].at)} UTC`), h("span", {}, `${utc(items.at(-1).at)} UTC`)));
 }
 
