@@ -31,8 +31,7 @@ COPY embedded embedded
 COPY include include
 COPY examples examples
 COPY spark_apps spark_apps
-RUN python -c "from embedded.machine import jars; jars.fetch('spark'); jars.fetch('spark-kafka'); \
-jars.fetch('spark-postgres'); jars.fetch('spark-iceberg')"
+RUN python -c "from embedded.machine import jars; jars.fetch('spark'); jars.fetch('spark-kafka'); jars.fetch('spark-postgres'); jars.fetch('spark-iceberg')"
 
 COPY plugins plugins
 COPY dags dags

@@ -16,7 +16,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
 from tidemark_airflow.journals.journal import DEFAULT, named
-from tidemark_airflow.operations import RECONCILE
+from tidemark_airflow.operations import operations_of
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -28,10 +28,24 @@ PREFIX = "/tidemark/next-step"
 LONGEST_LINK = 6000
 """The characters of a path that every browser and proxy accepts; longer links have no button."""
 _REMEDY = "reconcile"
-"""The application, and its DAG, that can be the remedy of errors."""
-_FIELDS = {"persistence-id": "persistence_ids", "tag": "tags"}
-"""Fields of the forms whose names differ from those of the options."""
-_LISTS = frozenset(_FIELDS.values())
+"""The application that can be the remedy of errors."""
+_LISTS = {
+    "reconcile": {"persistence-id": "persistence_ids", "tag": "tags"},
+    "project": {"projection": "projections"},
+    "purge": {"policy": "policies"},
+    "replicate": {"topic": "topics", "key": "keys"},
+}
+"""The lists of the forms of each application by their options; other fields have their names."""
+_OF_COMMANDS = {
+    "project": "manage_projections",
+    "replicate": "manage_replication",
+    "run-event-groups": "manage_event_groups",
+}
+"""The DAGs whose operations are the commands of an application, if its DAG has none."""
+_OF_RUNS = {"run-event-groups": "event_groups"}
+"""The DAGs that do not have the name of their application."""
+_ARGUMENTS = {"project": "projections", "run-event-groups": "groups"}
+"""The fields with the arguments of the commands."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +85,26 @@ def remedy_of(report: Mapping[str, Any] | None, journal: str = DEFAULT) -> Step 
     remedy = failure.get("remedy")
     if not remedy or remedy["application"] != _REMEDY:
         return None
-    fields: dict[str, Any] = {"operation": remedy["command"]} if remedy["command"] else {}
+    return step_of(remedy, journal)
+
+
+def step_of(remedy: Mapping[str, Any], journal: str = DEFAULT) -> Step:
+    """Return the run of a DAG that a remedy describes: `application`, `command` and `options`.
+
+    A field that only a person can fill in, such as a reason, is empty.
+    """
+    application, command = remedy["application"], remedy["command"]
+    fields: dict[str, Any] = {"operation": command} if command else {}
+    lists = _LISTS.get(application, {})
     for option, value in remedy["options"].items():
-        name = _FIELDS.get(option, option.replace("-", "_"))
-        fields[name] = [value] if name in _LISTS and not isinstance(value, list) else value
-    if remedy["command"] in RECONCILE:
-        # A field that only a person can fill in, such as a reason, is empty.
-        fields |= {name: None for name in RECONCILE[remedy["command"]].needs if name not in fields}
-    return Step(named(_REMEDY, journal), fields)
+        name = lists.get(option, option.replace("-", "_"))
+        fields[name] = [value] if option in lists and not isinstance(value, list) else value
+    if remedy.get("arguments"):
+        fields[_ARGUMENTS[application]] = [*remedy["arguments"]]
+    base = (_OF_COMMANDS if command else _OF_RUNS).get(application, application.replace("-", "_"))
+    operation = operations_of(base).get(command)
+    needs = () if operation is None else operation.needs
+    return Step(named(base, journal), fields | {name: None for name in needs if name not in fields})
 
 
 def applied(dag_id: str, given: Mapping[str, Any], report: Mapping[str, Any]) -> Step | None:

@@ -75,17 +75,20 @@ class Remedy:
         command: its command, if it has several.
         options: values by the option's name without leading dashes; a list repeats the option, and
             True means an option without a value.
+        arguments: the words after the command, such as names of projections.
     """
 
     application: str
     command: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
 
     def __str__(self) -> str:
         """Return the command line, for a shell."""
         words = [program(self.application)]
         if self.command:
             words.append(self.command)
+        words += map(shlex.quote, self.arguments)
         for name, value in self.options.items():
             for word in value if isinstance(value, list) else [value]:
                 words += [f"--{name}"] if word is True else [f"--{name}", shlex.quote(str(word))]

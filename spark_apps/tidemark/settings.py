@@ -60,7 +60,7 @@ Promise = Annotated[str, AfterValidator(_duration)]
 
 
 class _OfJournal(PydanticBaseSettingsSource):
-    """The settings of the journal that is chosen; none for `default`.
+    """The settings of the journal that is chosen; of `default` only the name.
 
     What an entry decides is never taken from the environment, whose variables are those of another
     journal: without a value in the entry it is the default.
@@ -72,11 +72,13 @@ class _OfJournal(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, object]:
         """Return the settings by name."""
+        chosen: dict[str, object] = {"journal": chosen_journal()}
         values = journals.chosen_values()
         if values is None:
-            return {}
+            return chosen
         fields = self.settings_cls.model_fields
-        return {**{name: fields[name].default for name in journals.of_settings()}, **values}
+        defaults = {name: fields[name].default for name in journals.of_settings()}
+        return {**chosen, **defaults, **values}
 
 
 class Settings(CassandraSettings, EventGroupSettings, R2dbcSettings):

@@ -32,6 +32,8 @@ from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.frontier.spans import Span
 from tidemark.ledger.piece import State
 from tidemark.ledger.runs import note_end
+from tidemark.observations import store
+from tidemark.observations.metrics import Observation, Sample
 from tidemark.purge.policies.pieces import PolicyPieces
 from tidemark.window import iso, to_millis
 from tidemark_airflow.pages.state.mount import PREFIX
@@ -144,7 +146,25 @@ def seeded(shown_journal: Journal) -> Journal:
     policies.finish("old-rows", policies.start("old-rows"), State.FAILED, {}, "no such table")
     show_plan(purge, "purge", journal.keyspace, Plan({"rows_deleted": 7}, [], lambda _: {}))
     submit(Stream(context(journal, "run-event-groups"), "default"), "refund-17")
+    observe(journal)
     return journal
+
+
+def observe(journal: Journal) -> None:
+    """Write a lag of `totals` for three hours of two days, of which one was unknown."""
+    morning = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    lags = ((-3, 3), (-2, None), (-1, 1))
+    for hour, seconds in lags:
+        samples = [Sample("projection_lag_events", ("totals",), 5.0)]
+        if seconds is not None:
+            samples.append(Sample("projection_lag_seconds", ("totals",), seconds * 3600.0))
+        # The last observation is before today's first moment; the first is of the day before.
+        at = (
+            morning + timedelta(hours=hour - 22)
+            if seconds == 3
+            else morning + timedelta(hours=hour)
+        )
+        store.write(context(journal), Observation(journal.keyspace, at, samples))
 
 
 def submit(stream: Stream, name: str) -> None:
@@ -305,6 +325,98 @@ def test_finding_is_settled_with_a_reason(doors: Doors, address: str, page: Page
         "reason": "lost with its disk",
         "dry_run": False,
     }
+
+
+RELEASES = [
+    {
+        **{"version": version, "state": state, "table": f"t.totals_v{version}", "since": None},
+        **{"owner": "", "states": {"done": 3}, "is_complete": True},
+    }
+    for version, state in ((3, "next"), (2, "live"), (1, "ended"))
+]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_projection_has_its_lag_over_time_as_a_line_and_as_text(address: str, page: Page) -> None:
+    opened(page, address, "projections")
+    page.get_by_role("link", name="totals", exact=True).click()
+    expect(page.locator("#view-title")).to_have_text("totals")
+    line = page.get_by_role("img", name="Lag (time) of totals: at most 3 h, last 1 h")
+    expect(line).to_be_visible()
+    # The lag was unknown in between.
+    expect(line.locator("polyline")).to_have_count(2)
+    page.get_by_text("as a table").click()
+    days = page.get_by_role("table", name="The largest lag of each day").get_by_role("row")
+    expect(days.last).to_contain_text("3 h")
+    expect(days).to_have_count(3)
+    assert serious(page) == []
+
+
+@pytest.mark.usefixtures("seeded")
+def test_versions_are_compared_promoted_and_dropped_by_orders(address: str, page: Page) -> None:
+    answer = json.dumps({"items": RELEASES, "next": None})
+    page.route("**/api/v1/releases*", lambda route: route.fulfill(body=answer))
+    page.goto(f"{address}{PREFIX}/#projections?totals")
+    table = page.get_by_role("table", name="Versions")
+    for label, fields in (
+        ("Compare version 3 with 2", ("diff", "totals@2, totals@3")),
+        ("Promote version 3", ("promote", "totals", "3")),
+        ("Drop version 1", ("drop-release", "totals", "1")),
+    ):
+        table.get_by_role("button", name=label).click()
+        values = dialog_of(page).locator("dd")
+        expect(values).to_have_text(fields)
+        is_dry = label.startswith("Compare")
+        note = "This is not a dry run" if is_dry else "This is a dry run"
+        expect(dialog_of(page)).to_contain_text(note)
+        page.keyboard.press("Escape")
+
+
+@pytest.mark.usefixtures("seeded")
+def test_findings_are_filtered_by_the_server(address: str, page: Page) -> None:
+    opened(page, address, "findings")
+    rows = page.get_by_role("table", name="Findings").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    with page.expect_response(lambda response: "severity=warns" in response.url):
+        page.get_by_label("Severity").select_option("warns")
+    expect(rows).to_have_count(1)
+    with page.expect_response(lambda response: "check=sequence_nr_gap" in response.url):
+        page.get_by_label("Check").fill("sequence_nr_gap")
+        page.get_by_label("Check").press("Enter")
+    expect(page.get_by_text("No such finding.")).to_be_visible()
+    page.get_by_label("Severity").select_option("")
+    with page.expect_response(lambda response: "before=" in response.url):
+        page.get_by_label("Age").select_option("30")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("sequence_nr_gap")
+
+
+@pytest.mark.usefixtures("seeded")
+def test_another_journal_is_chosen_in_the_head(address: str, page: Page) -> None:
+    journals = json.dumps({"items": ["default", "orders"]})
+    page.route("**/api/v1/journals*", lambda route: route.fulfill(body=journals))
+    nothing: dict[str, Any] = {"items": [], "next": None}
+    # This Airflow has no such journal; what its API answers is in test_state_api.
+    for name, answer in (
+        ("overview", {"state": "ok", "lines": [], "last_ended": None}),
+        ("purges", {"policies": nothing, "plans": nothing}),
+    ):
+        body = json.dumps(answer)
+        page.route(
+            f"**/api/v1/{name}?journal=orders*", lambda route, body=body: route.fulfill(body=body)
+        )
+    opened(page, address, "purges")
+    page.get_by_label("Journal").select_option("orders")
+    expect(page).to_have_url(re.compile(r"/\?journal=orders#purges$"))
+    expect(page.get_by_text("No policy was applied yet.")).to_be_visible()
+    expect(page.get_by_label("Journal")).to_have_value("orders")
+    with page.expect_request("**/api/v1/orders/preview") as ordered:
+        page.get_by_role("button", name="Plan a purge").click()
+    assert json.loads(ordered.value.post_data or "")["dag_id"] == "purge.orders"
+    page.keyboard.press("Escape")
+    page.get_by_label("Journal").select_option("default")
+    expect(page).to_have_url(re.compile(r"/state/#purges$"))
+    expect(page.get_by_role("row").filter(has_text="old-rows").first).to_be_visible()
 
 
 @pytest.mark.usefixtures("seeded")

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
+import yaml
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -24,11 +28,18 @@ from tests.integration.conftest import control, pool
 from tests.integration.pool import Pool
 from tests.integration.status.status_reading import Ledger, context, journal_without_spark
 from tests.integration.support import Journal
+from tidemark import clock
+from tidemark.cassandra.schema import table
 from tidemark.command_line import status
 from tidemark.errors import CassandraUnavailable
+from tidemark.installation import DEFAULT_JOURNAL
 from tidemark.ledger.piece import State
+from tidemark.observations import store
+from tidemark.observations.metrics import Observation, Sample
 from tidemark.status.answers import subjects
 from tidemark.status.answers.grid import Touched, touched
+from tidemark.status.answers.one_projection import hourly
+from tidemark.status.projections import LagAt
 from tidemark.window import Window
 from tidemark_airflow.pages.state import session
 from tidemark_airflow.pages.state.app import app
@@ -55,6 +66,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "groups": {"stream": "default"},
 }
 """The parameters with which a subject answers with rows, not with a summary."""
+OF_PAGE = ("overview", "grid", "journals", "lag", "releases")
+"""Further routes."""
 RUN_ID = "tag_write/scheduled__2024-03-01T00:00:00+00:00/1"
 
 
@@ -207,6 +220,70 @@ def test_grid_has_a_cell_for_each_piece_and_none_for_what_was_never_begun(
     assert bounded["next"] is None
 
 
+@pytest.fixture
+def orders(
+    journal: Journal, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Journal]:
+    """Yield a second journal: `orders` of the file of journals, with a failed hour of validate."""
+    keyspaces = pool.take()
+    entry = {"journal-keyspace": keyspaces.journal, "keyspace": keyspaces.own, "cadence": "off"}
+    away = {"journal-keyspace": "away", "keyspace": "away_own", "cassandra-connection": "other"}
+    file = tmp_path / "journals.yaml"
+    entries = {
+        name: {**keys, "bucket-size": "Hour"} for name, keys in (("orders", entry), ("away", away))
+    }
+    content = {"journals": {**entries, "wrong": {"keyspace": "w"}}}
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    (tmp_path / "journals" / "orders" / "sql" / "projections").mkdir(parents=True)
+    monkeypatch.setenv("TIDEMARK_JOURNALS_FILE", str(file))
+    own = {"TIDEMARK_JOURNAL_KEYSPACE": keyspaces.journal, "TIDEMARK_KEYSPACE": keyspaces.own}
+    orders = replace(
+        journal,
+        keyspace=keyspaces.journal,
+        own_keyspace=keyspaces.own,
+        environment={**journal.environment, **own},
+    )
+    Ledger(orders, FIRST, "validate").end(State.FAILED, 5, error="of orders")
+    yield orders
+    pool.give_back(keyspaces)
+
+
+def test_each_journal_answers_for_itself(
+    journal: Journal, orders: Journal, client: TestClient
+) -> None:
+    seed(journal)
+    assert got(client, "journals") == {"items": ["default", "orders", "away"]}
+
+    def errors(name: str) -> set[str]:
+        cells = [item["cells"] for item in got(client, "grid", journal=name)["items"]]
+        return {cell["error"] for row in cells for cell in row.values() if cell["error"]}
+
+    names = ["default", "orders"] * 10
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(errors, names))
+    expected = {"default": {"wrong"}, "orders": {"of orders"}}
+    assert found == [expected[name] for name in names]
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_orders_of_a_journal_start_its_dags(client: TestClient) -> None:
+    _, tag_views, checks, *_ = got(client, "overview", journal="orders")["lines"]
+    assert tag_views["unpause"] == "tag_write.orders"
+    window = {"window_start": "2024-03-01T05:00:00Z", "window_end": "2024-03-01T06:00:00Z"}
+    assert checks["order"] == {"dag_id": "validate.orders", "conf": window}
+    assert checks["remedy"].startswith("TIDEMARK_JOURNAL=orders spark_apps/validate.py --window")
+
+
+@pytest.mark.usefixtures("orders")
+def test_journals_that_this_server_cannot_read_are_named(client: TestClient) -> None:
+    for name, status_code, what in (
+        ("carts", 422, "there is no journal 'carts'"),
+        ("wrong", 422, "there is no journal 'wrong'"),
+        ("away", 409, "the page does not read connections, and away has the connection other"),
+    ):
+        assert problem(client, "runs", status_code, journal=name)["what"].startswith(what)
+
+
 def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) -> None:
     seed(journal)
     for name in ("daily", "weekly"):
@@ -222,13 +299,109 @@ def test_an_order_touches_what_the_ledger_has_in_its_window(journal: Journal) ->
     assert touched(run, window, ["project"], ["weekly"]) == [
         Touched("project/weekly", {"done": 1}, 2, True)
     ]
+    Ledger(journal, FIRST, "project", f"{journal.keyspace}/weekly@v2").end(State.DONE, 1)
+    names = [found.name for found in touched(run, window, ["project"], ["weekly"])]
+    assert names == ["project/weekly", "project/weekly@v2"]
+
+
+BLUE_GREEN = """\
+/*---
+name: totals
+version: 3
+source: messages
+mode: bucket
+target: {keyspace}.totals
+release: blue-green
+event: amount INT
+---*/
+SELECT time_bucket, sum(amount) AS total FROM events GROUP BY time_bucket
+"""
+
+
+def define(journal: Journal) -> None:
+    directory = Path(journal.environment["TIDEMARK_PROJECTIONS_DIR"])
+    (directory / "totals.sql").write_text(BLUE_GREEN.format(keyspace=journal.keyspace))
+
+
+def test_versions_are_those_with_a_table_and_the_one_in_the_file(
+    journal: Journal, client: TestClient
+) -> None:
+    define(journal)
+    [only] = got(client, "releases", projection="totals")["items"]
+    assert (only["version"], only["state"]) == (3, "next")
+    for version in (1, 2):
+        create = f"CREATE TABLE {journal.keyspace}.totals_v{version} (id text PRIMARY KEY)"
+        journal.control.execute_ddl(create)
+    since = datetime(2024, 3, 2, tzinfo=UTC)
+    journal.control.execute(
+        f"INSERT INTO {table(journal.own_keyspace, 'projection_release')}"
+        " (projection, live_version, live_table, since, owner) VALUES (?, ?, ?, ?, ?)",
+        [f"{journal.keyspace}/totals", 2, f"{journal.keyspace}.totals_v2", since, "ann"],
+    )
+    subject = f"{journal.keyspace}/totals@v2"
+    Ledger(journal, FIRST, "project", subject).end(State.DONE, *range(4))
+    Ledger(journal, FIRST, "project", subject).end(State.FAILED, 6, error="wrong")
+    found = [
+        (row["version"], row["state"], row["table"], row["since"], row["owner"], row["states"])
+        for row in got(client, "releases", projection="totals")["items"]
+    ]
+    name = f"{journal.keyspace}.totals_v"
+    assert found == [
+        (3, "next", f"{name}3", None, "", {}),
+        (2, "live", f"{name}2", "2024-03-02T00:00:00Z", "ann", {"done": 4, "failed": 1}),
+        (1, "ended", f"{name}1", None, "", {}),
+    ]
+
+
+def test_lag_over_time_is_the_largest_of_each_hour(journal: Journal, client: TestClient) -> None:
+    define(journal)
+    seed(journal)
+    hour = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+    for minutes, seconds, events in ((0, 60.0, 5.0), (5, 30.0, 9.0), (70, 10.0, None)):
+        samples = [Sample("projection_lag_seconds", ("totals",), seconds)]
+        if events is not None:
+            samples.append(Sample("projection_lag_events", ("totals",), events))
+        at = hour + timedelta(minutes=minutes)
+        store.write(context(journal), Observation(journal.keyspace, at, samples))
+    found = got(client, "lag", projection="totals")["items"]
+    assert [(point["seconds"], point["events"]) for point in found] == [(60, 9), (10, None)]
+    for path in ("lag", "releases"):
+        assert problem(client, path, 422, projection="none")["where"] == "projection"
+        assert got(client, path, projection="totals")["next"] is None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 14 * 24 * 60), st.none() | st.floats(0, 1e6), st.none() | st.floats(0, 1)
+        ),
+        unique_by=lambda value: value[0],
+    )
+)
+def test_each_hour_keeps_its_largest_lag(values: list[tuple[int, Any, Any]]) -> None:
+    points = [
+        LagAt(FIRST + timedelta(minutes=minutes), events, seconds)
+        for minutes, events, seconds in sorted(values, key=lambda value: value[0])
+    ]
+    found = hourly(points)
+    assert [point.at for point in found] == sorted(point.at for point in found)
+    assert len({point.at.replace(minute=0) for point in found}) == len(found) <= 14 * 24 + 1
+    for point in found:
+        hour = [one for one in points if one.at.replace(minute=0) == point.at.replace(minute=0)]
+        events = [one.events for one in hour if one.events is not None]
+        seconds = [one.seconds for one in hour if one.seconds is not None]
+        assert (point.events, point.seconds) == (
+            max(events, default=None),
+            max(seconds, default=None),
+        )
+        assert point.at == hour[-1].at
 
 
 @pytest.mark.parametrize(
     ("path", "parameters"),
     [
         ("time-buckets", {"application": "a", "subject": "b", "size": "Day", "state": "held"}),
-        ("findings", {"settled": True}),
+        ("findings", {"settled": True, "check": "a", "severity": "warns"}),
         ("replication", {"kafka": True, "held": True}),
         ("groups", {"stream": "default"}),
         *((path, {}) for path in ("projections", "purges", "runs")),
@@ -240,9 +413,9 @@ def test_parameters_are_those_of_the_command(
     given: list[Any] = []
 
     def answer(run: object, *arguments: Any, **options: Any) -> None:
-        given.extend([*arguments, *options.values()])
+        given.extend([*arguments, *(value for value in options.values() if value is not None)])
 
-    async def read(function: Callable[[Any], Any]) -> Any:
+    async def read(_journal: str, function: Callable[[Any], Any]) -> Any:
         return function(None)
 
     monkeypatch.setattr(shared, "read", read)
@@ -292,9 +465,9 @@ def test_requests_share_a_session_and_an_outage_replaces_it(
     journal: Journal, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     got(client, "runs")
-    first = shared._control
+    first = shared.of(DEFAULT_JOURNAL)._control
     got(client, "grid")
-    assert shared._control is first
+    assert shared.of(DEFAULT_JOURNAL)._control is first
 
     def fail(*_: Any, **__: Any) -> None:
         raise CassandraUnavailable("too late")
@@ -303,7 +476,7 @@ def test_requests_share_a_session_and_an_outage_replaces_it(
         patched.setattr("tidemark.status.runs.runs_page", fail)
         assert problem(client, "runs", 503)["what"] == "too late"
     got(client, "runs")
-    assert shared._control is not first
+    assert shared.of(DEFAULT_JOURNAL)._control is not first
     assert first is not None
     assert first._cluster.is_shutdown
 
@@ -315,7 +488,7 @@ def test_answers_are_as_the_openapi_document_says(
     seed(journal)
     document = client.get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
-        *(f"{API}/{name}" for name in (*COMMANDS, "overview", "grid")),
+        *(f"{API}/{name}" for name in (*COMMANDS, *OF_PAGE)),
         *(f"{API}/orders", f"{API}/orders/preview"),
     }
     schema = schemathesis.openapi.from_dict(document).include(method="GET")

@@ -24,13 +24,8 @@ from tidemark_airflow.journals.journal import CASSANDRA, DEFAULT, OF_ENVIRONMENT
 FILE = "TIDEMARK_JOURNALS_FILE"
 SCHEMA = Path(__file__).with_name("journals.schema.json")
 """Made from the models of the applications by `make schemas`; DAGs do not import the library."""
-_KEYSPACES = {
-    "journal-keyspace": "pekko",
-    "keyspace": "tidemark",
-    "snapshot-keyspace": "pekko_snapshot",
-    "kafka-journal-keyspace": "journal",
-}
-"""The keyspaces that only one journal may have, with the defaults of the environment."""
+_UNSHARED = "x-keyspaces"
+"""The keyword of the schema with the keyspaces that only one journal may have."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -73,7 +68,8 @@ def _read() -> tuple[list[AirflowJournal], list[str]]:
     entries = content.get("journals") if isinstance(content, dict) else None
     if not isinstance(entries, dict) or len(content) > 1:
         return [], [f"the file is not `journals:` with an entry for each journal ({file})"]
-    check = Draft202012Validator({**schema["$defs"]["JournalEntry"], "$defs": schema["$defs"]})
+    form = schema["$defs"]["JournalEntry"]
+    check = Draft202012Validator({**form, "$defs": schema["$defs"]})
     [name_pattern] = schema["properties"]["journals"]["patternProperties"]
     found: list[AirflowJournal] = []
     # The applications compare an entry with all entries before it, whether they can be used or not.
@@ -83,7 +79,7 @@ def _read() -> tuple[list[AirflowJournal], list[str]]:
         problem = (
             _problem_of_name(str(name), name_pattern)
             or next(map(_text, check.iter_errors(entry)), None)
-            or _shared(entry, earlier)
+            or _shared(entry, earlier, form[_UNSHARED])
         )
         if isinstance(entry, dict):
             earlier.append(AirflowJournal(str(name), entry))
@@ -113,24 +109,31 @@ def _text(error: ValidationError) -> str:
     return f"{place}: {error.message}" if place else str(error.message)
 
 
-def _shared(entry: Mapping[str, Any], others: list[AirflowJournal]) -> str | None:
+def _shared(
+    entry: Mapping[str, Any], others: list[AirflowJournal], unshared: Mapping[str, str]
+) -> str | None:
     """Return which keyspace is that of another journal, which would share locks or tables."""
     for other in others:
-        taken = dict(_keyspaces(other))
-        for keyspace, key in _keyspaces(AirflowJournal("", entry)):
+        taken = dict(_keyspaces(other, unshared))
+        for keyspace, key in _keyspaces(AirflowJournal("", entry), unshared):
             if keyspace in taken:
                 return f"{key}: the journal {other.name} has {keyspace[0]}, too"
     return None
 
 
-def _keyspaces(journal: AirflowJournal) -> Iterator[tuple[tuple[str, str, str], str]]:
-    """Yield the keyspaces of a journal with their cluster, and the key of each."""
+def _keyspaces(
+    journal: AirflowJournal, unshared: Mapping[str, str]
+) -> Iterator[tuple[tuple[str, str, str], str]]:
+    """Yield the keyspaces of a journal with their cluster, and the key of each.
+
+    `unshared` are their keys, with the defaults of the environment.
+    """
     entry = journal.entry
     cluster = (
         str(entry.get("cassandra-connection", CASSANDRA)),
         str(entry.get("cassandra-hosts", "")),
     )
-    for key, default in _KEYSPACES.items():
+    for key, default in unshared.items():
         variable = f"TIDEMARK_{key.replace('-', '_').upper()}"
         keyspace = journal.setting(variable, default if journal is OF_ENVIRONMENT else "")
         if keyspace:

@@ -23,6 +23,8 @@ from tidemark.status.as_json import as_json as json_of
 from tidemark.status.page import LIMIT, MOST, Page
 from tidemark.status.rules import PartState
 from tidemark.user_files import journals
+from tidemark.validate.findings.check import Severity
+from tidemark.window import parse_moment
 
 APPLICATION = applications.STATUS
 EXIT_STATUS = {PartState.OK: 0, PartState.EMPTY: 0, PartState.BAD: 3}
@@ -171,13 +173,39 @@ def of_findings(
     settled: Annotated[
         bool, typer.Option("--settled", help="Those that somebody has settled instead.")
     ] = False,
+    check: Annotated[str, typer.Option(metavar="NAME", help="Only those of this check.")] = "",
+    severity: Annotated[
+        Severity | None, typer.Option(help="Only open findings with this severity.")
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Only those first found, or settled, before this time, ISO 8601 in UTC.",
+        ),
+    ] = None,
+    time_bucket: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only those of this time bucket, ISO 8601 in UTC."),
+    ] = None,
     limit: Limit = LIMIT,
     after: After = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the findings of validate that are open."""
+    found_before = None if before is None else parse_moment(before, "--before")
+    bucket = None if time_bucket is None else parse_moment(time_bucket, "--time-bucket")
     _page(
-        lambda run: subjects.of_findings(run, settled=settled, limit=limit, after=after),
+        lambda run: subjects.of_findings(
+            run,
+            settled=settled,
+            check=check,
+            severity=severity,
+            before=found_before,
+            time_bucket=bucket,
+            limit=limit,
+            after=after,
+        ),
         text.of_findings,
         as_json=as_json,
     )
@@ -273,7 +301,7 @@ def start() -> None:
             "": ["", "--json", "--watch", "projections"],
             "time-buckets": ["", "--application tag-write --state failed"],
             "projections": ["", "--json", "--history totals"],
-            "findings": ["--limit 20", "--settled"],
+            "findings": ["--limit 20 --severity blocks --before 2026-11-20", "--settled"],
             "purges": [""],
             "replication": ["", "--kafka", "--held"],
             "groups": ["", "--stream default"],

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from tidemark import __version__
@@ -23,11 +26,22 @@ the current directory."""
 JOURNAL_VARIABLE = "TIDEMARK_JOURNAL"
 DEFAULT_JOURNAL = "default"
 """The journal of the environment's variables; others are entries of a file."""
+_of_block: ContextVar[str] = ContextVar("journal", default="")
 
 
 def chosen_journal() -> str:
-    """Return the name of the journal of this process."""
-    return os.environ.get(JOURNAL_VARIABLE) or DEFAULT_JOURNAL
+    """Return the name of the journal of this process, or of the block of `of_journal`."""
+    return _of_block.get() or os.environ.get(JOURNAL_VARIABLE) or DEFAULT_JOURNAL
+
+
+@contextmanager
+def of_journal(name: str) -> Iterator[None]:
+    """Choose a journal within a block, for servers: other threads and tasks keep theirs."""
+    token = _of_block.set(name)
+    try:
+        yield
+    finally:
+        _of_block.reset(token)
 
 
 def place_of_setting(variable: str) -> str:

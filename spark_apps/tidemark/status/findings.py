@@ -7,9 +7,11 @@ from datetime import datetime
 
 from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
 from tidemark.status.page import Page, state_of, state_token
 from tidemark.validate import stored_findings
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
+from tidemark.validate.stored_findings import ALL, Position, WantedFindings
 from tidemark.window import from_millis
 
 OPEN, SETTLED = "open-findings", "settled-findings"
@@ -50,28 +52,40 @@ class FindingRow:
     owner: str = ""
 
 
-def open_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[FindingRow]:
+def open_findings(
+    run: RunContext, wanted: WantedFindings = ALL, *, limit: int, after: str | None = None
+) -> Page[FindingRow]:
     """Return the open findings, in the order of the table.
 
     Raises:
         InvalidInput: `after` is not a token of these pages.
     """
-    rows, state = stored_findings.open_page(
-        run.control, run.settings, limit=limit, state=state_of(OPEN, after)
+    page = stored_findings.open_page(
+        run.control, run.settings, wanted, limit=limit, begin=Position(*state_of(OPEN, after))
     )
-    return Page([_open(row) for row in rows], state_token(OPEN, state))
+    return Page([_open(row) for row in page.rows], _next(OPEN, page.next))
 
 
-def settled_findings(run: RunContext, *, limit: int, after: str | None = None) -> Page[FindingRow]:
+def settled_findings(
+    run: RunContext, wanted: WantedFindings = ALL, *, limit: int, after: str | None = None
+) -> Page[FindingRow]:
     """Return the settled findings, by check, persistence id and tag.
 
     Raises:
-        InvalidInput: `after` is not a token of these pages.
+        InvalidInput: `after` is not a token of these pages, or a severity is wanted.
     """
-    rows, state = stored_findings.settled_page(
-        run.control, run.settings, limit=limit, state=state_of(SETTLED, after)
+    if wanted.severity is not None:
+        raise InvalidInput(
+            "settled findings have no severity", where="--severity", do="leave it out with settled"
+        )
+    page = stored_findings.settled_page(
+        run.control, run.settings, wanted, limit=limit, begin=Position(*state_of(SETTLED, after))
     )
-    return Page([_settled(row) for row in rows], state_token(SETTLED, state))
+    return Page([_settled(row) for row in page.rows], _next(SETTLED, page.next))
+
+
+def _next(kind: str, position: Position | None) -> str | None:
+    return None if position is None else state_token(kind, *position)
 
 
 def _open(row: Row) -> FindingRow:

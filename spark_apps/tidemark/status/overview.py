@@ -22,8 +22,10 @@ from tidemark.status.rules import Line, PartState
 from tidemark.status.time_buckets import LedgerSummary, of_application
 from tidemark.window import from_millis, to_millis
 
-_THREE_DAGS = {rules.TAG_VIEWS: "tag_write", rules.CHECKS: "validate", "projections": "project"}
-_ONE_DAG = dict.fromkeys(_THREE_DAGS, "chain")
+_CHAIN = {rules.TAG_VIEWS: "tag_write", rules.CHECKS: "validate", "projections": "project"}
+_OTHERS = {"replication": "replicate", "observation": "observe"}
+_THREE_DAGS = {**_CHAIN, **_OTHERS}
+_ONE_DAG = {**dict.fromkeys(_CHAIN, "chain"), **_OTHERS}
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,15 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
     lines.append(rules.projections(states, overdue=is_overdue, dag=dags["projections"]))
     partitions = replication.partitions(run, limit=MOST)
     has_more = partitions.next is not None
-    lines.append(rules.replication(partitions.items, has_more=has_more, now=now))
+    lines.append(
+        rules.replication(partitions.items, has_more=has_more, now=now, dag=dags["replication"])
+    )
     policies = purges.policies(run, limit=MOST)
     lines.append(rules.purge(policies.items, of_application(run, PURGE)))
     lines.append(rules.groups(event_groups.streams(run, limit=MOST).items, now=now))
     open_alarms = [alarm for alarm in store.alarms(run) if alarm.state.is_open]
-    lines.append(rules.observation(store.last(run), open_alarms, now=now))
+    last = store.last(run)
+    lines.append(rules.observation(last, open_alarms, now=now, dag=dags["observation"]))
     ended = [
         at
         for at in (

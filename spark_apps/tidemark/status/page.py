@@ -116,21 +116,23 @@ def values_of(kind: str, text: str | None, *types: type) -> list[Any] | None:
     return parsed[1:]
 
 
-def state_of(kind: str, text: str | None) -> bytes | None:
-    """Return Cassandra's paging state from a token; None without a token.
+def state_of(kind: str, text: str | None) -> tuple[bytes | None, int]:
+    """Return Cassandra's paging state and the rows to skip from a token; begin without a token.
 
     Raises:
         InvalidInput: `text` is not a token of this kind.
     """
-    values = values_of(kind, text, str)
+    values = values_of(kind, text, str, int)
+    if values is None:
+        return None, 0
     try:
-        return None if values is None else bytes.fromhex(values[0])
+        return bytes.fromhex(values[0]) or None, values[1]
     except ValueError:
         raise InvalidInput(
             f"no token of a page of {kind}: {text!r:.100}", where="--after", do="copy it once more"
         ) from None
 
 
-def state_token(kind: str, state: bytes | None) -> str | None:
-    """Return the token of Cassandra's paging state; None without one."""
-    return None if state is None else token(kind, state.hex())
+def state_token(kind: str, state: bytes | None, skip: int) -> str:
+    """Return the token of a paging state and the rows to skip; None is the first page."""
+    return token(kind, (state or b"").hex(), skip)

@@ -8,7 +8,7 @@ application that it follows; later runs catch up. *stopped*: late, and nothing h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -53,6 +53,7 @@ GROUPS_WITHIN = timedelta(hours=1)
 REPLICATED_WITHIN = timedelta(minutes=15)
 """How old the replication of a topic partition may be: three runs, started every five minutes."""
 JOURNAL, TAG_VIEWS, CHECKS = "journal", "tag views", "checks"
+_APPLICATIONS = {TAG_VIEWS: TAG_WRITE, CHECKS: VALIDATE}
 _BROKEN = (Condition.UNUSABLE, Condition.TABLE_MISSING, Condition.FAILED)
 _MOST_NAMED = 3
 
@@ -83,6 +84,8 @@ class Line:
         what: reason for the state, in a clause.
         since: start of the state; None if it is not stored.
         remedy: what to do, a command if there is one; empty if there is nothing to do.
+        unpause: the DAG that `remedy` unpauses; empty for none.
+        run: the run that `remedy` starts; None for none.
     """
 
     subject: str
@@ -90,6 +93,14 @@ class Line:
     what: str
     since: datetime | None = None
     remedy: str = ""
+    unpause: str = ""
+    run: Remedy | None = None
+
+    def with_remedy(self, run: Remedy | None = None, *, unpause: str = "") -> Line:
+        """Return the line with what to do: start a run, or unpause a DAG that would start it."""
+        texts = [f"airflow dags unpause {unpause}"] if unpause else []
+        texts += [str(run)] if run is not None else []
+        return replace(self, remedy="; or ".join(texts), unpause=unpause, run=run)
 
 
 NOTHING_YET = "nothing has run yet"
@@ -151,13 +162,13 @@ def chain(
     `overdue_from` on.
     """
     if ledger is None:
-        remedy = f"airflow dags unpause {dag}"
-        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy=remedy)
+        return Line(subject, PartState.EMPTY, NOTHING_YET).with_remedy(unpause=dag)
     if failed := ledger.number(PieceState.FAILED):
         first = _at(ledger.failed.start) if ledger.failed else "?"
         why = f": {ledger.error}" if ledger.error else ""
         what = f"{_buckets(failed, ledger)} failed, the first is {first}{why}"
-        return Line(subject, PartState.BAD, what, ledger.failed_since, _retry(subject, ledger))
+        line = Line(subject, PartState.BAD, what, ledger.failed_since)
+        return line.with_remedy(_retry(subject, ledger))
     done = ledger.newest_done
     reached = f"done up to {_at(done)}"
     is_behind = expected is not None and (done is None or done < expected)
@@ -166,7 +177,8 @@ def chain(
     waiting = ledger.number(PieceState.HELD, PieceState.PLANNED) + (ledger.missing or 0)
     if waiting and not ledger.number(PieceState.RUNNING):
         what = f"{_buckets(waiting, ledger)} wait for the next run: {ledger.error or 'not begun'}"
-        return Line(subject, PartState.LATE, what, ledger.last_ended, _command(subject))
+        line = Line(subject, PartState.LATE, what, ledger.last_ended)
+        return line.with_remedy(Remedy(_APPLICATIONS[subject]))
     if not ledger.is_complete:
         what = f"{reached}; the ledger has more open time buckets than one answer reads"
         return Line(subject, PartState.UNKNOWN, what, remedy=f"{program(STATUS)} time-buckets")
@@ -182,16 +194,12 @@ def _behind(
     dag: str,
 ) -> Line:
     what = f"{reached}, expected up to {_at(expected)}"
-    command = (
-        f"{_command(subject)} --window-start {_at(ledger.newest_done or ledger.first)}"
-        f" --window-end {_at(expected)}"
-    )
+    run = _of_window(subject, ledger.newest_done or ledger.first, expected)
     if ledger.last_ended is not None and ledger.last_ended < overdue_from:
         since = ledger.last_ended
         stopped = f"nothing has run since {_day(since)}; {what}"
-        remedy = f"airflow dags unpause {dag}; or {command}"
-        return Line(subject, PartState.STOPPED, stopped, since, remedy)
-    return Line(subject, PartState.LATE, what, overdue_from, command)
+        return Line(subject, PartState.STOPPED, stopped, since).with_remedy(run, unpause=dag)
+    return Line(subject, PartState.LATE, what, overdue_from).with_remedy(run)
 
 
 def checks(
@@ -212,7 +220,7 @@ def checks(
         what = f"{_count(blocking, 'open finding', plus)} that block"
         if line.state is PartState.BAD:
             what = f"{what}; {line.what}"
-        return Line(line.subject, PartState.BAD, what, since or line.since, str(repair))
+        return Line(line.subject, PartState.BAD, what, since or line.since).with_remedy(repair)
     if has_more and line.state is PartState.OK:
         what = f"{line.what}; there are more open findings than one answer reads"
         return Line(line.subject, PartState.UNKNOWN, what, remedy=f"{program(STATUS)} findings")
@@ -231,7 +239,7 @@ def projections(states: Sequence[ProjectionState], *, overdue: bool, dag: str) -
     if not states:
         return Line(subject, PartState.EMPTY, "no projection is defined")
     if all(projection.condition is Condition.NOT_BEGUN for projection in states):
-        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy=f"airflow dags unpause {dag}")
+        return Line(subject, PartState.EMPTY, NOTHING_YET).with_remedy(unpause=dag)
     judged = [(_part_state(projection, overdue=overdue), projection) for projection in states]
     state = max((state for state, _ in judged), key=lambda part_state: part_state.rank)
     worst = [projection for part_state, projection in judged if part_state is state]
@@ -245,7 +253,9 @@ def projections(states: Sequence[ProjectionState], *, overdue: bool, dag: str) -
         (at for projection in worst if (at := projection.paused_at or projection.last_ended)),
         default=None,
     )
-    return Line(subject, state, f"{names}{others}", since, remedy_of(worst[0]))
+    line = Line(subject, state, f"{names}{others}", since)
+    remedy = _remedy_of(worst[0])
+    return replace(line, remedy=remedy) if isinstance(remedy, str) else line.with_remedy(remedy)
 
 
 def _part_state(projection: ProjectionState, *, overdue: bool) -> PartState:
@@ -278,29 +288,32 @@ def _why(projection: ProjectionState) -> str:
     return ", ".join(parts)
 
 
-def remedy_of(projection: ProjectionState) -> str:
-    """Return what to do about a projection; empty if there is nothing to do."""
+def _remedy_of(projection: ProjectionState) -> Remedy | str:
+    """Return the run, or the command that shows more; empty if there is nothing to do."""
     match projection.condition:
-        case Condition.UNUSABLE | Condition.TABLE_MISSING:
-            return f"{program(PROJECT)} status {projection.name}"
         case Condition.PAUSED:
-            return f"{program(PROJECT)} resume {projection.name}"
-        case Condition.FAILED | Condition.HELD:
-            return f"{program(PROJECT)} status {projection.name}"
+            return Remedy(PROJECT, "resume", arguments=[projection.name])
+        case Condition.UNUSABLE | Condition.TABLE_MISSING | Condition.FAILED | Condition.HELD:
+            return str(Remedy(PROJECT, "status", arguments=[projection.name]))
         case _ if projection.quarantined.is_positive:
-            return f"{program(PROJECT)} quarantine list {projection.name}"
+            return str(Remedy(PROJECT, "quarantine list", arguments=[projection.name]))
         case Condition.BEHIND | Condition.NOT_BEGUN if projection.oldest_open and projection.newest:
             options = {
                 "projection": projection.name,
                 "window-start": iso(projection.oldest_open),
                 "window-end": iso(projection.newest),
             }
-            return str(Remedy(PROJECT, options=options))
+            return Remedy(PROJECT, options=options)
     return ""
 
 
-def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: datetime) -> Line:
-    """Judge the topic partitions together; `has_more` if some were not read."""
+def replication(
+    partitions: Sequence[PartitionState], *, has_more: bool, now: datetime, dag: str
+) -> Line:
+    """Judge the topic partitions together; `has_more` if some were not read.
+
+    The schedule is that of `dag`.
+    """
     subject = "replication"
     if not partitions:
         return Line(subject, PartState.EMPTY, NOTHING_YET)
@@ -313,7 +326,8 @@ def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: da
             f" {counted(len(holding), 'topic partition')}"
         )
         since = min((held.held_since for held in holding if held.held_since), default=None)
-        return Line(subject, PartState.BAD, what, since, str(Remedy(REPLICATE, "replay")))
+        line = Line(subject, PartState.BAD, what, since)
+        return line.with_remedy(Remedy(REPLICATE, "replay"))
     oldest = min(partitions, key=lambda partition: partition.replicated_to)
     partition_count = f"{len(partitions):,}{'+' if has_more else ''} topic partitions"
     if now - oldest.replicated_to > REPLICATED_WITHIN:
@@ -321,10 +335,8 @@ def replication(partitions: Sequence[PartitionState], *, has_more: bool, now: da
             f"nothing has run since {_day(oldest.replicated_to)} for"
             f" {oldest.topic}/{oldest.partition}; {partition_count}"
         )
-        return Line(
-            *(subject, PartState.STOPPED, what, oldest.replicated_to),
-            f"airflow dags unpause replicate; or {Remedy(REPLICATE)}",
-        )
+        line = Line(subject, PartState.STOPPED, what, oldest.replicated_to)
+        return line.with_remedy(Remedy(REPLICATE), unpause=dag)
     what = f"{partition_count} replicated up to {_at(oldest.replicated_to)}"
     return Line(subject, PartState.OK, what, oldest.replicated_to)
 
@@ -335,14 +347,13 @@ def purge(policies: Sequence[PolicyState], tag_views: LedgerSummary | None) -> L
     failed = [policy for policy in policies if policy.state is PieceState.FAILED]
     if failed:
         first = failed[0]
-        remedy = str(Remedy(PURGE, options={"policy": first.name}))
-        return Line(
-            *(subject, PartState.BAD, f"the policy {first.name} failed: {first.error}"),
-            *(first.finished_at, remedy),
-        )
+        what = f"the policy {first.name} failed: {first.error}"
+        line = Line(subject, PartState.BAD, what, first.finished_at)
+        return line.with_remedy(Remedy(PURGE, options={"policy": first.name}))
     if tag_views is not None and (failed_buckets := tag_views.number(PieceState.FAILED)):
         what = f"{_buckets(failed_buckets, tag_views)} of tag views failed: {tag_views.error}"
-        return Line(subject, PartState.BAD, what, tag_views.failed_since, str(Remedy(PURGE)))
+        line = Line(subject, PartState.BAD, what, tag_views.failed_since)
+        return line.with_remedy(Remedy(PURGE))
     ended = [policy.finished_at for policy in policies if policy.finished_at]
     if tag_views is not None and tag_views.last_ended is not None:
         ended.append(tag_views.last_ended)
@@ -360,8 +371,8 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
     if stuck_streams:
         first = stuck_streams[0]
         what = f"{first.stuck[0]} of stream {first.stream} is not rolled back; {first.held} held"
-        remedy = f"{program(RUN_EVENT_GROUPS)} status {first.stuck[0]} --stream {first.stream}"
-        return Line(subject, PartState.BAD, what, first.oldest_submitted_at, remedy)
+        show = Remedy(RUN_EVENT_GROUPS, "status", {"stream": first.stream}, [first.stuck[0]])
+        return Line(subject, PartState.BAD, what, first.oldest_submitted_at, str(show))
     open_streams = [
         stream for stream in streams if stream.open.is_positive and stream.oldest_submitted_at
     ]
@@ -371,19 +382,24 @@ def groups(streams: Sequence[StreamState], *, now: datetime) -> Line:
     submitted_at = oldest.oldest_submitted_at or now
     what = f"{oldest.open} open in stream {oldest.stream}, the first is {oldest.oldest_open}"
     if now - submitted_at > GROUPS_WITHIN:
-        remedy = str(Remedy(RUN_EVENT_GROUPS, options={"stream": oldest.stream}))
-        return Line(subject, PartState.LATE, what, submitted_at, remedy)
+        line = Line(subject, PartState.LATE, what, submitted_at)
+        return line.with_remedy(Remedy(RUN_EVENT_GROUPS, options={"stream": oldest.stream}))
     return Line(subject, PartState.OK, what, submitted_at)
 
 
-def observation(last: Observation | None, alarms: Sequence[Alarm], *, now: datetime) -> Line:
-    """Judge the age of the last observation, if it was scheduled; `alarms` are the open alarms."""
+def observation(
+    last: Observation | None, alarms: Sequence[Alarm], *, now: datetime, dag: str
+) -> Line:
+    """Judge the age of the last observation, if it was scheduled by `dag`.
+
+    `alarms` are the open alarms.
+    """
     subject = "observation"
     if last is None:
-        return Line(subject, PartState.EMPTY, NOTHING_YET, remedy="airflow dags unpause observe")
+        return Line(subject, PartState.EMPTY, NOTHING_YET).with_remedy(unpause=dag)
     if last.every_minutes and now - last.at > MISSED_RUNS * timedelta(minutes=last.every_minutes):
         what = f"nothing was observed since {_day(last.at)}, so no alarm is raised"
-        return Line(subject, PartState.STOPPED, what, last.at, "airflow dags unpause observe")
+        return Line(subject, PartState.STOPPED, what, last.at).with_remedy(unpause=dag)
     if not alarms:
         return Line(subject, PartState.OK, "no alarm is open", last.at)
     names = "; ".join(f"{alarm.kind} {alarm.subject}" for alarm in alarms[:_MOST_NAMED])
@@ -391,15 +407,15 @@ def observation(last: Observation | None, alarms: Sequence[Alarm], *, now: datet
     return Line(subject, PartState.LATE, what, min(alarm.since for alarm in alarms))
 
 
-def _command(subject: str) -> str:
-    return program({TAG_VIEWS: TAG_WRITE, CHECKS: VALIDATE}[subject])
-
-
-def _retry(subject: str, ledger: LedgerSummary) -> str:
+def _retry(subject: str, ledger: LedgerSummary) -> Remedy:
     if ledger.failed is None:
-        return _command(subject)
-    start, end = ledger.failed.start, ledger.failed.end
-    return f"{_command(subject)} --window-start {_at(start)} --window-end {_at(end)}"
+        return Remedy(_APPLICATIONS[subject])
+    return _of_window(subject, ledger.failed.start, ledger.failed.end)
+
+
+def _of_window(subject: str, start: datetime | None, end: datetime | None) -> Remedy:
+    bounds = {"window-start": _at(start), "window-end": _at(end)}
+    return Remedy(_APPLICATIONS[subject], options=bounds)
 
 
 def _buckets(number: int, ledger: LedgerSummary) -> str:

@@ -41,7 +41,10 @@ _KEYSPACES = {
     "snapshot-keyspace": "pekko_snapshot",
     "kafka-journal-keyspace": "journal",
 }
-"""The keyspaces that only one journal may have, with the defaults of the environment."""
+"""The keyspaces that only one journal may have, with the defaults of the environment.
+
+The DAGs have them of the schema, as `x-keyspaces`.
+"""
 _OWN_FILES = {
     "projections-dir": "sql/projections",
     "tagging-dir": "sql/tagging",
@@ -63,7 +66,8 @@ class JournalEntry(HeaderModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "anyOf": [{"required": ["journal-keyspace"]}, {"required": ["r2dbc-connection"]}]
+            "anyOf": [{"required": ["journal-keyspace"]}, {"required": ["r2dbc-connection"]}],
+            "x-keyspaces": {**_KEYSPACES},
         }
     )
 

@@ -26,6 +26,7 @@ from tests.integration.status.status_reading import (
     HOUR_MS,
     Ledger,
     context,
+    counted_requests,
     insert_finding,
     with_settings,
 )
@@ -66,14 +67,18 @@ from tidemark.status import (
     time_buckets,
 )
 from tidemark.status.as_json import as_json
+from tidemark.status.findings import FindingRow
 from tidemark.status.page import Page
 from tidemark.status.projections import Condition
 from tidemark.status.rules import PartState as LineState
-from tidemark.validate import store
+from tidemark.validate import store, stored_findings
+from tidemark.validate.findings.check import Severity
+from tidemark.validate.stored_findings import WantedFindings
 from tidemark.window import from_millis, to_millis
 
 FIRST = datetime(2024, 3, 1, tzinfo=UTC)
 DAILY = timedelta(days=1)
+HOUR = timedelta(hours=1)
 T = TypeVar("T")
 
 
@@ -104,6 +109,11 @@ def all_pages(read: Callable[[str | None], Page[T]]) -> list[T]:
         if after is None:
             return items
     raise AssertionError("the pages do not end")
+
+
+def filtered(run: RunContext, wanted: WantedFindings, limit: int) -> list[FindingRow]:
+    """Return the wanted open findings of all pages."""
+    return all_pages(lambda after: findings.open_findings(run, wanted, limit=limit, after=after))
 
 
 def at(hour: int) -> datetime:
@@ -327,6 +337,65 @@ class TestFindings:
         assert [(one.persistence_id, one.reason, one.owner) for one in settled] == [
             ("p|1", "restored by hand", "ann")
         ]
+
+    def test_filters_hold_across_pages(self, journal: Journal) -> None:
+        for number in range(40):
+            insert_finding(
+                *(journal, "sequence_nr_gap" if number % 4 else "progress_behind", f"p|{number}"),
+                bucket=at(number % 5),
+                severity="blocks" if number % 3 else "warns",
+                since=FIRST + number * HOUR,
+            )
+        blocking = list(store.open_findings(journal.control, journal.settings()))
+        store.settle(journal.control, journal.settings(), blocking[::2], "restored", "ann")
+        run = context(journal)
+        everything = findings.open_findings(run, limit=1000).items
+        assert len(everything) == 40 - len(blocking[::2])
+        cases: list[tuple[WantedFindings, Callable[[FindingRow], object]]] = [
+            (WantedFindings(check="progress_behind"), lambda row: row.check == "progress_behind"),
+            (WantedFindings(severity=Severity.WARNS), lambda row: not row.blocks),
+            (WantedFindings(severity=Severity.BLOCKS), lambda row: row.blocks),
+            (WantedFindings(before=at(7)), lambda row: (row.since or at(99)) < at(7)),
+            (WantedFindings(time_bucket=at(3)), lambda row: row.time_bucket == at(3)),
+            (
+                WantedFindings("sequence_nr_gap", Severity.WARNS, at(20), at(1)),
+                lambda row: (
+                    (row.check, row.blocks, row.time_bucket) == ("sequence_nr_gap", False, at(1))
+                    and (row.since or at(99)) < at(20)
+                ),
+            ),
+        ]
+        for wanted, is_wanted in cases:
+            expected = [row for row in everything if is_wanted(row)]
+            for limit in (1, 3, 1000):
+                assert filtered(run, wanted, limit) == expected, (wanted, limit)
+        settled = WantedFindings(check="sequence_nr_gap", before=clock.now() + HOUR)
+        rows = all_pages(
+            lambda after: findings.settled_findings(run, settled, limit=2, after=after)
+        )
+        checks = [row["check_name"] for row in blocking[::2]]
+        assert len(rows) == checks.count("sequence_nr_gap") > 0
+        with pytest.raises(InvalidInput, match="settled findings have no severity"):
+            findings.settled_findings(run, WantedFindings(severity=Severity.WARNS), limit=2)
+
+    def test_a_filter_that_little_passes_is_bounded(
+        self, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(stored_findings, "_FILTERED", 2)
+        for number in range(50):
+            persistence_id = f"p|{number}"
+            insert_finding(
+                *(journal, "sequence_nr_gap", persistence_id),
+                bucket=at(0),
+                severity="blocks",
+                since=FIRST,
+            )
+        wanted = WantedFindings(check="progress_behind")
+        with counted_requests(journal) as (run, requests):
+            page = findings.open_findings(run, wanted, limit=50)
+            assert (page.items, requests.rows) == ([], 20)
+            assert page.next is not None
+            assert filtered(run, wanted, 50) == []
 
 
 class TestPurges:

@@ -231,13 +231,13 @@ def test_an_observation_is_missed_after_two_of_its_intervals(
     minutes: float, every: int | None, alarms: Sequence[Alarm], state: PartState
 ) -> None:
     last = Observation("pekko", NOW - timedelta(minutes=minutes), (), every)
-    line = rules.observation(last, alarms, now=NOW)
+    line = rules.observation(last, alarms, now=NOW, dag="observe")
     assert line.state is state
     assert bool(line.remedy) is (state is PartState.STOPPED)
 
 
 def test_without_an_observation_its_line_is_empty() -> None:
-    assert rules.observation(None, (), now=NOW).state is PartState.EMPTY
+    assert rules.observation(None, (), now=NOW, dag="observe").state is PartState.EMPTY
 
 
 def partition(minutes: float, held: int = 0, *, is_bound: bool = False) -> PartitionState:
@@ -259,21 +259,27 @@ class TestReplication:
         ],
     )
     def test_one_partition(self, minutes: float, held: int, state: PartState) -> None:
-        line = rules.replication([partition(minutes, held)], has_more=False, now=NOW)
+        line = rules.replication(
+            [partition(minutes, held)], has_more=False, now=NOW, dag="replicate"
+        )
         assert line.state is state
 
     def test_held_keys_are_added_up_as_a_bound(self) -> None:
         found = [partition(1, 2), partition(1, 1000, is_bound=True), partition(1)]
-        line = rules.replication(found, has_more=False, now=NOW)
+        line = rules.replication(found, has_more=False, now=NOW, dag="replicate")
         assert line.what == "1,002+ keys held in 2 topic partitions"
         assert (line.since, line.remedy) == (NOW - HOUR, "spark_apps/replicate.py replay")
 
     def test_the_partition_that_is_the_furthest_behind_counts(self) -> None:
         found = [partition(1), partition(60)]
-        assert rules.replication(found, has_more=False, now=NOW).since == NOW - HOUR
+        assert (
+            rules.replication(found, has_more=False, now=NOW, dag="replicate").since == NOW - HOUR
+        )
 
     def test_nothing_replicated_is_empty(self) -> None:
-        assert rules.replication([], has_more=False, now=NOW).state is PartState.EMPTY
+        assert (
+            rules.replication([], has_more=False, now=NOW, dag="replicate").state is PartState.EMPTY
+        )
 
 
 def policy(state: PieceState, error: str | None = None) -> PolicyState:
@@ -365,10 +371,10 @@ def test_cadences() -> None:
         rules.period_of("weekly")
 
 
-@given(st.text(), st.integers(), st.binary())
-def test_tokens_come_back_as_they_were(name: str, number: int, state: bytes) -> None:
+@given(st.text(), st.integers(), st.binary(), st.integers())
+def test_tokens_come_back_as_they_were(name: str, number: int, state: bytes, skip: int) -> None:
     assert values_of("kind", token("kind", name, number), str, int) == [name, number]
-    assert state_of("kind", state_token("kind", state)) == state
+    assert state_of("kind", state_token("kind", state, skip)) == (state or None, skip)
 
 
 @given(st.text())
@@ -383,7 +389,7 @@ def test_a_token_of_another_kind_or_shape_is_rejected() -> None:
         with pytest.raises(InvalidInput):
             values_of("kind", wrong, str)
     with pytest.raises(InvalidInput):
-        state_of("kind", token("kind", "no hexadecimal digits"))
+        state_of("kind", token("kind", "no hexadecimal digits", 0))
 
 
 def test_amounts() -> None:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from tidemark_airflow.pages.state import orders, problems, reading
+from tidemark_airflow.pages.state import journal, orders, problems, reading
 from tidemark_airflow.pages.state.permissions import may_read
 
 _HEADERS = {
@@ -56,6 +56,11 @@ async def description() -> dict[str, Any]:
     document = app.openapi()
     # In answers it is `topic/partition`.
     document["components"]["schemas"]["TopicPartition"] = {"type": "string"}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] == "journal":
+                    parameter["schema"]["enum"] = journal.names()
     return document
 
 

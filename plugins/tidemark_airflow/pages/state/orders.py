@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.ledger.applications import PROJECT, TAG_WRITE, VALIDATE
 from tidemark.status.answers.grid import Touched, touched
@@ -18,6 +17,7 @@ from tidemark.status.as_json import as_json
 from tidemark.window import Window
 from tidemark_airflow.pages.forms import DRY, DagForm, form_of
 from tidemark_airflow.pages.state.airflow_api import AirflowOfUser
+from tidemark_airflow.pages.state.journal import of_dag
 from tidemark_airflow.pages.state.links import run_path
 from tidemark_airflow.pages.state.permissions import require_may_start
 from tidemark_airflow.pages.state.problems import ProblemError
@@ -30,7 +30,7 @@ _APPLICATIONS: Mapping[str, Collection[str]] = {
     "chain": (TAG_WRITE, VALIDATE, PROJECT),
     "backfill": (TAG_WRITE, VALIDATE, PROJECT),
 }
-"""The applications that work through the window of an order, by DAG."""
+"""The applications that work through the window of an order, by DAG of `default`."""
 
 
 class Order(BaseModel):
@@ -145,8 +145,14 @@ async def preview(checked: Checked, request: Request) -> JSONResponse:
     """Return what an order will do, from the ledger; nothing is started."""
     order = checked.order
     is_paused = await AirflowOfUser(request).is_paused(order.dag_id)
-    window = _window(order.conf)
-    found = [] if window is None else await shared.read(lambda run: _touched(run, order, window))
+    base, journal = of_dag(order.dag_id)
+    window, applications = _window(order.conf), _APPLICATIONS.get(base, ())
+    found: list[Touched] = []
+    if window is not None and applications:
+        projections = order.conf.get("projections") or ()
+        found = await shared.read(
+            journal, lambda run: touched(run, window, applications, projections)
+        )
     unpauses = checked.unpauses(is_paused=is_paused)
     answer = {
         "dag_id": order.dag_id,
@@ -190,12 +196,6 @@ def _window(conf: Mapping[str, Any]) -> Window | None:
         return Window.parse(str(start), str(end))
     except InvalidInput as error:
         raise ProblemError(422, error.what, where="conf", do=error.do) from None
-
-
-def _touched(run: RunContext, order: Order, window: Window) -> list[Touched]:
-    applications = _APPLICATIONS.get(order.dag_id, ())
-    projections = order.conf.get("projections") or ()
-    return touched(run, window, applications, projections)
 
 
 def _note(checked: CheckedOrder, *, is_paused: bool, touches: bool) -> str:

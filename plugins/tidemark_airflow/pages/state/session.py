@@ -1,4 +1,4 @@
-"""The session with Cassandra that all requests of this server process share."""
+"""The sessions with Cassandra that all requests of this server process share, one per journal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from anyio import CapacityLimiter, to_thread
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.errors import CassandraUnavailable, StatementRefused, TidemarkError
+from tidemark.installation import of_journal
 from tidemark.ledger.applications import STATUS
 from tidemark.settings import Settings
 
@@ -28,24 +29,23 @@ FRESH_S = 5.0
 class SharedSession:
     """Opens a session at the first read, and another at the first read after an outage."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: str) -> None:
         """Open nothing yet."""
+        self._journal = journal
         self._lock = Lock()
         self._settings = Settings.model_construct()
         self._control: Control | None = None
         self._readers = Counter[Control]()
         self._failure: tuple[float, TidemarkError] | None = None
-        self._limiter: CapacityLimiter | None = None
 
-    async def read(self, function: Callable[[RunContext], T]) -> T:
-        """Return what a function reads, which runs in a thread.
+    def read(self, function: Callable[[RunContext], T]) -> T:
+        """Return what a function reads of the journal.
 
         Raises:
             TidemarkError: Cassandra cannot be reached, or the function fails.
         """
-        if self._limiter is None:
-            self._limiter = CapacityLimiter(_THREADS)
-        return await to_thread.run_sync(self._read, function, limiter=self._limiter)
+        with of_journal(self._journal):
+            return self._read(function)
 
     def _read(self, function: Callable[[RunContext], T]) -> T:
         with self._lock:
@@ -93,5 +93,34 @@ class SharedSession:
             control.close()
 
 
-shared = SharedSession()
+class SharedSessions:
+    """The sessions by journal; reads of all journals share the threads."""
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._sessions: dict[str, SharedSession] = {}
+        self._limiter: CapacityLimiter | None = None
+
+    async def read(self, journal: str, function: Callable[[RunContext], T]) -> T:
+        """Return what a function reads of a journal, in a thread.
+
+        Raises:
+            TidemarkError: Cassandra cannot be reached, or the function fails.
+        """
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(_THREADS)
+        session = self.of(journal)
+        return await to_thread.run_sync(session.read, function, limiter=self._limiter)
+
+    def of(self, journal: str) -> SharedSession:
+        """Return the session of a journal."""
+        return self._sessions.setdefault(journal, SharedSession(journal))
+
+    def close(self) -> None:
+        """Close the sessions, and forget their last failures."""
+        for session in self._sessions.values():
+            session.close()
+
+
+shared = SharedSessions()
 atexit.register(shared.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -107,6 +108,18 @@ def inherited(control: Control, settings: Settings, definition: Definition) -> T
     if current is None or is_live(current, definition):
         return none
     return _pieces(control, settings, subject_of(settings, definition, current)).done
+
+
+def versions_with_table(control: Control, definition: Definition) -> list[int]:
+    """Return the versions that have a table of their own, ascending."""
+    rows = control.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
+        (definition.keyspace,),
+    )
+    pattern = re.compile(rf"{re.escape(definition.template)}_v([1-9]\d*)")
+    return sorted(
+        int(match.group(1)) for row in rows if (match := pattern.fullmatch(row["table_name"]))
+    )
 
 
 def at_version(definition: Definition, version: int) -> Definition:

@@ -17,7 +17,6 @@ from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.management.selection import select_one
 from tidemark.project.planning import live_release
 from tidemark.project.versions.comparison import ReleaseComparison, compare
-from tidemark.project.versions.releases import versions_with_table
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
 
@@ -150,7 +149,7 @@ def _table_of(run: RunContext, definition: Definition, version: int) -> VersionT
             do="write `release: blue-green` before the version is raised",
         )
     in_place = live_release.in_place_version(run.control, run.settings, definition)
-    with_table = versions_with_table(run, definition)
+    with_table = live_release.versions_with_table(run.control, definition)
     if version in with_table:
         table = live_release.at_version(definition, version).table
     elif version == in_place:

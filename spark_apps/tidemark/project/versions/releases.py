@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
@@ -47,7 +46,7 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
                 run.control, run.settings, definition, live, validated
             )
             lines += [f"  {reason}"] if reason else []
-        for version in versions_with_table(run, definition):
+        for version in live_release.versions_with_table(run.control, definition):
             former_target = live_release.at_version(definition, version).target
             if former_target != definition.target and (live is None or former_target != live.table):
                 former_count += 1
@@ -83,7 +82,7 @@ def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
 
 def _plan(run: RunContext, former: Definition) -> Plan:
     name, version = former.name, former.version
-    has_table = version in versions_with_table(run, former)
+    has_table = version in live_release.versions_with_table(run.control, former)
     pieces = len(ledger(run, former).entries())
     if not former.is_blue_green or not (has_table or pieces):
         raise InvalidInput(
@@ -100,18 +99,6 @@ def _plan(run: RunContext, former: Definition) -> Plan:
 
     line = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
     return Plan(counts, [line], apply)
-
-
-def versions_with_table(run: RunContext, definition: Definition) -> list[int]:
-    """Return the versions that have a table of their own, ascending."""
-    rows = run.control.execute(
-        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
-        (definition.keyspace,),
-    )
-    pattern = re.compile(rf"{re.escape(definition.template)}_v([1-9]\d*)")
-    return sorted(
-        int(match.group(1)) for row in rows if (match := pattern.fullmatch(row["table_name"]))
-    )
 
 
 def _require_not_live(run: RunContext, definition: Definition) -> None:

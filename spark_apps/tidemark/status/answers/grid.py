@@ -170,9 +170,7 @@ def touched(
         for ledger in _ledgers(run)
         if ledger.application in applications
         and (
-            ledger.application != PROJECT
-            or not projections
-            or ledger.subject.partition("/")[2] in projections
+            ledger.application != PROJECT or not projections or projection_of(ledger) in projections
         )
     ]
     return [
@@ -217,6 +215,11 @@ def row_name(ledger: LedgerName) -> str:
     """Return the name of a ledger's row."""
     projection = ledger.subject.partition("/")[2]
     return f"{ledger.application}/{projection}" if projection else ledger.application
+
+
+def projection_of(ledger: LedgerName) -> str:
+    """Return the name of the projection, which all its versions share; empty for the journal."""
+    return ledger.subject.partition("/")[2].partition("@")[0]
 
 
 def _grid_row(ledger: LedgerName) -> GridRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from tidemark.context import RunContext
@@ -29,6 +30,8 @@ from tidemark.status.purges import PurgePlan
 from tidemark.status.replication import PartitionState
 from tidemark.status.runs import RunProgress
 from tidemark.status.time_buckets import LedgerSummary, TimeBucketState
+from tidemark.validate.findings.check import Severity
+from tidemark.validate.stored_findings import WantedFindings
 
 T = TypeVar("T")
 
@@ -78,11 +81,20 @@ def of_projections(
 
 
 def of_findings(
-    run: RunContext, *, settled: bool = False, limit: int, after: str | None = None
+    run: RunContext,
+    *,
+    settled: bool = False,
+    check: str = "",
+    severity: Severity | None = None,
+    before: datetime | None = None,
+    time_bucket: datetime | None = None,
+    limit: int,
+    after: str | None = None,
 ) -> Page[FindingRow]:
-    """Return the open findings, or the settled ones."""
+    """Return the open findings, or the settled ones; filters are those of `WantedFindings`."""
     read = findings.settled_findings if settled else findings.open_findings
-    return _page(run, read, limit=limit, after=after)
+    wanted = WantedFindings(check, severity, before, time_bucket)
+    return _page(run, read, wanted, limit=limit, after=after)
 
 
 def of_purges(run: RunContext, *, limit: int, after: str | None = None) -> Purges:

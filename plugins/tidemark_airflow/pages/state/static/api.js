@@ -1,6 +1,15 @@
 // Requests to the API of this page, and to Airflow's own. All addresses are relative.
 
 export const AIRFLOW = "../..";
+const DEFAULT = "default";
+/** The journal of this page: the parameter of its address. */
+export const JOURNAL = new URLSearchParams(window.location.search).get("journal") ?? DEFAULT;
+
+/** Return the DAG of this page's journal by its name in the journal "default". */
+export const dagOf = (name) => (JOURNAL === DEFAULT ? name : `${name}.${JOURNAL}`);
+
+/** Return the address of this page for another journal. */
+export const pageOf = (journal) => `${journal === DEFAULT ? "./" : `?journal=${encodeURIComponent(journal)}`}${window.location.hash}`;
 
 /** A problem that an answer has named: what, where, what to do. */
 export class Problem extends Error {
@@ -32,7 +41,7 @@ async function answerOf(request) {
 
 /** Return an answer of the API; parameters that are empty are left out. */
 export function get(subject, parameters = {}, signal = undefined) {
-  const query = new URLSearchParams();
+  const query = new URLSearchParams(JOURNAL === DEFAULT ? {} : { journal: JOURNAL });
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== null && value !== undefined && value !== "") query.set(name, value);
   }

@@ -18,6 +18,14 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** Return an element of SVG. */
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children.flat());
+  return element;
+}
+
 /** Call the handlers of the elements below a root, for events that reach it. */
 export function listen(root) {
   for (const type of EVENTS) {
@@ -68,7 +76,8 @@ function patch(kept, wanted) {
     return;
   }
   for (const { name } of [...kept.attributes]) {
-    if (!wanted.hasAttribute(name)) kept.removeAttribute(name);
+    // What a user has opened stays open.
+    if (!wanted.hasAttribute(name) && name !== "open") kept.removeAttribute(name);
   }
   for (const { name, value } of wanted.attributes) {
     if (kept.getAttribute(name) !== value) kept.setAttribute(name, value);

@@ -1,7 +1,7 @@
 // The grid: time buckets across, applications and projections down. It has a window of time buckets,
 // so the number of its elements does not depend on the ledger.
 
-import { get } from "./api.js";
+import { dagOf, get } from "./api.js";
 import { announce, button, h, utc } from "./dom.js";
 import { openOrder } from "./orders.js";
 
@@ -174,7 +174,8 @@ function actions(state, size) {
     for (const column of range.columns) counts.set(stateOf(column, name), (counts.get(stateOf(column, name)) ?? 0) + 1);
   }
   const counted = [...counts].map(([kind, many]) => `${many} ${kind}`).join(", ");
-  const projections = range.names.filter((name) => name.startsWith("project/")).map((name) => name.slice("project/".length));
+  // A row of a blue/green projection also has the version, such as "project/totals@v2".
+  const projections = [...new Set(range.names.filter((name) => name.startsWith("project/")).map((name) => name.slice("project/".length).split("@")[0]))];
   const applications = [...new Set(range.names.map((name) => name.split("/")[0]))].filter((name) => name in DAGS);
   const orders = applications.flatMap((application) => [
     order(`Run ${application}`, DAGS[application], { window_start: start, window_end: end, ...own(application, projections) }, application),
@@ -202,7 +203,7 @@ const FORCED = new Set(["tag-write", "validate", "project"]);
 const FORCE = { name: "force", title: "Again, also the time buckets that are done", kind: "flag" };
 
 const order = (title, dag, conf, application = null) =>
-  button(`${title} …`, () => openOrder({ title, dag_id: dag, conf, fields: FORCED.has(application) || dag === "backfill" ? [FORCE] : [] }));
+  button(`${title} …`, () => openOrder({ title, dag_id: dagOf(dag), conf, fields: FORCED.has(application) || dag === "backfill" ? [FORCE] : [] }));
 
 /** Return what the ledger says of the cell that was opened. */
 function details(state) {
@@ -224,7 +225,7 @@ function details(state) {
 
 /** Return the link to the task of a run; that of `project` has a log for each projection. */
 function logOf(url) {
-  const [, dag] = url.match(/\/dags\/([^/]+)\/runs\//);
+  const [, dag] = url.match(/\/dags\/([^/.]+)[^/]*\/runs\//);
   if (dag === "purge") return null;
   return h("a", { href: `${url}/tasks/${dag}${dag === "project" ? "/mapped" : ""}` }, "Log");
 }

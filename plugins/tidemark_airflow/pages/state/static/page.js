@@ -1,6 +1,6 @@
 // The page: tabs, one view at a time, read again every 15 seconds while somebody sees it.
 
-import { followLinks, get } from "./api.js";
+import { JOURNAL, followLinks, get, pageOf } from "./api.js";
 import { badge, h, listen, morph, utc } from "./dom.js";
 import { drawn, grid } from "./grid.js";
 import * as views from "./views.js";
@@ -57,6 +57,16 @@ async function refresh() {
   view.dataset.view = name;
 }
 
+/** Show the choice of the journal, if there are several; without an answer there is no choice. */
+async function journals() {
+  const { items } = await get("journals").catch(() => ({ items: [] }));
+  if (items.length < 2) return;
+  const place = document.getElementById("journal");
+  listen(place);
+  morph(place, [h("label", {}, "Journal ", h("select", { onchange: (event) => window.location.assign(pageOf(event.target.value)) },
+    items.map((name) => h("option", { value: name, selected: name === JOURNAL }, name))))]);
+}
+
 const readOverall = async () => showOverall(await get("overview"));
 
 /** Scroll the grid to its newest time buckets, which are on the right. */
@@ -95,4 +105,5 @@ window.setInterval(refreshIfDue, 1000);
 document.addEventListener("pointerup", () => { states.grid.isDragging = false; });
 listen(view);
 followLinks();
+journals();
 show();

@@ -1,8 +1,9 @@
 // The views that are lists: each reads a page of the API, and returns its elements.
 
-import { airflow, get, inAirflow } from "./api.js";
+import { airflow, dagOf, get, inAirflow } from "./api.js";
 import { amount, badge, button, h, lag, moment, number, row, span, table, utc } from "./dom.js";
-import { openOrder, orderOf } from "./orders.js";
+import { openOrder } from "./orders.js";
+import { projection } from "./projection.js";
 
 const LIMIT = 50;
 const STATES = { done: "ok", running: "info", planned: "info", failed: "bad", died: "bad", held: "late", "nothing-to-do": "ok", applied: "ok", started: "info" };
@@ -27,6 +28,9 @@ function paging(state, next, refresh) {
     button("Next page", go(() => { state.before.push(state.after); state.after = next; }), { disabled: !next }));
 }
 
+/** Remember a choice of a view, and begin with its first page. */
+const firstPage = (state, choice) => Object.assign(state, choice, { after: null, before: [] });
+
 /** Return the id of a run, as a link if Airflow has started it. */
 const linked = ({ url, run_id: id }) => (url ? h("a", { href: url, class: "id" }, id) : h("span", { class: "id" }, id));
 
@@ -39,14 +43,13 @@ const WHERE = { journal: "grid", "tag views": "grid", checks: "findings", projec
 export async function overview(state, refresh, show) {
   const answer = await get("overview");
   const lines = answer.lines.map((line) => {
-    const wanted = orderOf(line.remedy);
-    const dag = line.remedy.match(/^airflow dags unpause ([\w.-]+)$/)?.[1];
+    const { order: wanted, unpause } = line;
     return row(line.subject, h("a", { href: `#${WHERE[line.subject] ?? "overview"}` }, line.subject),
       h("td", {}, badge(line.state, line.state)),
       h("td", {}, moment(line.since)),
       h("td", { class: "wide" }, line.what, line.remedy && h("code", { class: "remedy" }, line.remedy)),
-      h("td", {}, wanted ? order(title(wanted), wanted)
-        : dag && h("a", { href: inAirflow(`/dags/${dag}`) }, `Open ${dag}`)));
+      h("td", { class: "actions" }, wanted && order(title(wanted), wanted),
+        unpause && h("a", { href: inAirflow(`/dags/${unpause}`) }, `Open ${unpause}`)));
   });
   show(answer);
   return [
@@ -77,13 +80,15 @@ function condition(answer) {
 const CONDITIONS = { "up to date": "ok", behind: "info", held: "late", paused: "late", "not begun": "empty", failed: "bad", unusable: "bad", "table missing": "bad" };
 
 export async function projections(state, refresh) {
+  const [, chosen] = window.location.hash.split("?");
+  if (chosen) return projection(decodeURIComponent(chosen), heading, order);
   const answer = await get("projections", { limit: LIMIT, after: state.after });
   const rows = answer.items.map((item) => {
     const details = [item.problem, item.gap && `waits: ${item.gap}`, item.last_error, item.paused_at && `paused ${utc(item.paused_at)} by ${item.paused_by}`];
     const name = { projections: [item.name] };
-    const manage = (operation) => ({ dag_id: "manage_projections", conf: { operation, ...name } });
+    const manage = (operation) => ({ dag_id: dagOf("manage_projections"), conf: { operation, ...name } });
     const isBroken = item.version === null;
-    return row(item.name, [h("span", { class: "name" }, item.name), details.filter(Boolean).map((text) => h("div", { class: "detail" }, text))],
+    return row(item.name, [h("a", { href: `#projections?${encodeURIComponent(item.name)}` }, item.name), details.filter(Boolean).map((text) => h("div", { class: "detail" }, text))],
       item.version === null ? "–" : String(item.version),
       badge(item.condition, CONDITIONS[item.condition] ?? "unknown"),
       number(amount(item.lag_events)),
@@ -93,9 +98,9 @@ export async function projections(state, refresh) {
       number(amount(item.quarantined)),
       h("td", { class: "actions" }, !isBroken && [
         item.paused_at ? order("Resume", manage("resume"), item.name) : order("Pause", manage("pause"), item.name),
-        item.oldest_open && item.newest && order("Run", { dag_id: "project", conf: { ...name, window_start: item.oldest_open, window_end: item.newest } }, item.name),
+        item.oldest_open && item.newest && order("Run", { dag_id: dagOf("project"), conf: { ...name, window_start: item.oldest_open, window_end: item.newest } }, item.name),
         item.quarantined.number > 0 && order("Retry quarantine", manage("quarantine retry"), `of ${item.name}`),
-        item.oldest_gap && order("Skip gaps", { dag_id: "manage_projections", conf: { operation: "skip", ...name, gaps: true } }, `of ${item.name}`),
+        item.oldest_gap && order("Skip gaps", { dag_id: dagOf("manage_projections"), conf: { operation: "skip", ...name, gaps: true } }, `of ${item.name}`),
       ]));
   });
   return [
@@ -110,15 +115,16 @@ export async function projections(state, refresh) {
 export async function findings(state, refresh) {
   const isSettled = state.kind === "settled";
   const bucket = window.location.hash.split("?")[1];
-  const answer = await get("findings", { settled: isSettled, limit: 100, after: state.after });
-  const checks = [...new Set(answer.items.map((item) => item.check))].sort();
-  const items = answer.items
-    .filter((item) => !bucket || item.time_bucket === bucket)
-    .filter((item) => !state.check || item.check === state.check)
-    .filter((item) => !state.severity || (item.blocks ? "blocks" : "warns") === state.severity)
-    .sort((one, other) => (one.since ?? "").localeCompare(other.since ?? ""));
+  if (state.bucket !== bucket) firstPage(state, { bucket });
+  const answer = await get("findings", {
+    settled: isSettled, check: state.check, severity: isSettled ? "" : state.severity, time_bucket: bucket,
+    before: state.days && new Date(Date.now() - state.days * 86_400_000).toISOString(), limit: 100, after: state.after,
+  });
+  state.checks = new Set([...(state.checks ?? []), ...answer.items.map((item) => item.check)]);
+  const items = [...answer.items].sort((one, other) => (one.since ?? "").localeCompare(other.since ?? ""));
+  const filter = (name) => (event) => { firstPage(state, { [name]: event.target.value.trim() }); refresh(); };
   const choose = (name, label, options) =>
-    h("label", {}, `${label} `, h("select", { onchange: (event) => { state[name] = event.target.value; if (name === "kind") { state.after = null; state.before = []; } refresh(); } },
+    h("label", {}, `${label} `, h("select", { onchange: filter(name) },
       options.map(([value, text]) => h("option", { value, selected: (state[name] ?? "") === value }, text))));
   const rows = items.map((item) => row(JSON.stringify([item.check, item.persistence_id, item.tag, item.number, item.time_bucket]), item.check,
     isSettled ? badge("settled", "ok") : badge(item.blocks ? "blocks" : "warns", item.blocks ? "bad" : "late"),
@@ -129,22 +135,24 @@ export async function findings(state, refresh) {
     number(item.expected === null ? String(item.number) : `${item.number}, expected ${item.expected}`),
     h("td", { class: "wide" }, isSettled ? `${item.reason} (${item.owner})` : item.detail),
     h("td", { class: "actions" }, !isSettled && item.blocks && [
-      item.persistence_id && order("Repair", { dag_id: "reconcile", conf: { operation: "repair", persistence_ids: [item.persistence_id] } }, item.persistence_id),
+      item.persistence_id && order("Repair", { dag_id: dagOf("reconcile"), conf: { operation: "repair", persistence_ids: [item.persistence_id] } }, item.persistence_id),
       order("Settle", {
-        dag_id: "reconcile", dry_run: false,
+        dag_id: dagOf("reconcile"), dry_run: false,
         conf: { operation: "settle", check: item.check, number: item.number, ...(item.persistence_id ? { persistence_ids: [item.persistence_id] } : item.tag ? { tags: [item.tag] } : {}), reason: "" },
         fields: [{ name: "reason", title: "Reason: why you accept this finding", kind: "text", required: true }],
       }, `${item.check} ${item.persistence_id || item.tag}`),
     ])));
   const part = answer.next || state.before?.length ? " of this page" : "";
   return [
-    heading("Findings", `${items.length}${part}, the oldest first`, !isSettled && order("Repair what was found", { dag_id: "reconcile", conf: { operation: "repair", from_findings: true } })),
+    heading("Findings", `${items.length}${part}, the oldest first`, !isSettled && order("Repair what was found", { dag_id: dagOf("reconcile"), conf: { operation: "repair", from_findings: true } })),
     h("div", { class: "filters" },
       bucket && h("span", {}, `Time bucket ${utc(bucket)} `, h("a", { href: "#findings" }, "Show all")),
       choose("kind", "Show", [["", "open"], ["settled", "settled"]]),
-      choose("check", "Check", [["", "all"], ...checks.map((name) => [name, name])]),
-      !isSettled && choose("severity", "Severity", [["", "all"], ["blocks", "blocks"], ["warns", "warns"]])),
-    rows.length ? table("Findings", ["Check", "Severity", "Since (UTC)", "Persistence id", "Tag", "Time bucket (UTC)", "Number", isSettled ? "Reason" : "Evidence", ""], rows) : nothing(isSettled ? "No finding is settled." : "No open finding."),
+      h("label", {}, "Check ", h("input", { type: "text", value: state.check, list: "checks", placeholder: "all", onchange: filter("check") })),
+      h("datalist", { id: "checks" }, [...state.checks].sort().map((name) => h("option", { value: name }))),
+      !isSettled && choose("severity", "Severity", [["", "all"], ["blocks", "blocks"], ["warns", "warns"]]),
+      choose("days", "Age", [["", "all"], ["1", "more than a day"], ["7", "more than 7 days"], ["30", "more than 30 days"]])),
+    rows.length ? table("Findings", ["Check", "Severity", "Since (UTC)", "Persistence id", "Tag", "Time bucket (UTC)", "Number", isSettled ? "Reason" : "Evidence", ""], rows) : nothing(answer.next ? "No such finding on this page; the next page continues the search." : state.check || state.severity || state.days || bucket ? "No such finding." : isSettled ? "No finding is settled." : "No open finding."),
     paging(state, answer.next, refresh),
   ];
 }
@@ -154,7 +162,7 @@ export async function findings(state, refresh) {
 export async function topics(state, refresh) {
   const isHeld = state.kind === "held";
   const answer = await get("replication", { held: isHeld, limit: LIMIT, after: state.after });
-  const replay = (conf) => ({ dag_id: "manage_replication", conf: { operation: "replay", ...conf } });
+  const replay = (conf) => ({ dag_id: dagOf("manage_replication"), conf: { operation: "replay", ...conf } });
   const rows = isHeld
     ? answer.items.map((item) => row(JSON.stringify([item.partition, item.key]), h("span", { class: "id" }, item.key), item.partition, badge(item.state, "late"), number(String(item.records)), number(String(item.first)), moment(item.since),
       h("td", { class: "actions" }, order("Replay", replay({ topics: [item.partition.replace(/\/\d+$/, "")], keys: [item.key] }), item.key))))
@@ -164,9 +172,9 @@ export async function topics(state, refresh) {
   const columns = isHeld
     ? ["Key", "Topic partition", "State", "Records", "First offset", "Since (UTC)", ""]
     : ["Topic partition", "Replicated to (UTC)", "Lag (time)", "Lag (events)", "Next offset", "Held keys", "Held records", "Held since (UTC)", ""];
-  const change = () => { state.kind = isHeld ? "" : "held"; state.after = null; state.before = []; refresh(); };
+  const change = () => { firstPage(state, { kind: isHeld ? "" : "held" }); refresh(); };
   return [
-    heading("Topics", isHeld && "held keys", button(isHeld ? "Topic partitions" : "Held keys", change), order("Replicate", { dag_id: "replicate", conf: {} })),
+    heading("Topics", isHeld && "held keys", button(isHeld ? "Topic partitions" : "Held keys", change), order("Replicate", { dag_id: dagOf("replicate"), conf: {} })),
     rows.length ? table(isHeld ? "Held keys" : "Topic partitions", columns, rows) : nothing(isHeld ? "No key is held." : "No topic is replicated."),
     paging(state, answer.next, refresh),
   ];
@@ -177,14 +185,14 @@ export async function topics(state, refresh) {
 export async function groups(state, refresh) {
   const { stream } = state;
   const answer = await get("groups", { stream, limit: LIMIT, after: state.after });
-  const choose = (name) => () => { state.stream = name; state.after = null; state.before = []; refresh(); };
-  const manage = (operation, item) => ({ dag_id: "manage_event_groups", conf: { operation, groups: [item.group], stream: item.stream } });
+  const choose = (name) => () => { firstPage(state, { stream: name }); refresh(); };
+  const manage = (operation, item) => ({ dag_id: dagOf("manage_event_groups"), conf: { operation, groups: [item.group], stream: item.stream } });
   const rows = stream
     ? answer.items.map((item) => row(item.group, h("span", { class: "id" }, item.group), number(String(item.sequence)), badge(item.state, item.state === "rollback-failed" ? "bad" : item.held_by ? "late" : "info"), moment(item.submitted_at), item.held_by || "–", h("td", { class: "wide" }, item.reason || "–"),
       h("td", { class: "actions" }, order("Retry", manage("retry", item), item.group), order("Cancel", manage("cancel", item), item.group))))
     : answer.items.map((item) => row(item.stream, button(item.stream, choose(item.stream), { class: "link" }), number(amount(item.open)), number(amount(item.held)),
       item.stuck.length ? badge(item.stuck.join(", "), "bad") : "–", item.oldest_open || "–", moment(item.oldest_submitted_at),
-      h("td", { class: "actions" }, order("Run", { dag_id: "event_groups", conf: { stream: item.stream } }, item.stream))));
+      h("td", { class: "actions" }, order("Run", { dag_id: dagOf("event_groups"), conf: { stream: item.stream } }, item.stream))));
   const columns = stream ? ["Group", "Sequence", "State", "Submitted (UTC)", "Held by", "Reason", ""] : ["Stream", "Open", "Held", "Not rolled back", "Oldest open", "Submitted (UTC)", ""];
   return [
     heading("Groups", stream && `open groups of stream ${stream}`, stream && button("All streams", choose(null))),
@@ -198,7 +206,7 @@ export async function groups(state, refresh) {
 export async function purges(state, refresh) {
   const [answer, waiting] = await Promise.all([
     get("purges", { limit: LIMIT, after: state.after }),
-    airflow("dags/purge/dagRuns/~/hitlDetails?response_received=false&limit=50").catch(() => null),
+    airflow(`dags/${dagOf("purge")}/dagRuns/~/hitlDetails?response_received=false&limit=50`).catch(() => null),
   ]);
   const approvals = waiting?.hitl_details ?? [];
   const asks = approvals.map(({ task_instance: task }) =>
@@ -206,11 +214,11 @@ export async function purges(state, refresh) {
       badge("awaits approval", "late"), moment(task.start_date)));
   const policies = answer.policies.items.map((item) =>
     row(item.name, [item.name, item.error && h("div", { class: "detail" }, item.error)], stateBadge(item.state), moment(item.finished_at), counted(item.counts),
-      h("td", { class: "actions" }, order("Plan", { dag_id: "purge", conf: { policies: [item.name] }, dry_run: true }, item.name))));
+      h("td", { class: "actions" }, order("Plan", { dag_id: dagOf("purge"), conf: { policies: [item.name] }, dry_run: true }, item.name))));
   const plans = answer.plans.items.map((item) =>
     row(`${item.at}${item.run_id}`, linked(item), moment(item.at), stateBadge(item.state), number(item.tombstones === null ? "–" : item.tombstones.toLocaleString("en")), counted(item.counts), h("span", { class: "id" }, item.owner)));
   return [
-    heading("Purges", null, order("Plan a purge", { dag_id: "purge", conf: {}, dry_run: true })),
+    heading("Purges", null, order("Plan a purge", { dag_id: dagOf("purge"), conf: {}, dry_run: true })),
     h("h3", {}, "Plans that await approval"),
     asks.length ? table("Plans that await approval", ["Run", "State", "Since (UTC)"], asks) : nothing(waiting ? "No plan awaits an approval." : "Airflow did not say which plans await an approval."),
     h("h3", {}, "Policies"),
