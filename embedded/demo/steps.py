@@ -63,10 +63,10 @@ def run(months: int) -> None:
     with ExitStack() as started:
         node = Cassandra(CASSANDRA_HOME)
         _stop_if_interrupted(started, node.stop, ran_before=node.endpoint() is not None)
-        endpoint = node.start()
         broker = Kafka(KAFKA_HOME)
         _stop_if_interrupted(started, broker.stop, ran_before=broker.address() is not None)
-        environment = applications.environment(endpoint, broker.start())
+        address = started.enter_context(ThreadPoolExecutor(1)).submit(broker.start)
+        environment = applications.environment(node.start(), address.result())
         airflow = Airflow(AIRFLOW_HOME, environment)
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):

@@ -16,7 +16,7 @@ from tidemark.ledger.piece import State
 from tidemark.ledger.pieces import describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
 from tidemark.validate import plan, run_findings, store
-from tidemark.validate.data_docs import gate
+from tidemark.validate.data_docs import gate, quiet_gx
 from tidemark.validate.data_docs.build import publish
 from tidemark.validate.findings import finding
 from tidemark.validate.findings.check import Check, Layer
@@ -105,6 +105,8 @@ def run_window(
     if is_idle:
         return Outcome(RunState.NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
+    # The gate needs it when Spark's work is done; until then this process mostly waits.
+    quiet_gx.import_early()
     with claim(
         run,
         ledger,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -159,3 +162,19 @@ def test_findings_are_written_after_those_of_a_clock_ahead_of_ours() -> None:
 )
 def test_span_of_what_may_be_gone(removed: Removed, span: tuple[int, int] | None) -> None:
     assert removed.span() == span
+
+
+def test_great_expectations_is_imported_while_the_caller_works() -> None:
+    code = """
+import sys
+from tidemark.validate.data_docs import quiet_gx
+assert "great_expectations" not in sys.modules, "imported with the module"
+thread = quiet_gx.import_early()
+assert quiet_gx.import_early() is thread, "begun twice"
+quiet_gx.silence()
+assert not thread.is_alive(), "silence returned before the import had ended"
+assert "great_expectations.expectations.core" in sys.modules, "not imported"
+quiet_gx.frames()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
