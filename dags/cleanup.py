@@ -9,7 +9,7 @@ must be stopped.
 from __future__ import annotations
 
 from tidemark_airflow.journals.dag import journal_dag
-from tidemark_airflow.journals.file import journals
+from tidemark_airflow.journals.file import journals_with_tag_views
 from tidemark_airflow.operations import CLEANUP, CLEANUP_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
@@ -24,7 +24,7 @@ OPTIONS = [
     "keep_write_times",
 ]
 
-for journal in journals():
+for journal in journals_with_tag_views():
     with journal_dag(
         "cleanup",
         journal,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from tidemark_airflow.assets import TAG_VIEWS, UpdateAfterFailure
 from tidemark_airflow.form import FORCE, STRATEGY, run_form
 from tidemark_airflow.journals.dag import journal_dag
-from tidemark_airflow.journals.file import journals
+from tidemark_airflow.journals.file import journals_with_tag_views
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import THREE_DAGS, by_date_bucket
 
-for journal in journals():
+for journal in journals_with_tag_views():
     with journal_dag(
         "tag_write",
         journal,

@@ -130,12 +130,15 @@ def started_by(
     `assets` are those of `default`; the DAG of another journal has that journal's assets.
 
     With `TIDEMARK_CHAIN=one-dag`, the DAG `chain` runs the next step itself, so the assets between
-    its steps are left out.
+    its steps are left out. What starts after `tag_views` is the first DAG of the chain of a journal
+    without tag views.
 
     Raises:
         ValueError: TIDEMARK_CADENCE or TIDEMARK_CHAIN is unknown; Airflow shows it as an import
             error.
     """
+    if TAG_VIEWS in assets and not journal.has_tag_views:
+        return by_date_bucket(THREE_DAGS, journal)
     inside_chain = (TAG_VIEWS, VALIDATED) if _chain(journal) == ONE_DAG else ()
     starting = [journal.asset(asset) for asset in assets if asset not in inside_chain]
     for_backfills = _for_backfills(_cadence(journal))
@@ -194,12 +197,13 @@ def scheduled_dags(journal: AirflowJournal = OF_ENVIRONMENT) -> list[str]:
         ValueError: a setting cannot be used.
     """
     is_one_dag = _chain(journal) == ONE_DAG
-    first = ["chain"] if is_one_dag else ["tag_write"]
-    followers = ["project", "purge"] if is_one_dag else ["validate", "project", "purge"]
+    steps = [*(["tag_write"] if journal.has_tag_views else []), "validate", "project"]
+    first, *followers = ["chain", "project"] if is_one_dag else steps
     replicating = [f"replicate{suffix}" for suffix in kafka_connections(journal)]
     dag_ids = [
-        *(first if _cadence(journal) != "off" else []),
+        *([first] if _cadence(journal) != "off" else []),
         *followers,
+        "purge",
         *(replicating if minutes_of("TIDEMARK_REPLICATE_MINUTES", 5, journal) else []),
         *(["event_groups"] if minutes_of("TIDEMARK_EVENT_GROUPS_MINUTES", 0, journal) else []),
         *(["weekly_check"] if weekly(journal) is not None else []),
@@ -226,8 +230,10 @@ def _delay(journal: AirflowJournal) -> timedelta:
     """Return the time after the end of a date bucket when its last time bucket is out of reach.
 
     A live reader still reads the time bucket before the present one, and no window may include the
-    eventual-consistency delay.
+    eventual-consistency delay. Readers of a journal without tag views do not matter.
     """
+    if not journal.has_tag_views:
+        return timedelta(seconds=float(journal.setting("TIDEMARK_R2DBC_DELAY", "10")))
     size = journal.setting("TIDEMARK_BUCKET_SIZE", "Hour")
     if size.lower() not in _BUCKETS:
         raise ValueError(f"TIDEMARK_BUCKET_SIZE is {size!r}; set it to Minute, Hour or Day")

@@ -40,9 +40,11 @@ CARTS = {
     "chain": "one-dag",
     "scheduled-purge": "apply",
 }
+IN_POSTGRES = {"r2dbc-connection": "tills", "keyspace": "tidemark_tills", "bucket-size": "Hour"}
 WRONG = {**CARTS, "journal-keyspace": "wrong", "keyspace": "wrong_own", "bucket-sise": "Day"}
 SHARED = {**CARTS, "journal-keyspace": "more_carts"}
 OF_TOPICS = {"replicate", "manage_replication"}
+OF_TAG_VIEWS = {"tag_write", "reconcile", "cleanup"}
 
 
 def written(directory: Path, **entries: object) -> Path:
@@ -55,7 +57,9 @@ def written(directory: Path, **entries: object) -> Path:
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what Airflow finds in dags/ for three journals and two entries that are wrong."""
     directory = tmp_path_factory.mktemp("journals")
-    path = written(directory, orders=ORDERS, wrong=WRONG, carts=CARTS, shared=SHARED)
+    path = written(
+        directory, orders=ORDERS, wrong=WRONG, carts=CARTS, shared=SHARED, tills=IN_POSTGRES
+    )
     facts: dict[str, Any] = read_by(_PARSE, directory, path)
     return facts
 
@@ -92,6 +96,7 @@ def test_each_journal_that_can_be_used_has_its_dags(parsed: dict[str, Any]) -> N
         *DAG_IDS,
         *(f"{dag_id}.orders" for dag_id in DAG_IDS),
         *(f"{dag_id}.carts" for dag_id in of_carts),
+        *(f"{dag_id}.tills" for dag_id in of_carts if dag_id not in OF_TAG_VIEWS),
     ]
     assert sorted(parsed["dags"]) == sorted(expected)
     assert parsed["loaded"] == []
@@ -125,6 +130,14 @@ def test_dags_of_a_journal_are_chained_by_its_own_assets(parsed: dict[str, Any])
         "read_models_of_projections.orders",
     }
     assert starts["purge.orders"] == {"read_models.orders"}
+    # Nothing writes tag views for a journal in PostgreSQL.
+    assert "validate.tills" not in starts
+    of_tills, of_orders = (
+        parsed["dags"][dag_id]["timetable"] for dag_id in ("validate.tills", "tag_write.orders")
+    )
+    assert of_tills["__type"] == of_orders["__type"]
+    assert of_tills["__var"] == {"expression": "0 0 * * *", "delay": 10.0}
+    assert starts["project.tills"] == {"validated.tills"}
     # The chain of carts is one DAG, so that only replicated topics would start another.
     assert "validate.carts" not in starts
     assert gives["chain.carts"] == {

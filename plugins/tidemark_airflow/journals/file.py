@@ -43,6 +43,11 @@ def journals() -> list[AirflowJournal]:
     return [OF_ENVIRONMENT, *_read()[0]]
 
 
+def journals_with_tag_views() -> list[AirflowJournal]:
+    """Return the journals that have tag views: those in Cassandra."""
+    return [journal for journal in journals() if journal.has_tag_views]
+
+
 def require_usable() -> None:
     """Require that every entry of the file can be used.
 

@@ -83,6 +83,11 @@ class AirflowJournal:
         """Whether the entry has a keyspace for topics of kafka-journal."""
         return "kafka-journal-keyspace" in self.entry
 
+    @property
+    def has_tag_views(self) -> bool:
+        """Whether the journal is in Cassandra; one in PostgreSQL has no tag views."""
+        return not self.setting("TIDEMARK_R2DBC_CONNECTION", "")
+
     def _connection(self, default: str) -> str:
         key = default.replace("_default", "-connection")
         return str(self.entry.get(key, default))

@@ -66,7 +66,8 @@ class JournalEntry(HeaderModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "anyOf": [{"required": ["journal-keyspace"]}, {"required": ["r2dbc-connection"]}],
+            "if": {"not": {"required": ["r2dbc-connection"]}},
+            "then": {"required": ["journal-keyspace"]},
             "x-keyspaces": {**_KEYSPACES},
         }
     )
