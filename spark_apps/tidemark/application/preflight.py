@@ -8,6 +8,7 @@ from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import RunContext
 from tidemark.journals.pekko import bucket_size, tables
+from tidemark.journals.r2dbc.tables import require_journal
 from tidemark.window import Window
 
 
@@ -26,6 +27,13 @@ def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
 def check_journal(run: RunContext, *, has_journal: bool = True) -> None:
     """Reject an unusable journal; then create Tidemark's own tables unless they exist."""
     if has_journal:
-        tables.require_journal(run.control, run.settings)
-        bucket_size.require_bucket_size(run.control, run.settings)
+        _require_journal(run)
     create_own_tables(run.control, run.settings)
+
+
+def _require_journal(run: RunContext) -> None:
+    if run.settings.is_r2dbc:
+        require_journal(run.settings)
+        return
+    tables.require_journal(run.control, run.settings)
+    bucket_size.require_bucket_size(run.control, run.settings)

@@ -13,16 +13,22 @@ FETCH_ROWS = 1000
 
 
 def read(
-    spark: SparkSession, connection: PostgresConnection, queries: Sequence[str], schema: str
+    spark: SparkSession,
+    connection: PostgresConnection,
+    queries: Sequence[str],
+    schema: str,
+    *,
+    options: str = "",
 ) -> DataFrame:
     """Read the rows of some queries of one form, a task for each query.
 
-    The queries are SELECTs of our own, with literals of numbers and times only and with names
-    quoted by `identifiers`; `schema` has Spark's types of their columns as DDL.
+    The queries are SELECTs of our own, with literals of numbers and times, or quoted by psycopg,
+    and with names quoted by `identifiers`; `schema` has Spark's types of their columns as DDL.
+    `options` are parameters of the server's session, such as `-c enable_seqscan=off`.
     """
     # A query for each task: the source itself would divide one query by conditions outside of it,
     # for which PostgreSQL would sort or materialize it first.
-    frames = [_read(spark, connection, query, schema) for query in queries]
+    frames = [_read(spark, connection, query, schema, options) for query in queries]
     first, *others = frames
     for frame in others:
         first = first.unionAll(frame)
@@ -30,7 +36,7 @@ def read(
 
 
 def _read(
-    spark: SparkSession, connection: PostgresConnection, query: str, schema: str
+    spark: SparkSession, connection: PostgresConnection, query: str, schema: str, options: str
 ) -> DataFrame:
     return (
         spark.read.format("jdbc")
@@ -42,6 +48,7 @@ def _read(
         .option("customSchema", schema)
         .option("fetchsize", FETCH_ROWS)
         .option("ApplicationName", "tidemark")
+        .option("options", options)
         # The SELECT decides what is read: a filter of Spark's would end in a second WHERE.
         .option("pushDownPredicate", "false")
         .load()
