@@ -16,10 +16,15 @@ def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
     """Reject an unusable window or journal; then create Tidemark's own tables unless they exist.
 
     Without `has_journal`, the journal keyspace is neither needed nor checked, and the window may
-    end now, because only Pekko's readers wait for late events.
+    end now, because only readers of a journal wait for late events.
     """
-    delay_s = run.settings.events_by_tag_eventual_consistency_delay if has_journal else 0
-    delay = timedelta(seconds=delay_s)
+    settings = run.settings
+    readers_delay_s = (
+        settings.r2dbc_delay
+        if settings.is_r2dbc
+        else settings.events_by_tag_eventual_consistency_delay
+    )
+    delay = timedelta(seconds=readers_delay_s if has_journal else 0)
     window.require_whole_buckets(run.settings.bucket_size, clock.now() - delay)
     check_journal(run, has_journal=has_journal)
 

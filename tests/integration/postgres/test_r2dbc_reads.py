@@ -111,12 +111,12 @@ def test_snapshots(spark: SparkSession, plugin: R2dbcJournal) -> None:
     assert [(row.persistence_id, bytes(row.event)) for row in rows] == [("Alpha|a", b"new")]
 
 
-def test_entity_types_and_the_first_event(plugin: R2dbcJournal) -> None:
-    assert (frames.read_entity_types(Settings()), frames.first_event_ms(Settings())) == ([], None)
+def test_entity_types_and_times(plugin: R2dbcJournal) -> None:
+    assert (frames.read_entity_types(Settings()), frames.read_times(Settings())) == ([], None)
     plugin.insert(*(event(f"{kind}|{nr}", 1, 5 + nr) for kind in "BCA" for nr in range(20)))
     plugin.insert(event("plain", 1, 99), event("Rep|p|R1", 1, 3.0015))
     assert frames.read_entity_types(Settings()) == ["", "A", "B", "C", "Rep"]
-    assert frames.first_event_ms(Settings()) == START_MS + 3001
+    assert frames.read_times(Settings()) == (START_MS + 3001, START_MS + 99_000)
 
 
 def _nodes(plan: Any) -> list[str]:
@@ -136,7 +136,7 @@ def test_every_read_uses_an_index(plugin: R2dbcJournal) -> None:
         (queries.by_key(name, ["event"]), [ids, [1, 1], [2, 2]], queries.BY_KEY),
         (queries.lowest(name), [ids], queries.BY_KEY),
         (queries.entity_types(name), [], queries.BY_INDEX),
-        (queries.first_time(name), [], queries.BY_INDEX),
+        (queries.times(name), [], queries.BY_INDEX),
     ]
     for statement, values, options in statements:
         with session(tables.journal_connection(settings), options=options) as opened:

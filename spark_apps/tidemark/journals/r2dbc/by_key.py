@@ -16,6 +16,7 @@ from tidemark.postgres import jdbc
 from tidemark.postgres.connections import PostgresConnection
 from tidemark.postgres.session import session
 from tidemark.settings import Settings
+from tidemark.spark.python_workers import prepare_python_workers
 from tidemark.spark.shapes import ddl
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def read(
     if len(tables) > 1:
         slice_number = columns.slice_of(F.col("persistence_id"))
         table_nr = F.call_function("div", slice_number, F.lit(NUMBER_OF_SLICES // len(tables)))
+    prepare_python_workers(keys.sparkSession)
     placed = keys.withColumn(_TABLE_NR, table_nr.cast("int"))
     server, statements = journal_connection(settings), [statement(table) for table in tables]
     names = tuple(keys.columns)

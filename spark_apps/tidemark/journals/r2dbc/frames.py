@@ -58,6 +58,21 @@ def rows_between(
     )
 
 
+@shaped(returns=pekko.MESSAGES)
+def all_events(
+    spark: SparkSession,
+    settings: Settings,
+    *payload: str,
+    slices: SliceRange = ALL,
+    entity_types: Sequence[str] | None = None,
+) -> DataFrame:
+    """Read the events of any time, as `events_between` does."""
+    first, last = read_times(settings) or (0, -1)
+    return events_between(
+        spark, settings, first, last + 1, *payload, slices=slices, entity_types=entity_types
+    )
+
+
 def _between(
     spark: SparkSession,
     settings: Settings,
@@ -137,14 +152,16 @@ def read_entity_types(settings: Settings) -> list[str]:
     return sorted(found)
 
 
-def first_event_ms(settings: Settings) -> int | None:
-    """Read the time (epoch ms) of the journal's first row; None if the journal is empty."""
-    times = []
+def read_times(settings: Settings) -> tuple[int, int] | None:
+    """Read the times (epoch ms) of the journal's first and last row; None if it is empty."""
+    firsts, lasts = [], []
     with session(journal_connection(settings), options=queries.BY_INDEX) as opened:
         for table in journal_tables(settings):
-            row = opened.execute(queries.first_time(table.name).encode()).fetchone()
-            times += [row[0]] if row is not None and row[0] is not None else []
-    return min(times, default=None)
+            row = opened.execute(queries.times(table.name).encode()).fetchone()
+            if row is not None and row[0] is not None:
+                firsts.append(row[0])
+                lasts.append(row[1])
+    return (min(firsts), max(lasts)) if firsts else None
 
 
 def _timed(rows: DataFrame, settings: Settings) -> DataFrame:

@@ -133,16 +133,16 @@ def entity_types(table: TableName) -> str:
     )
 
 
-def first_time(table: TableName) -> str:
-    """Return the query of the first event's time (epoch ms), by slice and entity type."""
-    name, order = table.quoted, "ORDER BY slice, entity_type, db_timestamp LIMIT 1"
+def times(table: TableName) -> str:
+    """Return the query of the first and the last row's time (epoch ms), by the slice index."""
+    name = table.quoted
+    pairs = entity_types(table).replace("SELECT DISTINCT entity_type FROM pairs", "")
+    of_pair = f"FROM {name} WHERE slice = p.slice AND entity_type = p.entity_type"
     return (
-        "WITH RECURSIVE firsts AS ("
-        f"(SELECT slice, entity_type, db_timestamp FROM {name} {order}) UNION ALL"
-        " SELECT n.slice, n.entity_type, n.db_timestamp FROM firsts p CROSS JOIN LATERAL"
-        f" (SELECT slice, entity_type, db_timestamp FROM {name}"
-        f" WHERE (slice, entity_type) > (p.slice, p.entity_type) {order}) AS n)"
-        " SELECT floor(extract(epoch FROM min(db_timestamp)) * 1000)::bigint FROM firsts"
+        f"{pairs}SELECT {_epoch_ms('min(l.first)')}, {_epoch_ms('max(l.last)')} FROM pairs p"
+        f" CROSS JOIN LATERAL (SELECT (SELECT db_timestamp {of_pair} ORDER BY db_timestamp LIMIT 1)"
+        f" AS first, (SELECT db_timestamp {of_pair} ORDER BY db_timestamp DESC LIMIT 1) AS last)"
+        " AS l"
     )
 
 
@@ -155,6 +155,10 @@ def _select(payload: Sequence[str]) -> str:
         expression if expression == name else f"{expression} AS {name}"
         for name, (expression, _) in _expressions(payload).items()
     )
+
+
+def _epoch_ms(moment: str) -> str:
+    return f"floor(extract(epoch FROM {moment}) * 1000)::bigint"
 
 
 def _moment(epoch_ms: int) -> str:
