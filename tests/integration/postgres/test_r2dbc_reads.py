@@ -130,7 +130,7 @@ def test_every_read_uses_an_index(plugin: R2dbcJournal) -> None:
     settings = Settings()
     journal, ids = tables.journal_tables(settings), ["A|1", "A|2"]
     name = journal[0].name
-    by_time = queries.between(journal, *DAY, ALL, ["A"], ["event"], with_markers=True)
+    by_time = queries.between(journal, *DAY, ALL, ["A"], ["event"], with_markers=True, parts=4)
     statements: list[tuple[str, list[Any], str]] = [(by_time[0], [], queries.BY_INDEX)]
     statements += [
         (queries.by_key(name, ["event"]), [ids, [1, 1], [2, 2]], queries.BY_KEY),

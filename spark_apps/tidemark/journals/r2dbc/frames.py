@@ -19,6 +19,8 @@ from tidemark.settings import Settings
 from tidemark.spark.shapes import ddl, shaped
 
 _TICKS_PER_MICROSECOND = 10
+_QUERIES_PER_CORE = 2
+"""More than one, as some of them return more rows than others."""
 
 
 @shaped(returns=pekko.MESSAGES)
@@ -88,7 +90,13 @@ def _between(
     if not types or times[0] >= times[1]:
         return _timed(spark.createDataFrame([], schema), settings)
     selects = queries.between(
-        journal_tables(settings), *times, slices, types, payload, with_markers=with_markers
+        journal_tables(settings),
+        *times,
+        slices,
+        types,
+        payload,
+        with_markers=with_markers,
+        parts=_QUERIES_PER_CORE * spark.sparkContext.defaultParallelism,
     )
     server = journal_connection(settings)
     rows = jdbc.read(spark, server, selects, schema, options=queries.BY_INDEX)

@@ -33,8 +33,6 @@ _KEY = {
     "entity_type": ("entity_type", "string"),
     "deleted": ("deleted", "boolean"),
 }
-TASKS = 16
-"""Queries, and so tasks, into which a read of a time range is divided."""
 _LEAST_MS = 3_600_000
 """A shorter time range is divided by slices only."""
 KEYS_OF_A_STATEMENT = 5000
@@ -58,16 +56,17 @@ def between(
     payload: Sequence[str],
     *,
     with_markers: bool,
+    parts: int,
 ) -> list[str]:
     """Return the queries that together read the rows of a time range once, by the slice index.
 
-    The time range is [first_ms, end_ms) in epoch ms. It is divided by time, since rows of one time
-    are near each other in the table; a short one is divided by slices.
+    The time range is [first_ms, end_ms) in epoch ms. It is divided into about `parts` queries: by
+    time, since rows of one time are near each other in the table; a short one by slices.
     """
     types = sql.SQL(", ").join(map(sql.Literal, entity_types)).as_string(None)
     events = "" if with_markers else " AND NOT deleted"
     ours = [(table, _common(table.slices, slices)) for table in tables]
-    tasks = max(TASKS // sum(common is not None for _, common in ours), 1)
+    tasks = max(parts // sum(common is not None for _, common in ours), 1)
     times = _divided(first_ms, end_ms, min(tasks, max((end_ms - first_ms) // _LEAST_MS, 1)))
     return [
         f"SELECT {_select(payload)} FROM {table.name.quoted}"
