@@ -39,6 +39,22 @@ GROUP BY time_bucket
 COUNTS_TABLE = """\
 CREATE TABLE {keyspace}.counts (time_bucket bigint PRIMARY KEY, n bigint, total bigint, tags int)"""
 
+LOG = """\
+/*---
+name: log
+version: 1
+source: messages
+mode: append
+target: {keyspace}.log
+event: kind STRING, amount INT
+---*/
+
+SELECT persistence_id, sequence_nr, kind FROM events
+"""
+LOG_TABLE = """\
+CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text,
+    PRIMARY KEY ((persistence_id), sequence_nr))"""
+
 
 @pytest.fixture
 def plugin(
@@ -293,3 +309,62 @@ def test_offsets_by_hand_and_the_lag(plugin: R2dbcJournal, projections: Projecti
     assert folded(projections)["o|1"] == [1, 2, 3, 4, 5, 6, 7]
     unknown = projections.manage("set-offset", "books", "--persistence-id", "o|1", "--to", "99")
     assert unknown.status == 2
+
+
+def offset_rows(plugin: R2dbcJournal) -> list[tuple[str, str, int, str, int, float]]:
+    return plugin.database.rows(
+        "SELECT projection_name, projection_key, slice, persistence_id, seq_nr,"
+        f" extract(epoch FROM timestamp_offset)::float8 - {START_MS // 1000}"
+        " FROM akka_projection_timestamp_offset_store ORDER BY persistence_id, seq_nr"
+    )
+
+
+def consumed_by_other(plugin: R2dbcJournal, *rows: R2dbcEvent) -> None:
+    for row in rows:
+        plugin.database.execute(
+            "INSERT INTO akka_projection_timestamp_offset_store VALUES"
+            " ('orders', '0-511', %s, %s, %s, %s, now())",
+            *(keys.slice_of(row.persistence_id), row.persistence_id, row.sequence_nr, row.moment),
+        )
+
+
+def test_take_over_and_hand_over(plugin: R2dbcJournal, projections: Projections) -> None:
+    projections.define(LOG, LOG_TABLE)
+    # Three persistence ids of one slice, so that the newest row of one is that of all.
+    first, second, third = [pid for nr in range(99_999) if keys.slice_of(pid := f"o|{nr}") == 7][:3]
+    events = [move(first, number, 1000 * number) for number in (1, 2, 3, 4)]
+    quiet, unseen = move(second, 1, 10), move(third, 1, 2999)
+    plugin.insert(*events, quiet, unseen, move("o|x", 1, 5))
+    # The other has deleted the row of `quiet`, as it is 300 s older than its newest row of the
+    # slice, and has not seen `unseen`, nor any event of the slice of o|x.
+    consumed_by_other(plugin, *events[:3])
+    for options in ([], ["--apply"]):
+        took = projections.manage("take-over", "log", "--from", "orders", *options)
+        assert took.status == 0, took.stderr
+        assert took.report["counts"]["offsets_taken_over"] == 2
+    run(projections, 0, 2)
+    rows = sorted((r["persistence_id"], r["sequence_nr"]) for r in projections.journal.rows("log"))
+    assert rows == sorted([(first, 4), (third, 1), ("o|x", 1)])
+    # Nothing moves back.
+    again = projections.manage("take-over", "log", "--from", "orders", "--apply")
+    assert again.report["counts"]["offsets_taken_over"] == 0
+    gave = projections.manage("hand-over", "log", "--to", "orders", "--apply")
+    assert gave.status == 0, gave.stderr
+    key = ("orders", "0-1023")
+    assert offset_rows(plugin) == sorted(
+        [
+            (*key, 7, first, 4, 4000.0),
+            (*key, 7, second, 1, 10.0),
+            (*key, 7, third, 1, 2999.0),
+            (*key, keys.slice_of("o|x"), "o|x", 1, 5.0),
+        ],
+        key=lambda row: row[3:5],
+    )
+    plugin.insert(move(first, 6, 2 * HOUR))
+    projections.validated(2)
+    projections.run(2, 3)
+    held = projections.manage("hand-over", "log", "--to", "orders", "--apply")
+    assert held.status == 3
+    assert "log has 1 time bucket to do" in "".join(held.error_lines)
+    unknown = projections.manage("take-over", "log", "--from", "nobody")
+    assert "there are no offsets of a projection nobody" in "".join(unknown.error_lines)
