@@ -7,8 +7,10 @@ from datetime import timedelta
 from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
 from tidemark.journals.pekko import bucket_size, tables
 from tidemark.journals.r2dbc.tables import require_journal
+from tidemark.settings import Settings
 from tidemark.window import Window
 
 
@@ -34,6 +36,20 @@ def check_journal(run: RunContext, *, has_journal: bool = True) -> None:
     if has_journal:
         _require_journal(run)
     create_own_tables(run.control, run.settings)
+
+
+def require_in_cassandra(settings: Settings, reason: str, do: str) -> None:
+    """Reject a journal in PostgreSQL; `reason` says what the application works on.
+
+    Raises:
+        InvalidInput: the journal of the run is in PostgreSQL.
+    """
+    if settings.is_r2dbc:
+        raise InvalidInput(
+            f"the journal {settings.journal} is in PostgreSQL, and {reason}",
+            where="TIDEMARK_JOURNAL",
+            do=do,
+        )
 
 
 def _require_journal(run: RunContext) -> None:
