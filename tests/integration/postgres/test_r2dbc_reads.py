@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from embedded.postgres.server import PostgresEndpoint
 from tests.integration.postgres.databases import Database
-from tests.integration.postgres.r2dbc_journal import START, R2dbcJournal, event, marker
+from tests.integration.postgres.r2dbc_journal import START, R2dbcEvent, R2dbcJournal, event, marker
 from tidemark.errors import InvalidInput, SchemaMismatch
 from tidemark.journals.r2dbc import frames, queries, snapshots, tables
 from tidemark.partitioning import keys
@@ -194,3 +197,75 @@ def test_a_user_without_rights(
     finally:
         execute(f"DROP OWNED BY {role}")
         execute(f"DROP ROLE {role}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of a spec of akka-persistence-r2dbc, read with pages of four rows.
+
+    Attributes:
+        rows: the rows of the journal.
+        after: seconds since START after which events are read, exclusive.
+        wanted: the events that are read, by time and sequence nr; of equal ones in any order.
+    """
+
+    rows: Sequence[R2dbcEvent]
+    wanted: Sequence[tuple[str, int]]
+    after: float = -1
+
+
+def _of(pid: str, numbers: range, seconds: float | None = None) -> list[R2dbcEvent]:
+    return [event(pid, nr, nr if seconds is None else seconds) for nr in numbers]
+
+
+def _keys(rows: Sequence[R2dbcEvent]) -> list[tuple[str, int]]:
+    return [(row.persistence_id, row.sequence_nr) for row in rows]
+
+
+_T1 = [*_of("o|A", range(1, 7), 1), *_of("o|B", range(3, 5), 1), *_of("o|C", range(3, 4), 1)]
+CASES = {
+    "EventsBySliceSpec: all 20 events for NoOffset": Case(
+        _of("o|1", range(1, 21)), _keys(_of("o|1", range(1, 21)))
+    ),
+    "EventsBySliceSpec: only 11..20 after offset of #10": Case(
+        _of("o|1", range(1, 21)), _keys(_of("o|1", range(11, 21))), after=10
+    ),
+    "EventsBySliceSpec: read 100 events in chunks, buffer 4": Case(
+        _of("o|1", range(1, 101)), _keys(_of("o|1", range(1, 101)))
+    ),
+    "EventsBySliceSpec: 10 events on one timestamp": Case(
+        _of("o|1", range(1, 11), 5), _keys(_of("o|1", range(1, 11)))
+    ),
+    "EventsBySliceSpec: 9 events on t1 from 3 persistence ids and 3 on t2": Case(
+        [*_T1, *_of("o|D", range(1, 4), 2)],
+        [
+            *[("o|A", 1), ("o|A", 2), ("o|A", 3), ("o|B", 3), ("o|C", 3), ("o|A", 4), ("o|B", 4)],
+            *[("o|A", 5), ("o|A", 6), ("o|D", 1), ("o|D", 2), ("o|D", 3)],
+        ],
+    ),
+    "EventsBySliceBacktrackingSpec: buffer-size events on one timestamp": Case(
+        [*_of("o|1", range(1, 5), 5), *_of("o|2", range(1, 2), 6)],
+        [*_keys(_of("o|1", range(1, 5))), ("o|2", 1)],
+    ),
+    "EventsBySliceBacktrackingSpec: the same with two persistence ids": Case(
+        [*_of("o|1", range(1, 8), 5), *_of("o|2", range(1, 4), 5), *_of("o|2", range(4, 5), 6)],
+        sorted(
+            [*_keys(_of("o|1", range(1, 8))), *_keys(_of("o|2", range(1, 4)))],
+            key=lambda key: (key[1], key[0]),
+        )
+        + [("o|2", 4)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_named_case(
+    spark: SparkSession, plugin: R2dbcJournal, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(jdbc, "FETCH_ROWS", 4)
+    case = CASES[name]
+    plugin.insert(*case.rows)
+    first_ms = START_MS + int(case.after * 1000) + 1
+    read = frames.events_between(spark, Settings(), first_ms, DAY[1], "event")
+    ordered = read.orderBy("ticks", "sequence_nr", "persistence_id").collect()
+    assert [(row.persistence_id, row.sequence_nr) for row in ordered] == list(case.wanted)

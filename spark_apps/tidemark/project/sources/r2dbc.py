@@ -8,7 +8,7 @@ highest number that it found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
@@ -25,7 +25,6 @@ from tidemark.project.definition.source import PersistenceIds
 from tidemark.project.planning.batch import Batch
 from tidemark.project.sources import read, restarts
 from tidemark.project.sources.base import EventSource, event_numbers
-from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl, shaped
 
@@ -52,17 +51,21 @@ class R2dbcSource(EventSource):
 
     def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
         """Read the keys of the look-back, and those that lack before the highest numbers."""
-        look_back = self._between(_look_back(batch, self.run.settings))
-        look_back = self.only_ours(look_back).select(*_TIMED).localCheckpoint()
-        found = planned.select(*shapes.KEYS).unionByName(
-            read.numbered(look_back).select(*shapes.KEYS)
+        settings = self.run.settings
+        ranges = look_back(
+            batch.planned,
+            batch.unsettled | batch.left_out,
+            settings.bucket_size.milliseconds,
+            settings.r2dbc_look_back * 1000,
         )
-        ranges = lacking(found, self._present(found, offsets)).localCheckpoint()
-        rows = frames.rows_of(ranges, self.run.settings).localCheckpoint()
+        before = self.only_ours(self._between(ranges)).select(*_TIMED).localCheckpoint()
+        found = planned.select(*shapes.KEYS).unionByName(read.numbered(before).select(*shapes.KEYS))
+        missing = lacking(found, self._present(found, offsets)).localCheckpoint()
+        rows = frames.rows_of(missing, settings).localCheckpoint()
         self._deletions = frames.deletions(rows)
         # An event of the look-back may also be in a range.
         by_key = frames.events(rows).select(*_TIMED)
-        return look_back.unionByName(by_key).distinct()
+        return before.unionByName(by_key).distinct()
 
     def deleted(self) -> DataFrame:
         """Return how far the persistence ids are deleted whose numbers lack in the batch."""
@@ -212,18 +215,19 @@ def lacking(found: DataFrame, offsets: DataFrame) -> DataFrame:
     )
 
 
-def _look_back(batch: Batch, settings: Settings) -> list[tuple[int, int]]:
-    """Return the time ranges (epoch ms) that may have late events, ascending and disjoint.
+def look_back(
+    planned: Set[int], held: Set[int], size: int, look_back_ms: int
+) -> list[tuple[int, int]]:
+    """Return the time ranges that may have late events, ascending and disjoint; all in epoch ms.
 
-    They are the look-back of each planned time bucket, except for planned time buckets, and the
-    time buckets in which earlier batches of the run hold events back.
+    They are `look_back_ms` before each of the `planned` time buckets, and the time buckets in which
+    events are `held` back, except for planned time buckets. `size` is that of a time bucket.
     """
-    size, look_back_ms = settings.bucket_size.milliseconds, settings.r2dbc_look_back * 1000
-    firsts = {bucket: bucket for bucket in batch.unsettled | batch.left_out}
-    for bucket in batch.planned:
+    firsts = {bucket: bucket for bucket in held - planned}
+    for bucket in planned:
         earliest = bucket - look_back_ms
         for before in range(bucket - size, earliest - size, -size):
-            if before not in batch.planned:
+            if before not in planned:
                 firsts[before] = min(firsts.get(before, before + size), max(before, earliest))
     ranges: list[tuple[int, int]] = []
     for bucket, first in sorted(firsts.items()):
