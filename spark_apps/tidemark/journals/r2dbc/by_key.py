@@ -31,12 +31,14 @@ def read(
     tables: Sequence[JournalTable],
     statement: Callable[[JournalTable], str],
     schema: Mapping[str, str],
+    *,
+    page_rows: int = jdbc.FETCH_ROWS,
 ) -> DataFrame:
     """Read the rows of keys, by a statement with an array for each column of the keys.
 
     The first column of the keys is the persistence id. A task reads all keys of its partition, some
-    thousand with each statement, and returns pages of rows. `schema` has Spark's types of the
-    statement's columns.
+    thousand with each statement, and returns pages of `page_rows` rows. `schema` has Spark's types
+    of the statement's columns.
     """
     table_nr = F.lit(0)
     if len(tables) > 1:
@@ -48,7 +50,7 @@ def read(
     names = tuple(keys.columns)
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return _rows(batches, server, statements, names, schema)
+        return _rows(batches, server, statements, names, schema, page_rows)
 
     return placed.mapInArrow(rows, ddl(schema))
 
@@ -59,6 +61,7 @@ def _rows(
     statements: Sequence[str],
     names: Sequence[str],
     schema: Mapping[str, str],
+    page_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -70,7 +73,7 @@ def _rows(
             for first in range(0, of_table.num_rows, queries.KEYS_OF_A_STATEMENT):
                 chunk = of_table.slice(first, queries.KEYS_OF_A_STATEMENT)
                 arrays = [column.to_pylist() for column in chunk.columns]
-                yield from _pages(server, statements[nr], arrays, schema)
+                yield from _pages(server, statements[nr], arrays, schema, page_rows)
 
 
 def _pages(
@@ -78,6 +81,7 @@ def _pages(
     statement: str,
     arrays: Sequence[Sequence[object]],
     schema: Mapping[str, str],
+    page_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
@@ -87,7 +91,7 @@ def _pages(
         opened.cursor(name="tidemark", binary=True) as cursor,
     ):
         cursor.execute(statement.encode(), arrays)
-        while page := cursor.fetchmany(jdbc.FETCH_ROWS):
+        while page := cursor.fetchmany(page_rows):
             values = zip(*page, strict=True)
             cells = [pa.array(v, field.type) for v, field in zip(values, arrow, strict=True)]
             yield pa.RecordBatch.from_arrays(cells, schema=arrow)

@@ -19,6 +19,7 @@ from tidemark.settings import Settings
 from tidemark.spark.shapes import ddl, shaped
 
 _TICKS_PER_MICROSECOND = 10
+_SAMPLED_TABLES = 4
 _QUERIES_PER_CORE = 2
 """More than one, as some of them return more rows than others."""
 
@@ -99,7 +100,14 @@ def _between(
         parts=_QUERIES_PER_CORE * spark.sparkContext.defaultParallelism,
     )
     server = journal_connection(settings)
-    rows = jdbc.read(spark, server, selects, schema, options=queries.BY_INDEX)
+    rows = jdbc.read(
+        spark,
+        server,
+        selects,
+        schema,
+        options=queries.BY_INDEX,
+        page_rows=_page_rows(settings, payload),
+    )
     return _timed(rows, settings)
 
 
@@ -115,6 +123,7 @@ def rows_of(ranges: DataFrame, settings: Settings, *payload: str) -> DataFrame:
         journal_tables(settings),
         lambda table: queries.by_key(table.name, payload),
         queries.columns(payload),
+        page_rows=_page_rows(settings, payload),
     )
     return _timed(rows, settings)
 
@@ -170,6 +179,18 @@ def read_times(settings: Settings) -> tuple[int, int] | None:
                 firsts.append(row[0])
                 lasts.append(row[1])
     return (min(firsts), max(lasts)) if firsts else None
+
+
+def _page_rows(settings: Settings, payload: Sequence[str]) -> int:
+    """Return how many rows a page has, so that pages of large payloads fit into memory."""
+    if "event" not in payload:
+        return jdbc.FETCH_ROWS
+    sizes = []
+    with session(journal_connection(settings)) as opened:
+        for table in journal_tables(settings)[:_SAMPLED_TABLES]:
+            row = opened.execute(queries.payload_size(table.name).encode()).fetchone()
+            sizes += [row[0]] if row is not None and row[0] is not None else []
+    return jdbc.rows_in_page(max(sizes, default=0.0))
 
 
 def _timed(rows: DataFrame, settings: Settings) -> DataFrame:

@@ -33,6 +33,7 @@ _KEY = {
     "entity_type": ("entity_type", "string"),
     "deleted": ("deleted", "boolean"),
 }
+_SAMPLED = 16
 _LEAST_MS = 3_600_000
 """A shorter time range is divided by slices only."""
 KEYS_OF_A_STATEMENT = 5000
@@ -78,6 +79,14 @@ def between(
         for first_of_part, end_of_part in times
         for first, end in _divided(common.first, common.last + 1, max(tasks // len(times), 1))
     ]
+
+
+def payload_size(table: TableName) -> str:
+    """Return the query of the average size of some payloads, in bytes; null without events."""
+    return (
+        "SELECT avg(octet_length(event_payload))::float8 FROM"
+        f" (SELECT event_payload FROM {table.quoted} WHERE NOT deleted LIMIT {_SAMPLED}) AS s"
+    )
 
 
 def by_key(table: TableName, payload: Sequence[str]) -> str:
