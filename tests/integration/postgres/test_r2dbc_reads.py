@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from embedded.postgres.server import PostgresEndpoint
 from tests.integration.postgres.databases import Database
 from tests.integration.postgres.r2dbc_journal import START, R2dbcEvent, R2dbcJournal, event, marker
-from tidemark.errors import InvalidInput, SchemaMismatch
+from tidemark.errors import InvalidInput, SchemaMismatch, outage_of
 from tidemark.journals.r2dbc import frames, queries, snapshots, tables
+from tidemark.journals.r2dbc.shapes import RANGES
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.postgres import jdbc
 from tidemark.postgres.session import session
 from tidemark.settings import Settings
+from tidemark.spark.shapes import ddl
 from tidemark.window import to_millis
 
 START_MS = to_millis(START)
@@ -276,3 +280,19 @@ def test_named_case(
     read = frames.events_between(spark, Settings(), first_ms, DAY[1], "event")
     ordered = read.orderBy("ticks", "sequence_nr", "persistence_id").collect()
     assert [(row.persistence_id, row.sequence_nr) for row in ordered] == list(case.wanted)
+
+
+def test_a_failed_job_is_an_outage_in_one_line(spark: SparkSession, plugin: R2dbcJournal) -> None:
+    plugin.insert(event("A|1", 1, 1))
+    ranges = spark.createDataFrame([("A|1", 1, 9)], ddl(RANGES))
+    by_time = frames.events_between(spark, Settings(), *DAY, entity_types=["A"])
+    by_key = frames.rows_of(ranges, Settings())
+    plugin.database.execute("DROP TABLE event_journal")
+    for frame in (by_time, by_key):
+        with pytest.raises((Py4JJavaError, PySparkException)) as failed:
+            frame.collect()
+        outage = outage_of(failed.value)
+        assert outage is not None
+        assert "PostgreSQL failed a Spark job" in str(outage)
+        assert "does not exist" in str(outage)
+        assert "\n" not in str(outage)
