@@ -35,6 +35,7 @@ _TIMED = {**shapes.UNREAD, "timestamp": "string"}
 class R2dbcSource(EventSource):
     """All events, or those of the definition's entity types, by the slice index."""
 
+    finds_by_id = True
     _deletions: DataFrame | None = None
 
     @property
@@ -51,21 +52,32 @@ class R2dbcSource(EventSource):
 
     def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
         """Read the keys of the look-back, and those that lack before the highest numbers."""
-        settings = self.run.settings
-        ranges = look_back(
-            batch.planned,
-            batch.unsettled | batch.left_out,
-            settings.bucket_size.milliseconds,
-            settings.r2dbc_look_back * 1000,
-        )
+        ranges = self._look_back(batch)
         before = self.only_ours(self._between(ranges)).select(*_TIMED).localCheckpoint()
         found = planned.select(*shapes.KEYS).unionByName(read.numbered(before).select(*shapes.KEYS))
         missing = lacking(found, self._present(found, offsets)).localCheckpoint()
-        rows = frames.rows_of(missing, settings).localCheckpoint()
+        rows = frames.rows_of(missing, self.run.settings).localCheckpoint()
         self._deletions = frames.deletions(rows)
         # An event of the look-back may also be in a range.
         by_key = frames.events(rows).select(*_TIMED)
         return before.unionByName(by_key).distinct()
+
+    def unread_events(self, batch: Batch, offsets: DataFrame) -> DataFrame:
+        """Read the events after the stored numbers in the time buckets and before, see `unread`."""
+        size = self.run.settings.bucket_size.milliseconds
+        ranges = sorted([*self._look_back(batch), *read.ranges_of(batch.planned, size)])
+        known = offsets.select("persistence_id", "stored_number")
+        is_new = F.col("sequence_nr") > F.coalesce("stored_number", F.lit(0))
+        events = self.only_ours(self._between(ranges, *read.PAYLOAD))
+        events = events.join(known, on="persistence_id", how="left").where(is_new)
+        events = events.drop("stored_number").localCheckpoint()
+        missing = lacking(events, offsets).localCheckpoint()
+        rows = frames.rows_of(missing, self.run.settings, *read.PAYLOAD).localCheckpoint()
+        self._deletions = frames.deletions(rows)
+        key = ["persistence_id", "sequence_nr", "timestamp"]
+        by_key = frames.events(rows).join(events.select(*key), on=key, how="left_anti")
+        unread = read.numbered(events.unionByName(by_key))
+        return unread.select(*read.COLUMNS, *read.PAYLOAD)
 
     def deleted(self) -> DataFrame:
         """Return how far the persistence ids are deleted whose numbers lack in the batch."""
@@ -94,6 +106,15 @@ class R2dbcSource(EventSource):
     def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Return the persistence ids of the rows, once the projection has met all others."""
         return None if offsets.isEmpty() else planned.select("persistence_id").distinct()
+
+    def _look_back(self, batch: Batch) -> list[tuple[int, int]]:
+        settings = self.run.settings
+        return look_back(
+            batch.planned,
+            batch.unsettled | batch.left_out,
+            settings.bucket_size.milliseconds,
+            settings.r2dbc_look_back * 1000,
+        )
 
     def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
         size = self.run.settings.bucket_size.milliseconds
@@ -142,8 +163,6 @@ class R2dbcSource(EventSource):
 
 class R2dbcIdsSource(R2dbcSource):
     """The events of the definition's persistence ids, by the primary key."""
-
-    finds_by_id = True
 
     def __init__(
         self,
