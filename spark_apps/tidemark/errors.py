@@ -60,6 +60,8 @@ _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
 """Matches the Java driver's error: the node, and why its certificate is rejected."""
+_POSTGRES = re.compile(r"(?:PSQLException|tidemark\.errors\.Postgres\w+): (.+)")
+"""Matches an error of the JDBC driver, or of psycopg in a Python worker."""
 _KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
 _STOPPED = "cancelled as part of cancellation of all jobs"
 """Part of Spark's text; only `RunContext.stop_jobs` cancels all jobs."""
@@ -186,7 +188,12 @@ def outage_of(error: BaseException) -> TidemarkError | None:
 
 
 def _ended(causes: list[str]) -> TidemarkError | None:
-    """Return the error of a job that was cancelled or lost kept rows; None for other causes."""
+    """Return the error of a job that was cancelled, lost kept rows, or failed in PostgreSQL."""
+    for match in filter(None, map(_POSTGRES.search, causes)):
+        return PostgresUnavailable(
+            f"PostgreSQL failed a Spark job: {match[1]}",
+            do="check that its server is up and has the tables, and run again",
+        )
     if any(_KEPT_ROWS.search(text) for text in causes):
         return ExecutorLost(
             "an executor of Spark has ended, and with it rows that must not be read twice",

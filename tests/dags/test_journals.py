@@ -137,7 +137,7 @@ def test_dags_of_a_journal_are_chained_by_its_own_assets(parsed: dict[str, Any])
     )
     assert of_tills["__type"] == of_orders["__type"]
     assert of_tills["__var"] == {"expression": "0 0 * * *", "delay": 10.0}
-    assert starts["project.tills"] == {"validated.tills"}
+    assert starts["project.tills"] == {"validated.tills", "replicated.tills"}
     # The chain of carts is one DAG, so that only replicated topics would start another.
     assert "validate.carts" not in starts
     assert gives["chain.carts"] == {
