@@ -9,7 +9,14 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
-from tidemark_airflow.next_step import LONGEST_LINK, NextStepLink, Step, applied, remedy_of
+from tidemark_airflow.next_step import (
+    LONGEST_LINK,
+    NextStepLink,
+    Step,
+    applied,
+    remedy_of,
+    step_of,
+)
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.pages import forms
 
@@ -33,6 +40,38 @@ def test_options_of_a_remedy_become_fields_and_what_only_a_person_knows_is_empty
         "number": 7,
     }
     assert settle == Step("reconcile", {**given, "reason": None})
+
+
+@pytest.mark.parametrize(
+    ("application", "command", "options", "arguments", "step"),
+    [
+        ("tag-write", "", {"window-start": "a"}, (), Step("tag_write", {"window_start": "a"})),
+        ("project", "", {"projection": "t"}, (), Step("project", {"projections": ["t"]})),
+        (
+            *("project", "resume", {}, ("t",)),
+            Step("manage_projections", {"operation": "resume", "projections": ["t"]}),
+        ),
+        ("purge", "", {"policy": "p"}, (), Step("purge", {"policies": ["p"]})),
+        ("replicate", "", {}, (), Step("replicate", {})),
+        ("replicate", "replay", {}, (), Step("manage_replication", {"operation": "replay"})),
+        ("run-event-groups", "", {"stream": "s"}, (), Step("event_groups", {"stream": "s"})),
+        (
+            *("reconcile", "repair", {"from-findings": True}, ()),
+            Step("reconcile", {"operation": "repair", "from_findings": True}),
+        ),
+    ],
+)
+def test_the_run_of_a_remedy_is_a_dag_with_the_fields_of_its_form(
+    application: str,
+    command: str,
+    options: dict[str, Any],
+    arguments: tuple[str, ...],
+    step: Step,
+) -> None:
+    remedy = {"application": application, "command": command, "options": options}
+    assert step_of({**remedy, "arguments": arguments}) == step
+    of_orders = Step(f"{step.dag_id}.orders", step.fields)
+    assert step_of({**remedy, "arguments": arguments}, "orders") == of_orders
 
 
 @pytest.mark.parametrize(

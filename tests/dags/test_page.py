@@ -87,6 +87,11 @@ def started_run(doors: Doors, page: Page, dag_id: str) -> dict[str, Any]:
     return rest.wait_for_run(doors.client, dag_id, unquote(href.rpartition("/")[2]), PATIENCE_S)
 
 
+def answers(page: Page, pattern: str, answer: object) -> None:
+    """Answer the requests of a page in the place of the API."""
+    page.route(pattern, lambda route: route.fulfill(body=json.dumps(answer)))
+
+
 @contextmanager
 def counted(page: Page) -> Iterator[list[Request]]:
     """Yield the requests that the page sends meanwhile."""
@@ -393,18 +398,14 @@ def test_findings_are_filtered_by_the_server(address: str, page: Page) -> None:
 
 @pytest.mark.usefixtures("seeded")
 def test_another_journal_is_chosen_in_the_head(address: str, page: Page) -> None:
-    journals = json.dumps({"items": ["default", "orders"]})
-    page.route("**/api/v1/journals*", lambda route: route.fulfill(body=journals))
+    answers(page, "**/api/v1/journals*", {"items": ["default", "orders"]})
     nothing: dict[str, Any] = {"items": [], "next": None}
     # This Airflow has no such journal; what its API answers is in test_state_api.
     for name, answer in (
         ("overview", {"state": "ok", "lines": [], "last_ended": None}),
         ("purges", {"policies": nothing, "plans": nothing}),
     ):
-        body = json.dumps(answer)
-        page.route(
-            f"**/api/v1/{name}?journal=orders*", lambda route, body=body: route.fulfill(body=body)
-        )
+        answers(page, f"**/api/v1/{name}?journal=orders*", answer)
     opened(page, address, "purges")
     page.get_by_label("Journal").select_option("orders")
     expect(page).to_have_url(re.compile(r"/\?journal=orders#purges$"))
