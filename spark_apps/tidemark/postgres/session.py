@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,13 +13,20 @@ from tidemark.errors import (
     InvalidInput,
     PostgresRefused,
     PostgresUnavailable,
+    RowRefused,
     SchemaMismatch,
     TidemarkError,
 )
 from tidemark.postgres.connections import PostgresConnection
 
+Session = psycopg.Connection
+"""An open session."""
+
 _CONNECT_S = 10
 _SETTINGS = "-c timezone=UTC -c datestyle=ISO"
+_OF_ROWS = re.compile("2[23]...|54000|P0001")
+"""The codes of errors in values of a row: of types, of constraints, of keys that are too long for
+an index, and those that a trigger raises."""
 _SCHEMA = (codes.UndefinedTable, codes.UndefinedColumn, codes.InvalidSchemaName)
 
 
@@ -35,6 +43,7 @@ def session(
         InvalidInput: the login is rejected.
         PostgresUnavailable: the server is unreachable, or the connection is lost.
         SchemaMismatch: a table or a column is absent.
+        RowRefused: a row breaks a constraint, or does not fit a type.
         PostgresRefused: any other error of a statement.
     """
     limit = f" -c statement_timeout={int(statement_s * 1000)}" if statement_s else ""
@@ -78,6 +87,8 @@ def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkErr
         return InvalidInput(
             what, where=str(connection), do="correct the user or the password of the connection"
         )
+    if error.sqlstate is not None and _OF_ROWS.fullmatch(error.sqlstate):
+        return RowRefused(what, where=str(connection))
     if isinstance(error, psycopg.OperationalError):
         return PostgresUnavailable(
             f"PostgreSQL does not answer: {what}", where=str(connection), do="run again"
