@@ -8,6 +8,7 @@
     ├── KafkaUnavailable          1  unreachable, refused, timed out
     ├── PostgresUnavailable       1  unreachable, connection lost, timed out
     ├── PostgresRefused           1  a statement that fails for another reason
+    │   └── RowRefused            1  a row that a constraint or a type rejects
     ├── LockHeld                  1  another run works on the same piece
     ├── LockLost                  1  the run's own lock expired during the work
     ├── ExecutorLost              1  it had rows that must not be read twice
@@ -276,6 +277,10 @@ class PostgresUnavailable(TidemarkError):
 
 class PostgresRefused(TidemarkError):
     """PostgreSQL did not execute a statement."""
+
+
+class RowRefused(PostgresRefused):
+    """PostgreSQL rejects a row, because of a constraint or of the type of a column."""
 
 
 class WrongData(TidemarkError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,13 +13,20 @@ from tidemark.errors import (
     InvalidInput,
     PostgresRefused,
     PostgresUnavailable,
+    RowRefused,
     SchemaMismatch,
     TidemarkError,
 )
 from tidemark.postgres.connections import PostgresConnection
 
+Session = psycopg.Connection
+"""An open session."""
+
 _CONNECT_S = 10
 _SETTINGS = "-c timezone=UTC -c datestyle=ISO"
+_OF_ROWS = re.compile("2[23]...|54000|P0001")
+"""The codes of errors in values of a row: of types, of constraints, of keys that are too long for
+an index, and those that a trigger raises."""
 _SCHEMA = (codes.UndefinedTable, codes.UndefinedColumn, codes.InvalidSchemaName)
 
 
@@ -40,6 +48,7 @@ def session(
         InvalidInput: the login is rejected.
         PostgresUnavailable: the server is unreachable, or the connection is lost.
         SchemaMismatch: a table or a column is absent.
+        RowRefused: a row breaks a constraint, or does not fit a type.
         PostgresRefused: any other error of a statement.
     """
     limit = f" -c statement_timeout={int(statement_s * 1000)}" if statement_s else ""
@@ -69,20 +78,19 @@ def foreseen(connection: PostgresConnection) -> Iterator[None]:
 def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkError:
     """Return an error of psycopg as a foreseen one, whose text has no values of rows."""
     what = (error.diag.message_primary or str(error)).strip().splitlines()[-1]
-    if isinstance(error, codes.InvalidAuthorizationSpecification | codes.InvalidPassword):
-        return InvalidInput(
-            what, where=str(connection), do="correct the user or the password of the connection"
-        )
     if isinstance(error, codes.InsufficientPrivilege):
         return InvalidInput(
             what, where=str(connection), do=f"GRANT the right to the user {connection.user}"
         )
     if isinstance(error, _SCHEMA):
         return SchemaMismatch(what, where=str(connection), do="create it, or correct the name")
-    if error.sqlstate is None and "authentication failed" in what:
+    is_rejected = isinstance(error, codes.InvalidAuthorizationSpecification | codes.InvalidPassword)
+    if is_rejected or (error.sqlstate is None and "authentication failed" in what):
         return InvalidInput(
             what, where=str(connection), do="correct the user or the password of the connection"
         )
+    if error.sqlstate is not None and _OF_ROWS.fullmatch(error.sqlstate):
+        return RowRefused(what, where=str(connection))
     if isinstance(error, psycopg.OperationalError):
         return PostgresUnavailable(
             f"PostgreSQL does not answer: {what}", where=str(connection), do="run again"

@@ -137,6 +137,9 @@ def _rollup_problem(
     elif source.mode is not Mode.BUCKET:
         what = f"the projection {name} has mode {source.mode}"
         do = "name a projection of mode bucket, whose runs replace time buckets"
+    elif source.connection:
+        what = f"mode rollup does not read PostgreSQL, where the projection {name} writes"
+        do = "name a projection with a target in Cassandra, or make a view in PostgreSQL"
     elif definition.target in tables:
         line = definition.header_lines["target"]
         what = (

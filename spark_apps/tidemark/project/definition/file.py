@@ -14,7 +14,7 @@ from pathlib import Path
 from tidemark.errors import DefinitionError
 from tidemark.project.definition import query
 from tidemark.project.definition.decoder import MODULES_DIR, DecoderKind, DecoderRule
-from tidemark.project.definition.fitting import require_fitting, target_of
+from tidemark.project.definition.fitting import require_fitting
 from tidemark.project.definition.header import AnyRule, EventSourceForm, ProjectionHeader, Retry
 from tidemark.project.definition.model import Definition, Key, Mode, Promote, Release
 from tidemark.project.definition.on_error import MostSkipped, OnError
@@ -26,6 +26,7 @@ from tidemark.project.definition.source import (
     Source,
     Tags,
 )
+from tidemark.project.definition.target import target_of
 from tidemark.project.definition.user_modules import sources_in
 from tidemark.text import seconds_of
 from tidemark.user_files.header import Header
@@ -59,7 +60,7 @@ def read(file: Path) -> Definition:
     source = _source(form.source)
     decoders = _rules(header, form.decoders)
     require_fitting(header, form, source, decoders)
-    keyspace, template, table, path = target_of(header, form)
+    target = target_of(header, form)
     return Definition(
         file=file,
         name=form.name,
@@ -69,12 +70,13 @@ def read(file: Path) -> Definition:
         start=form.start,
         begin=_begin(header, form.from_),
         mode=form.mode,
-        keyspace=keyspace,
-        table=table,
-        template=template,
+        connection=target.connection,
+        keyspace=target.keyspace,
+        table=target.table,
+        template=target.template,
         is_blue_green=form.release is Release.BLUE_GREEN,
         is_promoted_by_hand=form.promote is Promote.MANUAL,
-        path=path,
+        path=target.path,
         file_format=form.file_format,
         event=header.node("event").padded,
         formats=form.formats,

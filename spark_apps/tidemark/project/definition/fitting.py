@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
-from tidemark.cassandra.schema import identifier
-from tidemark.errors import InvalidInput
 from tidemark.project.definition.decoder import DecoderKind, DecoderRule
 from tidemark.project.definition.header import ProjectionHeader, Retry
-from tidemark.project.definition.model import FileFormat, Mode, Release, Start
+from tidemark.project.definition.model import Mode, Release, Start
 from tidemark.project.definition.source import (
     KafkaJournal,
     Messages,
@@ -170,64 +167,3 @@ def _of_rollups(form: ProjectionHeader, source: Source) -> Sequence[tuple[bool, 
             for key in stated
         ),
     ]
-
-
-def target_of(header: Header, form: ProjectionHeader) -> tuple[str, str, str, str]:
-    """Return keyspace, table as the file names it, table of this version, and path.
-
-    Parts that the mode does not have are empty.
-
-    Raises:
-        DefinitionError: the target is not the table or directory that mode and format need.
-    """
-    if form.mode is Mode.EXPORT:
-        if form.file_format is FileFormat.ICEBERG:
-            _require_iceberg_table(header, form.target)
-        else:
-            _require_directory(header, form.target)
-        return "", "", "", form.target
-    keyspace, dot, template = form.target.partition(".")
-    if not dot:
-        what = f"the target {keyspace!r} has no keyspace"
-        raise header.error(what, "write `keyspace.table`", "target")
-    is_blue_green = form.release is Release.BLUE_GREEN
-    table = f"{template}_v{form.version}" if is_blue_green else template
-    for text, noun in ((keyspace, "keyspace"), (template, "table"), (table, "table")):
-        try:
-            identifier(text)
-        except InvalidInput as error:
-            what = f"the target's {noun} {text!r} is not an identifier"
-            raise header.error(what, error.do, "target") from None
-    return keyspace, template, table, ""
-
-
-def _require_iceberg_table(header: Header, text: str) -> None:
-    parts = text.split(".")
-    if len(parts) == 1:
-        what = f"the target {text!r} has no namespace"
-        raise header.error(what, "write `namespace.table`, such as `lake.flights`", "target")
-    for part in parts:
-        try:
-            identifier(part)
-        except InvalidInput as error:
-            what = f"{part!r} in the target is not a name of an Iceberg namespace or table"
-            raise header.error(what, error.do, "target") from None
-
-
-def _require_directory(header: Header, text: str) -> None:
-    if "@" in text and _has_password(text):
-        # The message does not repeat the target, because errors are logged.
-        remedy = "leave user and password to Spark's own settings, and replace them"
-        raise header.error("the target has a password in it", remedy, "target")
-    if not text.isprintable() or ".." in text.split("/"):
-        remedy = "write a directory, or a URI such as `hdfs://name/directory`, in one line"
-        what = f"the target {text!r} is not a directory's name"
-        raise header.error(what, remedy, "target")
-
-
-def _has_password(text: str) -> bool:
-    try:
-        return urlsplit(text).password is not None
-    except ValueError:
-        # Not a URI: it may contain a password.
-        return True

@@ -121,7 +121,8 @@ class Definition:
         start: what a persistence id begins with.
         begin: first time bucket to process; None for the first that validate has recorded.
         mode: how the result is stored.
-        keyspace: keyspace of the target; empty in mode export.
+        connection: connection to PostgreSQL; empty unless the target is there.
+        keyspace: keyspace of the target, or its schema in PostgreSQL; empty in mode export.
         table: table of the target; empty in mode export. A blue/green version has its own.
         template: table as the file names it; differs from `table` only if blue/green.
         is_blue_green: whether each version has a table, a ledger and offsets of its own.
@@ -161,6 +162,7 @@ class Definition:
     start: Start
     begin: datetime | None
     mode: Mode
+    connection: str
     keyspace: str
     table: str
     template: str
@@ -191,13 +193,17 @@ class Definition:
 
     @property
     def target(self) -> str:
-        """`keyspace.table`, the directory or the Iceberg table, for people."""
-        return self.path or f"{self.keyspace}.{self.table}"
+        """The table, `postgres://connection/schema.table` or the directory, for people."""
+        return self.path or f"{self._database}{self.keyspace}.{self.table}"
 
     @property
     def template_target(self) -> str:
-        """`keyspace.table` as the file names it."""
-        return f"{self.keyspace}.{self.template}"
+        """The table as the file names it."""
+        return f"{self._database}{self.keyspace}.{self.template}"
+
+    @property
+    def _database(self) -> str:
+        return f"postgres://{self.connection}/" if self.connection else ""
 
     def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
         """Return an error at a line and, if known, a column of this file; both count from 1."""

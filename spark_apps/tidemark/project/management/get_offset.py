@@ -12,7 +12,8 @@ from tidemark.journals.pekko.series import epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.project.management.selection import select_one
 from tidemark.project.management.set_offset import series_of
-from tidemark.project.offset_store.offsets import Offset, OffsetStore
+from tidemark.project.offset_store.offset_places import Offset
+from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.text import counted, harmless
 from tidemark.window import from_millis, iso
 

@@ -22,7 +22,8 @@ from tidemark.ledger.pieces import Pieces
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.definition.source import KafkaJournal
 from tidemark.project.offset_store import bucket_origin, management_state, skips, slice_records
-from tidemark.project.offset_store.offsets import Offset, OffsetStore
+from tidemark.project.offset_store.offset_places import Offset
+from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.offset_store.skips import Skip
 from tidemark.project.planning.plan import ledger, require_rows
 from tidemark.project.writing import dead_letters, fold

@@ -14,30 +14,15 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.partitioning.keys import SliceRange
 from tidemark.project import shapes
-from tidemark.project.offset_store.offsets import OFFSET, OffsetStore
-from tidemark.spark.local_rows import local_rows
+from tidemark.project.offset_store.offset_places import OFFSET
+from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.spark.shapes import shaped
 
 
 @shaped(returns=shapes.OFFSETS)
 def stored_offsets(store: OffsetStore, spark: SparkSession, slices: SliceRange) -> DataFrame:
     """Read the offsets of all series of some slices; the frame is in memory."""
-    # Rows instead of a literal column, which Spark would push down as a filter, and scan.
-    slice_keys = [
-        (store.subject, slice_number) for slice_number in range(slices.first, slices.last + 1)
-    ]
-    keys = local_rows(spark, slice_keys, "projection string, slice int")
-    offset_rows = connector.read_partitions(
-        keys,
-        store.settings.keyspace,
-        OFFSET,
-        "persistence_id",
-        "tag",
-        "sequence_nr",
-        "tag_pid_sequence_nr",
-        "timestamp",
-        "snapshot_sequence_nr",
-    )
+    offset_rows = store.place.frame(spark, slices)
     return offset_rows.select(
         "persistence_id",
         "tag",

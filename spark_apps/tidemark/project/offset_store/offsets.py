@@ -7,47 +7,25 @@ therefore need the projection's lock, which a run holds from its first read to i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from uuid import UUID
 
-from tidemark import clock
-from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.journals.pekko.series import Series
-from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.partitioning.keys import NUMBER_OF_SLICES, SliceRange
 from tidemark.project.definition.model import Definition
+from tidemark.project.offset_store.offset_places import CassandraOffsets, Offset, OffsetPlace
+from tidemark.project.offset_store.postgres_offsets import PostgresOffsets
+from tidemark.project.postgres import fence
+from tidemark.project.postgres.fence import Fence
+from tidemark.project.postgres.place import Place
 from tidemark.settings import Settings
 from tidemark.window import from_millis, to_millis
 
-OFFSET, CURSOR = "projection_offset", "projection_cursor"
-_COLUMNS = (
-    "slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr, timestamp, consumed_at,"
-    " snapshot_sequence_nr"
-)
-
-
-@dataclass(frozen=True)
-class Offset:
-    """How far a series was consumed, and when.
-
-    Attributes:
-        series: the series.
-        number: all events up to this number are consumed.
-        sequence_nr: sequence nr of the event with this number; a lower bound if that is unknown.
-        event_timeuuid: the event's own time; None if unknown.
-        consumed_at: when the row was written.
-        snapshot_nr: sequence nr of the snapshot that the series began with, if any.
-    """
-
-    series: Series
-    number: int
-    sequence_nr: int
-    event_timeuuid: UUID | None = None
-    consumed_at: datetime | None = None
-    snapshot_nr: int | None = None
+CURSOR = "projection_cursor"
 
 
 @dataclass(frozen=True)
@@ -57,11 +35,34 @@ class OffsetStore:
     control: Control
     settings: Settings
     definition: Definition
+    fence: Fence | None = None
+    """The right of a run to write a read model in PostgreSQL."""
 
     @classmethod
     def of(cls, run: RunContext, definition: Definition) -> OffsetStore:
         """Bind a projection to the journal of a run, without any I/O."""
         return cls(run.control, run.settings, definition)
+
+    def fenced(self, slices: SliceRange, owner: str) -> OffsetStore:
+        """Return the store of a run, which holds the lock of the slices and begins to read offsets.
+
+        Where a result and its offsets are one transaction, it takes the fence of the slices.
+
+        Raises:
+            InvalidInput, SchemaMismatch: the schema of the read model lacks a right, or is absent.
+            DefinitionError: a higher version of the definition has already written.
+        """
+        if not self.definition.connection:
+            return self
+        place = Place.of(self.settings, self.definition)
+        return replace(self, fence=fence.take(place, self.definition, slices, owner))
+
+    @property
+    def place(self) -> OffsetPlace:
+        """The place of the offsets, which the definition's target decides."""
+        if self.definition.connection:
+            return PostgresOffsets(Place.of(self.settings, self.definition))
+        return CassandraOffsets(self.control, self.settings, self.subject)
 
     @property
     def subject(self) -> str:
@@ -88,43 +89,19 @@ class OffsetStore:
 
     def offsets_of(self, series: Sequence[Series]) -> list[Offset | None]:
         """Read the offsets of some series, in their order; None as in `offset`."""
-        rows_by_series = self.control.execute_many(
-            f"SELECT {_COLUMNS} FROM {self.table(OFFSET)}"
-            " WHERE projection = ? AND slice = ? AND persistence_id = ? AND tag = ?",
-            [(self.subject, each.slice, each.persistence_id, each.tag) for each in series],
-        )
-        return [_offset(rows[0]) if rows else None for rows in rows_by_series]
+        return self.place.offsets_of(series)
 
     def offsets_of_id(self, persistence_id: str) -> list[Offset]:
         """Read the offsets of a persistence id, one for each tag."""
-        rows = self.control.execute(
-            f"SELECT {_COLUMNS} FROM {self.table(OFFSET)}"
-            " WHERE projection = ? AND slice = ? AND persistence_id = ?",
-            (self.subject, Series(persistence_id).slice, persistence_id),
-        )
-        return [_offset(row) for row in rows]
+        return self.place.offsets_of_id(persistence_id)
 
     def stream(self, slices: Iterable[int]) -> Iterator[Offset]:
         """Read all offsets of some slices, page by page."""
-        for slice_number in slices:
-            for row in self.control.stream(
-                f"SELECT {_COLUMNS} FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?",
-                (self.subject, slice_number),
-            ):
-                yield _offset(row)
+        return self.place.stream(slices)
 
     def series_by_slice(self, slices: Iterable[int] = range(NUMBER_OF_SLICES)) -> dict[int, int]:
         """Count the series with an offset by slice, leaving out slices without series."""
-        slice_numbers = list(slices)
-        count_rows = self.control.execute_many(
-            f"SELECT count(*) AS series FROM {self.table(OFFSET)}"
-            " WHERE projection = ? AND slice = ?",
-            [(self.subject, slice_number) for slice_number in slice_numbers],
-        )
-        by_slice = {
-            slice_number: int(rows[0]["series"])
-            for slice_number, rows in zip(slice_numbers, count_rows, strict=True)
-        }
+        by_slice = self.place.series_by_slice(list(slices))
         return {slice_number: series for slice_number, series in by_slice.items() if series}
 
     def cursors(self) -> dict[int, datetime]:
@@ -159,58 +136,23 @@ class OffsetStore:
         Raises:
             TidemarkError: the write had no effect, as an older one has a later write time.
         """
-        series = offset.series
-        key = (self.subject, series.slice, series.persistence_id, series.tag)
-        if offset.number == 0:
-            self.control.execute(
-                f"DELETE FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?"
-                " AND persistence_id = ? AND tag = ?",
-                key,
-            )
-        else:
-            self.control.execute(
-                f"INSERT INTO {self.table(OFFSET)} (projection, slice, persistence_id, tag,"
-                " sequence_nr, tag_pid_sequence_nr, timestamp, consumed_at, snapshot_sequence_nr)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *key,
-                    offset.sequence_nr,
-                    offset.number if series.tag else None,
-                    offset.event_timeuuid,
-                    clock.now(),
-                    offset.snapshot_nr,
-                ),
-            )
-        written = self.offset(series)
+        self.place.set_offset(offset)
+        written = self.offset(offset.series)
         if (written.number if written else 0) != offset.number:
             raise TidemarkError(
-                f"the offset of {series} was written, but an older one has a later write time",
-                where=f"{self.settings.keyspace}.{OFFSET}",
+                f"the offset of {offset.series} was written, but an older one has a later write"
+                " time",
+                where=self.place.name,
                 do="set the clocks of this machine and of Spark's executors right, then do it"
                 " again",
             )
 
     def forget_offsets(self, slices: Iterable[int] = range(NUMBER_OF_SLICES)) -> None:
         """Delete all offsets of some slices."""
-        self.control.execute_many(
-            f"DELETE FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?",
-            [(self.subject, slice_number) for slice_number in slices],
-        )
+        self.place.forget(slices)
 
     def forget_cursors(self) -> None:
         """Delete all cursors."""
         self.control.execute(
             f"DELETE FROM {self.table(CURSOR)} WHERE projection = ?", (self.subject,)
         )
-
-
-def _offset(row: Row) -> Offset:
-    consumed_at = row["consumed_at"]
-    return Offset(
-        Series(row["persistence_id"], row["tag"]),
-        row["tag_pid_sequence_nr"] or row["sequence_nr"],
-        row["sequence_nr"],
-        row["timestamp"],
-        consumed_at.replace(tzinfo=UTC) if consumed_at else None,
-        row["snapshot_sequence_nr"],
-    )

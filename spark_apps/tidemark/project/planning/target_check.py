@@ -12,6 +12,7 @@ from tidemark.errors import Remedy, SchemaMismatch
 from tidemark.ledger import applications
 from tidemark.ledger.frontier.state import LedgerState
 from tidemark.project.definition.model import Definition
+from tidemark.project.planning import target_table
 from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
@@ -30,8 +31,8 @@ def require(
     done = state.done_by(definition.fingerprint)
     if not (definition.table and done):
         return
-    if run.control.table_columns(definition.keyspace, definition.table) is not None:
-        partition_key, clustering = run.control.primary_key(definition.keyspace, definition.table)
+    if target_table.is_present(run, definition):
+        partition_key, clustering = target_table.key_of(run, definition)
         require_key(definition, [*partition_key, *clustering])
         return
     if definition.is_blue_green and force:

@@ -81,7 +81,7 @@ def make(run: RunContext, rollup: Rollup, *, force: bool = False) -> MadeRollup 
             return None
         run.say(f"{definition.name}: reading {source.table}")
         checked = analyzed(run, rollup, source.table)
-        require_target(run.control, checked)
+        require_target(run, checked)
         store = OffsetStore.of(run, definition)
         request = WriteRequest(run, locks, store, ())
         write_counts = modes.write(request, result(run, checked, source.table), lambda: None)

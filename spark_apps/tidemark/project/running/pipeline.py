@@ -20,18 +20,20 @@ from tidemark.project.acceptance.accept import Acceptance, AcceptedEvents
 from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition, Mode
-from tidemark.project.offset_store import bucket_origin, consumption, missing_numbers
+from tidemark.project.offset_store import bucket_origin, missing_numbers
 from tidemark.project.offset_store.bucket_origin import BucketOrigin
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.batch import Batch
+from tidemark.project.postgres.violations import RowsRefused
 from tidemark.project.running.outcome import BatchOutcome, BatchSize
 from tidemark.project.running.reconcile_guard import ReconcileGuard
+from tidemark.project.running.result_writers import writer_of
 from tidemark.project.transformation import failing_events, transform
 from tidemark.project.transformation.filled_fields import FilledFields
 from tidemark.project.transformation.result import BatchEvents, Result
 from tidemark.project.writing import dead_letters
 from tidemark.project.writing import write as modes
-from tidemark.project.writing.mode import Counted, WriteRequest
+from tidemark.project.writing.mode import Counted, ResultWriter, WriteRequest
 from tidemark.spark.read_once import kept_once
 from tidemark.spark.row_errors import is_of_rows
 from tidemark.text import counted
@@ -83,6 +85,7 @@ class Pipeline:
     claimed: Claim
     analyzed: AnalyzedDefinition
     acceptance: Acceptance
+    """Its store is fenced, see `OffsetStore.fenced`."""
 
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
         """Process a batch from its first read to the ledger.
@@ -102,9 +105,10 @@ class Pipeline:
                 self._quarantine(transform.unreadable(decoded), counts)
             result = self._transform(decoded, accepted, counts, in_memory)
             guard.require_undisturbed()
-            result, write_counts = self._store_result(result, decoded, accepted, counts)
+            writer = in_memory.enter_context(writer_of(self._store, self.run.settings.lock_ttl))
+            result, write_counts = self._store_result(result, decoded, accepted, counts, writer)
             self._release(decoded, result, accepted)
-            self._write_offsets(decoded, accepted)
+            self._write_offsets(decoded, accepted, writer)
             self._note_origins(accepted, counts, is_sure=True)
             self._write_missing(batch, accepted)
         self._finish(accepted, counts)
@@ -153,38 +157,79 @@ class Pipeline:
         dead_letters.require_allowed(letters, counts.by_bucket, self._definition)
 
     def _store_result(
-        self, result: Result, decoded: DataFrame, accepted: AcceptedEvents, counts: _Counts
+        self,
+        result: Result,
+        decoded: DataFrame,
+        accepted: AcceptedEvents,
+        counts: _Counts,
+        writer: ResultWriter,
     ) -> tuple[Result, Counted]:
         """Store the result; if single events make this fail, leave them out, as `on-error` says.
 
-        All rows are checked before the first is written.
+        All rows are checked before the first is written. PostgreSQL may reject a row of an earlier
+        event once that of a later event is left out, so this may need several attempts.
         """
-        try:
-            return result, self._write(result, accepted, counts)
-        except Exception as error:
-            self.claimed.check()
-            if self._definition.mode is Mode.FOLD or not is_of_rows(error):
-                raise
-            self._say("looking for the events that fail")
-            causes = failing_events.find(self.analyzed, transform.readable(decoded))
-            if not causes:
-                raise
-        failures = failing_events.failures(causes, decoded)
+        is_searched = False
+        while True:
+            try:
+                return result, self._write(result, accepted, counts, writer)
+            except RowsRefused as refused:
+                failures = self._refused(refused, decoded)
+            except Exception as error:
+                self.claimed.check()
+                is_fold = self._definition.mode is Mode.FOLD
+                if is_searched or is_fold or not is_of_rows(error):
+                    raise
+                self._say("looking for the events that fail")
+                causes = failing_events.find(self.analyzed, transform.readable(decoded))
+                if not causes:
+                    raise
+                is_searched = True
+                failures = failing_events.failures(causes, decoded)
+            result, decoded = self._without(failures, result, decoded, accepted, counts)
+
+    def _refused(self, refused: RowsRefused, decoded: DataFrame) -> DataFrame:
+        """Return the events whose rows were rejected; of a state all events of this batch."""
+        failures = failing_events.failures(refused.causes, decoded)
+        if self._definition.mode is not Mode.FOLD:
+            return failures
+        events = decoded.select("persistence_id", "sequence_nr")
+        return events.join(failures.drop("sequence_nr"), on="persistence_id")
+
+    def _without(
+        self,
+        failures: DataFrame,
+        result: Result,
+        decoded: DataFrame,
+        accepted: AcceptedEvents,
+        counts: _Counts,
+    ) -> tuple[Result, DataFrame]:
+        """Quarantine events, and return the result of the others, and the others."""
         events = transform.distinct_events(accepted.rows)
         letters = transform.unprocessed(events, failures).localCheckpoint()
         counts.add_quarantined(letters)
         self._quarantine(letters, counts)
-        others = decoded.join(failures, on=["persistence_id", "sequence_nr"], how="left_anti")
+        key = ["persistence_id", "sequence_nr"]
+        others = decoded.join(failures, on=key, how="left_anti")
+        if self._definition.mode is Mode.FOLD:
+            # The former states stay; events of later batches continue with them.
+            rows = result.rows.join(failures, on="persistence_id", how="left_anti")
+            processed = result.processed
+            if processed is None:
+                processed = transform.processed(decoded)
+            processed = processed.join(failures, on=key, how="left_anti")
+            return Result(rows, letters, processed), others
         rows = analyze.apply(self.analyzed, transform.readable(others))
-        result = Result(rows, letters, transform.processed(others))
-        return result, self._write(result, accepted, counts)
+        return Result(rows, letters, transform.processed(others)), others
 
-    def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
+    def _write(
+        self, result: Result, accepted: AcceptedEvents, counts: _Counts, writer: ResultWriter
+    ) -> Counted:
         """Store the result, and count rows_written by time bucket if known."""
         self._say(f"writing {self._definition.target}")
         request = WriteRequest(self.run, self.claimed, self._store, accepted.result_buckets)
         write_counts = modes.write(
-            request, result.rows, partial(self._note_origins, accepted, counts)
+            request, result.rows, partial(self._note_origins, accepted, counts), writer
         )
         if write_counts.by_bucket is not None:
             rows = {
@@ -212,12 +257,14 @@ class Pipeline:
             )
         bucket_origin.note(self._store, origins)
 
-    def _write_offsets(self, decoded: DataFrame, accepted: AcceptedEvents) -> None:
+    def _write_offsets(
+        self, decoded: DataFrame, accepted: AcceptedEvents, writer: ResultWriter
+    ) -> None:
         self._say("writing the offsets")
         now = clock.now()
         newest = {row.slice: row.epoch_ms for row in transform.newest_by_slice(decoded).collect()}
         self.claimed.check()
-        consumption.write_offsets(self._store, rule.offset_rows(accepted.reached), now)
+        writer.write_offsets(rule.offset_rows(accepted.reached), now)
         self.claimed.check()
         self._store.advance_cursors(newest, now)
 

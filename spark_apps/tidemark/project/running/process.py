@@ -75,7 +75,8 @@ def process_claimed(
     Pieces that fail because of their events are in `outcome.failed`; the caller reports them.
     """
     source = event_source(run, batch.definition, batch.slices)
-    acceptance = Acceptance(OffsetStore.of(run, batch.definition), source, policy)
+    store = OffsetStore.of(run, batch.definition).fenced(batch.slices, run.owner)
+    acceptance = Acceptance(store, source, policy)
     pipeline = Pipeline(run, claimed, analyzed, acceptance)
     bisection = Bisection(run, claimed, batch.definition, policy, outcome, pipeline.run_batch)
     batches = Batches(source, batch, is_single=policy.strict)

@@ -44,12 +44,12 @@ def require_table(run: RunContext, analyzed: AnalyzedDefinition, *, create: bool
         and run.control.table_columns(definition.keyspace, definition.table) is None
     ):
         template = replace(analyzed, definition=replace(definition, table=definition.template))
-        require_target(run.control, template)
+        require_target(run, template)
         if not create:
             return
         run.say(f"{definition.name}: making the table {definition.target}")
         create_table_like(run.control, definition.keyspace, definition.template, definition.table)
-    require_target(run.control, analyzed)
+    require_target(run, analyzed)
 
 
 @dataclass

@@ -63,11 +63,11 @@ def checked_lines(
     if state.present is None or not (state.reason or rows):
         return lines
     analyzed = make.analyzed(run, rollup, state.present.table)
-    if rows and lacks_table(run.control, definition):
+    if rows and lacks_table(run, definition):
         lines.append(f"{name}: {definition.target} does not exist yet; this makes it")
-        lines += create_statement(analyzed)
+        lines += create_statement(run, analyzed)
     else:
-        require_target(run.control, analyzed)
+        require_target(run, analyzed)
     if rows:
         lines.append(f"{name}: the first {rows} rows of the result")
         lines += table_lines(make.result(run, analyzed, state.present.table), rows)

@@ -126,7 +126,7 @@ def _checked_lines(
     run: RunContext, definition: Definition, plan: ProjectionPlan | None, show: int
 ) -> list[str]:
     """Check a projection as a run does; with `show`, return a sample and the table to create."""
-    is_to_create = bool(show) and lacks_table(run.control, definition)
+    is_to_create = bool(show) and lacks_table(run, definition)
     analyzed = None
     if is_to_create or (plan is not None and plan.time_buckets):
         analyzed = _analyzed(run, definition)
@@ -135,7 +135,7 @@ def _checked_lines(
     lines = sample(run, plan, analyzed, show) if show and plan is not None else []
     if analyzed is not None and is_to_create:
         lines.append(f"{definition.name}: {definition.target} does not exist yet; this makes it")
-        lines += create_statement(analyzed)
+        lines += create_statement(run, analyzed)
     return lines
 
 

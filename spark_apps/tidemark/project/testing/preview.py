@@ -109,8 +109,8 @@ def _failing(
 ) -> list[str]:
     """Return the errors and warnings of a run, for the key that the table has or should get."""
     definition, mode = analyzed.definition, modes.MODES[analyzed.definition.mode]
-    is_missing = lacks_table(run.control, definition)
-    key = proposed_key(analyzed) if is_missing else RowKey.of(run.control, definition)
+    is_missing = lacks_table(run, definition)
+    key = proposed_key(analyzed) if is_missing else RowKey.of(run, definition)
     rows = mode.rows_of(result, definition)
     lines = []
     try:

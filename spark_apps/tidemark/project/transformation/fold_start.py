@@ -18,6 +18,8 @@ from tidemark.project.envelope import IS_SNAPSHOT, STATE_KEY
 from tidemark.project.offset_store import management_state, removed_states, skips
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.offset_store.skips import Skip
+from tidemark.project.postgres import states
+from tidemark.project.postgres.fence import Fence
 from tidemark.project.sources import event_source
 from tidemark.project.transformation import state_times, transform
 
@@ -68,19 +70,18 @@ def find_start(
     ids = ids.join(reached.select("persistence_id", "reached_number"), on="persistence_id")
     # In memory, or Spark would push the projection's name down as a filter, and scan the table.
     ids = removed_states.keyed(store, ids).localCheckpoint()
-    stored = _stored(analyzed, ids.select("persistence_id"))
+    stored, markers = _stored(store, analyzed, ids)
     _require_ours(run, analyzed.definition, stored)
     generation = state_times.generation_of(F.col("write_time"))
     is_of_version = state_times.version_of(F.col("write_time")) == analyzed.definition.version
     states_from = management_state.states_from(store)
     current = stored.where(is_of_version & (generation >= states_from)).drop("write_time")
-    markers = removed_states.stored(store, ids)
     # A row takes precedence over a marker: a run may have died between writing the marker and
     # deleting the row, or between writing a new row and deleting the marker.
     is_of_version = F.col("definition_version") == analyzed.definition.version
     removed = markers.where(is_of_version & (F.col("generation") >= states_from))
     removed = removed.join(stored, on="persistence_id", how="left_anti").select(*STATE_KEY.names)
-    states = current.unionByName(removed, allowMissingColumns=True).localCheckpoint()
+    known = current.unionByName(removed, allowMissingColumns=True).localCheckpoint()
     outdated = stored.join(current, on="persistence_id", how="left_anti").select("persistence_id")
     unfolded = current.join(markers, on="persistence_id", how="left_semi").unionByName(
         outdated, allowMissingColumns=True
@@ -105,9 +106,9 @@ def find_start(
     # count shows whether all events are there.
     base = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
     is_part = F.col("events") < F.col("reached_number") - base
-    to_replay = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
+    to_replay = ids.where(is_part).join(known, on="persistence_id", how="left_anti")
     return FoldStart(
-        states,
+        known,
         generations.localCheckpoint(),
         to_replay.select("persistence_id", "reached_number").localCheckpoint(),
         unfolded.localCheckpoint(),
@@ -155,10 +156,45 @@ def events_of(
     return events.unionByName(snapshot_events).localCheckpoint()
 
 
-def _stored(analyzed: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
+def _stored(
+    store: OffsetStore, analyzed: AnalyzedDefinition, ids: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    """Read the states with their write timestamps, and the markers of removed states."""
+    if store.fence is not None:
+        return _in_postgres(store.fence, analyzed, ids)
+    return _in_cassandra(analyzed, ids), removed_states.stored(store, ids)
+
+
+def _in_postgres(
+    fence: Fence, analyzed: AnalyzedDefinition, ids: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    """Read the states, with write timestamps as Cassandra would have them.
+
+    A row and what is recorded of it change in one transaction, so a state has either a row or a
+    marker. A row that was changed by hand has no write timestamp of ours.
+    """
+    rows = states.stored(fence, ids, analyzed.result)
+    generation = F.col(states.GENERATION)
+    markers = rows.where(states.IS_DELETED).select(
+        "persistence_id",
+        F.col(states.STATE_NR).alias("sequence_nr"),
+        F.col(states.VERSION).alias("definition_version"),
+        generation.alias("generation"),
+    )
+    is_unchanged = F.col(states.STATE_NR).eqNullSafe(F.col(states.ROW_NR))
+    write_time = F.when(
+        is_unchanged,
+        state_times.write_time(generation, F.col("sequence_nr"), F.col(states.VERSION)),
+    ).otherwise(F.lit(state_times.OF_ANOTHER))
+    with_row = rows.where(F.col(states.ROW_NR).isNotNull())
+    stored = with_row.select(*analyzed.result.names, write_time.alias("write_time"))
+    return stored.localCheckpoint(), markers.localCheckpoint()
+
+
+def _in_cassandra(analyzed: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
     definition = analyzed.definition
     rows = connector.read_partitions(
-        ids,
+        ids.select("persistence_id"),
         definition.keyspace,
         definition.table,
         *analyzed.result.names,

@@ -15,9 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.cassandra.control import Control
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
+from tidemark.postgres.copy import NULL_CHARACTER
 from tidemark.project.definition.model import Definition
+from tidemark.project.planning import target_table
 from tidemark.user_sql.evaluate import SHOWN_CHARACTERS as SHOWN
 
 _MOST_BYTES = 65_535
@@ -29,17 +31,20 @@ _ROWS, _WHY, _DOUBLED = "_rows", "_why", "_doubled"
 
 @dataclass(frozen=True)
 class RowKey:
-    """The primary key of a target; without columns if unknown, or if the target is no table."""
+    """The primary key of a target; without columns if unknown, or if the target is no table.
+
+    In PostgreSQL, `partition` is the first column of the key.
+    """
 
     partition: Sequence[str] = ()
     clustering: Sequence[str] = ()
 
     @classmethod
-    def of(cls, control: Control, definition: Definition) -> RowKey:
+    def of(cls, run: RunContext, definition: Definition) -> RowKey:
         """Return the key of a definition's target."""
         if not definition.table:
             return cls()
-        return cls(*control.primary_key(definition.keyspace, definition.table))
+        return cls(*target_table.key_of(run, definition))
 
     @property
     def columns(self) -> list[str]:
@@ -82,7 +87,10 @@ def count(
     be null, in addition to those of the key.
     """
     columns = list(dict.fromkeys([*unique, *required, *key.columns]))
-    problems = [*(_problem(rows, name, key, required) for name in columns), _too_large(rows)]
+    problems = [
+        *(_problem(rows, name, key, required, definition) for name in columns),
+        _unstorable_text(rows) if definition.connection else _too_large(rows),
+    ]
     problem = F.coalesce(*problems, F.lit(None).cast("string"))
     why = F.concat(problem, F.lit(" in a row of the result: "), _shown(columns))
     counted = rows.select(*dict.fromkeys([*unique, *by]), why.alias(_WHY), F.lit(1).alias(_ROWS))
@@ -112,12 +120,15 @@ def count(
     return RowCount(numbers, error)
 
 
-def _problem(rows: DataFrame, name: str, key: RowKey, required: Sequence[str]) -> Column:
+def _problem(
+    rows: DataFrame, name: str, key: RowKey, required: Sequence[str], definition: Definition
+) -> Column:
     """Return the error in a value of a key or required column, or null."""
     value, kind = F.col(name), rows.schema[name].dataType
     not_null = [*key.columns, *required]
     problem = F.when(value.isNull(), F.lit(f"{name} is null")) if name in not_null else F.lit(None)
-    if name in key.columns and isinstance(kind, (T.StringType, T.BinaryType)):
+    is_limited = name in key.columns and not definition.connection
+    if is_limited and isinstance(kind, (T.StringType, T.BinaryType)):
         size = F.octet_length(name)
         problem = F.coalesce(
             problem,
@@ -126,6 +137,20 @@ def _problem(rows: DataFrame, name: str, key: RowKey, required: Sequence[str]) -
         if [name] == list(key.partition):
             problem = F.coalesce(problem, F.when(size == 0, F.lit(f"{name} is empty")))
     return problem.cast("string")
+
+
+def _unstorable_text(rows: DataFrame) -> Column:
+    """Return the error for a text that PostgreSQL cannot store, or null."""
+    problems = [F.lit(None).cast("string")]
+    for field in rows.schema:
+        value, searched = F.col(field.name), F.lit(NULL_CHARACTER)
+        if isinstance(field.dataType, (T.ArrayType, T.MapType, T.StructType)):
+            value, searched = F.to_json(F.struct(field.name)), F.lit("\\u0000")
+        elif not isinstance(field.dataType, T.StringType):
+            continue
+        text = F.lit(f"{field.name} has the character U+0000")
+        problems.append(F.when(F.contains(value, searched), text))
+    return F.coalesce(*problems)
 
 
 def _too_large(rows: DataFrame) -> Column:

@@ -17,6 +17,8 @@ GENERATION = 10**13
 """Higher than the timestamp of every sequence nr below 10 billion."""
 _HIGHEST = (2**63 - 1) // GENERATION - 1
 _VERSIONS = MAX_VERSION + 1
+OF_ANOTHER = -1
+"""The write timestamp of a row that no projection has written."""
 
 
 def void_at(revision: int) -> int:
@@ -31,6 +33,12 @@ def void_at(revision: int) -> int:
             do="give it another name and table, and let it process everything",
         )
     return revision * GENERATION
+
+
+def write_time(generation: Column, sequence_nr: Column, version: Column) -> Column:
+    """Return the write timestamp of a state; of version 0 if it is void."""
+    rest = F.when(version == 0, F.lit(0)).otherwise(sequence_nr * _VERSIONS + version)
+    return generation * F.lit(GENERATION) + rest
 
 
 def generation_of(write_time: Column) -> Column:

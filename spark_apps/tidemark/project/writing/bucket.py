@@ -16,8 +16,10 @@ from tidemark.errors import TidemarkError, WrongData
 from tidemark.ledger.piece import PieceRow
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.offset_store import management_state
-from tidemark.project.planning import target_check
+from tidemark.project.planning import target_check, target_table
 from tidemark.project.planning.plan import ledger
+from tidemark.project.postgres import counts
+from tidemark.project.postgres.place import Place
 from tidemark.project.transformation import row_key
 from tidemark.project.transformation.row_key import RowKey
 from tidemark.project.writing import tables
@@ -124,6 +126,9 @@ def why_not_compared(run: RunContext, definition: Definition) -> str:
     """Return why stored rows cannot be compared with the ledger, or ""."""
     if definition.mode is not Mode.BUCKET:
         return f"in mode {definition.mode} a row does not belong to one time bucket"
+    if definition.connection:
+        is_present = target_table.is_present(run, definition)
+        return "" if is_present else f"there is no table {definition.target}"
     ttl = default_time_to_live(run.control, definition.keyspace, definition.table)
     if ttl is None:
         return f"there is no table {definition.target}"
@@ -176,6 +181,9 @@ def _stored(
     """Count the rows of the time buckets in the table, without zeros; read by partition key."""
     if not time_buckets:
         return {}
+    if definition.connection:
+        place = Place.of(run.settings, definition)
+        return counts.by_time_bucket(place, sorted(time_buckets))
     bucket_rows = [(bucket,) for bucket in sorted(time_buckets)]
     keys = local_rows(run.spark, bucket_rows, "time_bucket bigint")
     rows = connector.read_partitions(keys, definition.keyspace, definition.table, "time_bucket")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -54,6 +55,20 @@ class WriteRequest:
     def definition(self) -> Definition:
         """The projection."""
         return self.store.definition
+
+
+class ResultWriter(Protocol):
+    """Stores the result of a batch, and then its offsets."""
+
+    def store(self, request: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
+        """Write the rows of `WriteMode.rows_of`; return the numbers of rows.
+
+        Raises:
+            LockLost: another run may write.
+        """
+
+    def write_offsets(self, rows: DataFrame, now: datetime) -> None:
+        """Write the offsets of shape MOVED_OFFSETS, after the result."""
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,8 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
     Deletions have a lower write time: if Cassandra stores a key with fewer digits than it was
     compared with, the new row must not be deleted.
     """
-    control, definition = batch.run.control, batch.definition
-    key = RowKey.of(control, definition).columns
+    definition = batch.definition
+    key = RowKey.of(batch.run, definition).columns
     stored = connector.read(batch.run.spark, definition.keyspace, definition.table, *rows.columns)
     differences = kept_once(changes(rows, stored, key))
     try:

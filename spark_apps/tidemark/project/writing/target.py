@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import types as T
 
-from tidemark.cassandra.control import Control
+from tidemark.context import RunContext
 from tidemark.errors import SchemaMismatch
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition, Mode
+from tidemark.project.planning import target_table
 from tidemark.project.planning.target_check import require_key
+from tidemark.project.postgres import table as postgres
+from tidemark.project.postgres.place import Place
 from tidemark.project.transformation.row_key import RowKey
 from tidemark.project.writing.mode import EVENT_KEY
 from tidemark.project.writing.write import MODES
@@ -36,19 +40,20 @@ _OF_GROUPS = (T.StringType, T.BooleanType, T.DateType)
 """Types by which results are usually grouped; a number is usually a count."""
 
 
-def require_target(control: Control, analyzed: AnalyzedDefinition) -> None:
+def require_target(run: RunContext, analyzed: AnalyzedDefinition) -> None:
     """Reject a result that its target cannot store; the table may have further columns.
 
     Raises:
         SchemaMismatch: the table is missing or does not fit; all differences are in the message.
         DefinitionError: the table fits, but has another key than the definition states.
+        InvalidInput: in PostgreSQL, the user of the connection lacks a right.
     """
     definition = analyzed.definition
     mode = MODES[definition.mode]
     if not mode.has_table:
         require_columns(analyzed)
         return
-    columns = control.table_columns(definition.keyspace, definition.table)
+    columns, differences = _shape(run, analyzed)
     if columns is None:
         require_columns(analyzed)
         raise SchemaMismatch(
@@ -56,7 +61,7 @@ def require_target(control: Control, analyzed: AnalyzedDefinition) -> None:
             where=str(definition.file),
             do="create the table first; `project.py --dry-run --show` prints the statement",
         )
-    partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
+    partition_key, clustering = target_table.key_of(run, definition)
     key_problem = mode.key_problem(partition_key, clustering)
     _refuse(
         analyzed,
@@ -65,22 +70,37 @@ def require_target(control: Control, analyzed: AnalyzedDefinition) -> None:
             *_missing(analyzed, [*partition_key, *clustering]),
             *mode.result_problems(analyzed),
             *_hidden(analyzed, columns),
-            *_type_differences(analyzed.stored, columns),
+            *differences,
         ],
         f"change {analyzed.definition.body} or the table",
     )
     require_key(definition, [*partition_key, *clustering])
+    if definition.connection:
+        postgres.require_rights(Place.of(run.settings, definition))
 
 
-def lacks_table(control: Control, definition: Definition) -> bool:
+def _shape(
+    run: RunContext, analyzed: AnalyzedDefinition
+) -> tuple[Mapping[str, str] | None, list[str]]:
+    """Return the types of the table's columns, and clauses for those that do not fit."""
+    definition = analyzed.definition
+    if definition.connection:
+        found = postgres.read(Place.of(run.settings, definition))
+        if found is None:
+            return None, []
+        return found.types, [*postgres.differences(analyzed.stored, found)]
+    columns = run.control.table_columns(definition.keyspace, definition.table)
+    return columns, [] if columns is None else [*_type_differences(analyzed.stored, columns)]
+
+
+def lacks_table(run: RunContext, definition: Definition) -> bool:
     """Return whether the user has to create a table; runs create those of blue/green versions."""
-    return (
-        MODES[definition.mode].has_table
-        and control.table_columns(definition.keyspace, definition.template) is None
-    )
+    if not MODES[definition.mode].has_table:
+        return False
+    return not target_table.is_present(run, replace(definition, table=definition.template))
 
 
-def create_statement(analyzed: AnalyzedDefinition) -> list[str]:
+def create_statement(run: RunContext, analyzed: AnalyzedDefinition) -> list[str]:
     """Return the lines of the statement that creates the target.
 
     Raises:
@@ -89,6 +109,9 @@ def create_statement(analyzed: AnalyzedDefinition) -> list[str]:
     definition = analyzed.definition
     require_columns(analyzed)
     proposed = proposed_key(analyzed)
+    if definition.connection:
+        place = Place.of(run.settings, definition)
+        return postgres.create_statement(place, analyzed.stored, proposed.columns)
     key = ", ".join([f"({', '.join(proposed.partition)})", *proposed.clustering])
     columns = [f"    {field.name} {_proposed_type(field)}," for field in analyzed.stored]
     return [

@@ -11,7 +11,7 @@ from tidemark.project.definition.model import Mode
 from tidemark.project.transformation import result_checks, transform
 from tidemark.project.transformation.row_key import RowKey
 from tidemark.project.writing import append, bucket, export, fold, rollup, upsert
-from tidemark.project.writing.mode import Counted, WriteMode, WriteRequest
+from tidemark.project.writing.mode import Counted, ResultWriter, WriteMode, WriteRequest
 from tidemark.spark.read_once import kept_once
 
 MODES: Mapping[Mode, WriteMode] = {
@@ -24,10 +24,16 @@ MODES: Mapping[Mode, WriteMode] = {
 }
 
 
-def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) -> Counted:
+def write(
+    batch: WriteRequest,
+    result: DataFrame,
+    announce: Callable[[], None],
+    writer: ResultWriter | None = None,
+) -> Counted:
     """Check a result by the rules of its mode and the definition's checks, and store the result.
 
-    `announce` is called after the checks, before the first row is written.
+    `announce` is called after the checks, before the first row is written. Without `writer`, the
+    mode itself stores the rows, in Cassandra or in files.
 
     Raises:
         LockLost: the run's lock expired.
@@ -37,7 +43,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
     mode = MODES[batch.definition.mode]
     rows = kept_once(mode.rows_of(result, batch.definition))
     try:
-        key = RowKey.of(batch.run.control, batch.definition)
+        key = RowKey.of(batch.run, batch.definition)
         counted = mode.count(rows, batch.definition, key, batch.time_buckets)
         example_key = key.columns or list(mode.required)
         findings = result_checks.examine(
@@ -45,7 +51,8 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
         )
         warnings = result_checks.require(batch.definition, findings)
         announce()
-        counted = mode.store(batch, rows, counted)
+        store = mode.store if writer is None else writer.store
+        counted = store(batch, rows, counted)
     finally:
         rows.unpersist()
     return replace(counted, warnings=warnings)

@@ -26,7 +26,7 @@ from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition
 from tidemark.project.definition.source import KafkaJournal
-from tidemark.project.offset_store.offsets import OFFSET
+from tidemark.project.offset_store.offset_places import OFFSET
 from tidemark.project.planning.lock import resource_of
 from tidemark.purge.messages.deletes import fingerprint
 from tidemark.purge.needs.consumers import replaced_release
