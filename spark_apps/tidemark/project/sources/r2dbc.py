@@ -8,7 +8,7 @@ highest number that it found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ class R2dbcSource(EventSource):
     def unread_events(self, batch: Batch, offsets: DataFrame) -> DataFrame:
         """Read the events after the stored numbers in the time buckets and before, see `unread`."""
         size = self.run.settings.bucket_size.milliseconds
-        ranges = sorted([*self._look_back(batch), *read.ranges_of(batch.planned, size)])
+        ranges = merged([*self._look_back(batch), *read.ranges_of(batch.planned, size)])
         known = offsets.select("persistence_id", "stored_number")
         is_new = F.col("sequence_nr") > F.coalesce("stored_number", F.lit(0))
         events = self.only_ours(self._between(ranges, *read.PAYLOAD))
@@ -248,10 +248,15 @@ def look_back(
         for before in range(bucket - size, earliest - size, -size):
             if before not in planned:
                 firsts[before] = min(firsts.get(before, before + size), max(before, earliest))
-    ranges: list[tuple[int, int]] = []
-    for bucket, first in sorted(firsts.items()):
-        if ranges and ranges[-1][1] == first:
-            ranges[-1] = (ranges[-1][0], bucket + size)
+    return merged([(first, bucket + size) for bucket, first in firsts.items()])
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return disjoint ranges in their order; ranges that touch each other become one."""
+    result: list[tuple[int, int]] = []
+    for first, end in sorted(ranges):
+        if result and result[-1][1] == first:
+            result[-1] = (result[-1][0], end)
         else:
-            ranges.append((first, bucket + size))
-    return ranges
+            result.append((first, end))
+    return result
