@@ -73,17 +73,14 @@ def foreseen(connection: PostgresConnection) -> Iterator[None]:
 def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkError:
     """Return an error of psycopg as a foreseen one, whose text has no values of rows."""
     what = (error.diag.message_primary or str(error)).strip().splitlines()[-1]
-    if isinstance(error, codes.InvalidAuthorizationSpecification | codes.InvalidPassword):
-        return InvalidInput(
-            what, where=str(connection), do="correct the user or the password of the connection"
-        )
     if isinstance(error, codes.InsufficientPrivilege):
         return InvalidInput(
             what, where=str(connection), do=f"GRANT the right to the user {connection.user}"
         )
     if isinstance(error, _SCHEMA):
         return SchemaMismatch(what, where=str(connection), do="create it, or correct the name")
-    if error.sqlstate is None and "authentication failed" in what:
+    is_rejected = isinstance(error, codes.InvalidAuthorizationSpecification | codes.InvalidPassword)
+    if is_rejected or (error.sqlstate is None and "authentication failed" in what):
         return InvalidInput(
             what, where=str(connection), do="correct the user or the password of the connection"
         )

@@ -21,7 +21,8 @@ from tests.integration.tag_write.tags_and_messages import (
 from tidemark.journals.pekko.series import Series
 from tidemark.ledger.locks import Locks
 from tidemark.project.definition import catalog
-from tidemark.project.offset_store.offsets import Offset, OffsetStore
+from tidemark.project.offset_store.offset_places import Offset
+from tidemark.project.offset_store.offsets import OffsetStore
 
 ID = ("--persistence-id", "p|1")
 SERIES = {"every": ID, "totals": (*ID, "--tag", "red")}
