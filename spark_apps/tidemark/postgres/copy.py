@@ -171,12 +171,15 @@ def _sender(
         copy_in = statement(
             "COPY {table} ({columns}) FROM STDIN", table=table, columns=[*columns, ATTEMPT]
         )
-        line_end = pa.scalar(f"\t{attempt}\n")
-        with session(connection, autocommit=False) as opened, opened.cursor() as cursor:
-            with cursor.copy(copy_in) as copy:
-                for batch in batches:
-                    copy.write(_joined(batch.column(0), line_end))
-                    rows += batch.num_rows
+        line_end = pa.scalar(f"\t{attempt}\n", pa.large_string())
+        with (
+            session(connection, autocommit=False) as opened,
+            opened.cursor() as cursor,
+            cursor.copy(copy_in) as copy,
+        ):
+            for batch in batches:
+                copy.write(_joined(batch.column(0), line_end))
+                rows += batch.num_rows
         yield pa.RecordBatch.from_pydict({ATTEMPT: [attempt], _ROWS: [rows]})
 
     return send_batches
@@ -184,9 +187,8 @@ def _sender(
 
 def _joined(lines: pa.Array, line_end: pa.Scalar) -> memoryview:
     """Return all lines in one buffer: that of an array of texts has them one after the other."""
-    ended = pc.binary_join_element_wise(
-        lines.cast(pa.large_string()), line_end.cast(pa.large_string()), ""
-    )
+    kind = pa.large_string()
+    ended = pc.binary_join_element_wise(lines.cast(kind), line_end, pa.scalar("", kind))
     offsets = memoryview(ended.buffers()[1]).cast("q")
     first, end = offsets[ended.offset], offsets[ended.offset + len(ended)]
     return memoryview(ended.buffers()[2])[first:end]

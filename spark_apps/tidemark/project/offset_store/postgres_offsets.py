@@ -54,11 +54,10 @@ class PostgresOffsets:
     def offsets_of(self, series: Sequence[Series]) -> list[Offset | None]:
         """Read the offsets of some series, in their order; None if nothing was consumed."""
         keys = [
-            [*column]
-            for column in zip(*((s.slice, s.persistence_id, s.tag) for s in series), strict=True)
+            [each.slice for each in series],
+            [each.persistence_id for each in series],
+            [each.tag for each in series],
         ]
-        if not keys:
-            return []
         found = {
             offset.series: offset
             for offset in self._read(

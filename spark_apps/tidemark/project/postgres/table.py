@@ -2,61 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import types as T
 
-from tidemark.errors import InvalidInput
-from tidemark.postgres import catalog
-from tidemark.postgres.catalog import Column
-from tidemark.postgres.session import session
 from tidemark.postgres.statements import statement, text_of
-from tidemark.project.postgres.place import Place, require_schema
+from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.shape import TargetTable
 from tidemark.project.postgres.types import fitting, proposed
-
-
-@dataclass(frozen=True)
-class TargetTable:
-    """The table of a read model as it is."""
-
-    columns: Sequence[Column]
-    primary_key: Sequence[str]
-
-    @property
-    def types(self) -> Mapping[str, str]:
-        """The types of the columns, as `format_type` names them."""
-        return {column.name: column.type for column in self.columns}
-
-
-def read(place: Place) -> TargetTable | None:
-    """Read the shape of a table; None if there is none.
-
-    Raises:
-        PostgresUnavailable: PostgreSQL does not answer.
-    """
-    with session(place.connection) as opened:
-        columns = catalog.columns(opened, place.target)
-        return TargetTable(columns, catalog.primary_key(opened, place.target)) if columns else None
-
-
-def require_rights(place: Place) -> None:
-    """Require the rights that a run needs.
-
-    Raises:
-        InvalidInput: the user of the connection lacks some.
-        SchemaMismatch: there is no such schema.
-    """
-    with session(place.connection) as opened:
-        require_schema(opened, place)
-        missing = catalog.missing_rights(opened, place.target)
-    if missing:
-        user = place.connection.user
-        raise InvalidInput(
-            f"the user {user} may not {', '.join(missing)} in the table {place.target}",
-            where=str(place.connection),
-            do=f"execute GRANT {', '.join(missing)} ON {place.target} TO {user}",
-        )
 
 
 def differences(result: T.StructType, table: TargetTable) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tidemark.project.definition.model import Mode
 from tidemark.project.offset_store import consumption
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.offset_store.postgres_offsets import PostgresOffsets
-from tidemark.project.postgres import merges, table, violations
+from tidemark.project.postgres import merges, shape, violations
 from tidemark.project.postgres.fence import Fence
 from tidemark.project.postgres.merges import Merge
 from tidemark.project.postgres.place import STATES
@@ -54,7 +54,8 @@ class _Postgres:
     fence: Fence
     idle_s: int
     batch: int = field(default_factory=lambda: next(_batches))
-    _stack: ExitStack = field(default_factory=ExitStack)
+    _staging: ExitStack = field(default_factory=ExitStack)
+    _session: ExitStack = field(default_factory=ExitStack)
     _transaction: Transaction | None = None
 
     def store(self, request: WriteRequest, rows: DataFrame, counted: Counted) -> Counted:
@@ -65,17 +66,15 @@ class _Postgres:
         """
         self.close()
         request.claimed.check()
-        with ExitStack() as in_memory:
-            to_stage = _columns(rows, request)
-            merge = self._merge(request, to_stage, in_memory)
-            request.claimed.check()
-            transaction = self._begin()
-            try:
-                for text, values in merge.steps(request.definition.mode):
-                    transaction.execute(text, values)
-            except RowRefused as error:
-                self.close()
-                raise violations.found(self.fence, merge, request.definition, error) from error
+        merge = self._merge(request, _columns(rows, request))
+        request.claimed.check()
+        transaction = self._begin()
+        try:
+            for text, values in merge.steps(request.definition.mode):
+                transaction.execute(text, values)
+        except RowRefused as error:
+            self._roll_back()
+            raise violations.found(self.fence, merge, request.definition, error) from error
         return counted
 
     def write_offsets(self, rows: DataFrame, now: datetime) -> None:
@@ -87,29 +86,33 @@ class _Postgres:
         """
         place = self.offsets.place
         assert isinstance(place, PostgresOffsets)  # noqa: S101 - the target is in PostgreSQL
-        with staged(self.fence, rows) as offsets:
-            transaction = self._transaction or self._begin()
-            place.merge(transaction, self.fence.projection_id, offsets, now)
-            transaction.commit(lambda opened: self.fence.has_committed(opened, self.batch))
+        offsets = self._staging.enter_context(staged(self.fence, rows))
+        transaction = self._transaction or self._begin()
+        place.merge(transaction, self.fence.projection_id, offsets, now)
+        transaction.commit(lambda opened: self.fence.has_committed(opened, self.batch))
         self.close()
 
     def close(self) -> None:
-        """Roll back what is not committed."""
+        """Roll back what is not committed, and then drop the staging tables."""
+        self._roll_back()
+        self._staging.close()
+
+    def _roll_back(self) -> None:
         self._transaction = None
-        self._stack.close()
+        self._session.close()
 
     def _begin(self) -> Transaction:
         place = self.fence.place
-        self._transaction = self._stack.enter_context(begun(place.connection, idle_s=self.idle_s))
+        self._transaction = self._session.enter_context(begun(place.connection, idle_s=self.idle_s))
         self.fence.hold(self._transaction, self.batch)
         return self._transaction
 
-    def _merge(self, request: WriteRequest, rows: DataFrame, in_memory: ExitStack) -> Merge:
+    def _merge(self, request: WriteRequest, rows: DataFrame) -> Merge:
         place, definition = self.fence.place, request.definition
-        found = table.read(place)
+        found = shape.read(place)
         if found is None:
             raise TidemarkError(f"the table {definition.target} was dropped", do="create it again")
-        sent = in_memory.enter_context(staged(self.fence, rows))
+        sent = self._staging.enter_context(staged(self.fence, rows))
         return Merge(
             place.target,
             {name: found.types[name] for name in rows.columns if name in found.types},

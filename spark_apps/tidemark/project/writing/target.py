@@ -14,6 +14,7 @@ from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.planning import target_table
 from tidemark.project.planning.target_check import require_key
+from tidemark.project.postgres import shape
 from tidemark.project.postgres import table as postgres
 from tidemark.project.postgres.place import Place
 from tidemark.project.transformation.row_key import RowKey
@@ -76,7 +77,7 @@ def require_target(run: RunContext, analyzed: AnalyzedDefinition) -> None:
     )
     require_key(definition, [*partition_key, *clustering])
     if definition.connection:
-        postgres.require_rights(Place.of(run.settings, definition))
+        shape.require_rights(Place.of(run.settings, definition))
 
 
 def _shape(
@@ -85,7 +86,7 @@ def _shape(
     """Return the types of the table's columns, and clauses for those that do not fit."""
     definition = analyzed.definition
     if definition.connection:
-        found = postgres.read(Place.of(run.settings, definition))
+        found = shape.read(Place.of(run.settings, definition))
         if found is None:
             return None, []
         return found.types, [*postgres.differences(analyzed.stored, found)]
