@@ -42,7 +42,10 @@ KNOWN = (
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "such as `version: 1`"
 SOURCE = ", such as `source: {tags: [EWR, JFK]}`"
-ONE_KIND = "write exactly one of entity-types, tags, persistence-ids, kafka-journal, read-model"
+ONE_KIND = (
+    "write exactly one of entity-types, tags, persistence-ids, kafka-journal, read-model;"
+    " journal may be added to events"
+)
 TARGET = "write `keyspace.table`"
 ONCE = "name each of them once"
 ONE_SELECT = "write one SELECT over the table events"

@@ -43,7 +43,9 @@ def written(patched: pytest.MonkeyPatch, mode: Mode, dies_in: int | None = None)
 
         return note
 
-    def write_result(request: object, rows: object, announce: Callable[[], None]) -> object:
+    def write_result(
+        request: object, rows: object, announce: Callable[[], None], writer: object
+    ) -> object:
         announce()
         return write("result")()
 
@@ -63,6 +65,7 @@ def written(patched: pytest.MonkeyPatch, mode: Mode, dies_in: int | None = None)
     acceptance = MagicMock()
     acceptance.accept.return_value = accepted
     acceptance.store.advance_cursors = write("cursors")
+    acceptance.store.fence = None
     steps = Pipeline(
         MagicMock(),
         MagicMock(pieces=pieces, finish_some=write("ledger")),

@@ -92,10 +92,7 @@ class EventSourceForm(OneKey):
             or (self.journal and (self.kafka_journal or self.read_model))
         ):
             names = ", ".join(name for name in self.fields() if name != "journal")
-            raise refusal(
-                f"write exactly one of {names}; of events in a journal that is not that of every"
-                " run, journal as well"
-            )
+            raise refusal(f"write exactly one of {names}; journal may be added to events")
         return self
 
 
