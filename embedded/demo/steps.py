@@ -1,6 +1,7 @@
 """The main job over real data: load the flights, let Airflow run the DAGs, show the outcome.
 
-A part of the flights is also appended to a topic of Kafka, replicated, and projected from there.
+A part of the flights is also appended to a topic of Kafka, replicated, and projected from there,
+and projected into a table of PostgreSQL.
 
 Each step looks at the ledger first: a second run does no work twice, and a run that was
 interrupted goes on where the last one stopped.
@@ -30,7 +31,8 @@ from embedded.cassandra.server import Cassandra
 from embedded.demo import correction, summary
 from embedded.errors import EmbeddedError
 from embedded.kafka.server import Kafka
-from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, ROOT
+from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, POSTGRES_HOME, ROOT
+from embedded.postgres.server import Postgres, PostgresEndpoint
 from embedded.progress import ProgressLine
 from examples.flights.plan import load_window
 from tidemark.cassandra.control import Control
@@ -46,7 +48,8 @@ PUBLISHED_DAYS = 7
 CHAIN = "chain"
 STEPS = ("tag_write", "validate", "project")
 """The DAGs of the chain's steps."""
-OF_TOPICS = {"TIDEMARK_PROJECTIONS_DIR": str(ROOT / "include" / "sql" / "topics")}
+OTHER_READ_MODELS = {"TIDEMARK_PROJECTIONS_DIR": str(ROOT / "include" / "sql" / "demo")}
+"""Those of the flights in Kafka, and in PostgreSQL."""
 _STARTED_BY_ASSET_S = 120.0
 _RUN_S = 1800.0
 _UNWIND_S = 30.0
@@ -65,8 +68,11 @@ def run(months: int) -> None:
         _stop_if_interrupted(started, node.stop, ran_before=node.endpoint() is not None)
         broker = Kafka(KAFKA_HOME)
         _stop_if_interrupted(started, broker.stop, ran_before=broker.address() is not None)
-        address = started.enter_context(ThreadPoolExecutor(1)).submit(broker.start)
-        environment = applications.environment(node.start(), address.result())
+        database = Postgres(POSTGRES_HOME)
+        _stop_if_interrupted(started, database.stop, ran_before=database.endpoint() is not None)
+        pool = started.enter_context(ThreadPoolExecutor(2))
+        address, postgres = pool.submit(broker.start), pool.submit(database.start)
+        environment = applications.environment(node.start(), address.result(), postgres.result())
         airflow = Airflow(AIRFLOW_HOME, environment)
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):
@@ -76,7 +82,8 @@ def run(months: int) -> None:
         run_application("examples/load_flights.py", environment, "--months", str(months))
         run_application("examples/publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
         url = starting.result()
-        agrees = _run_steps(settings, airflow, load_window(months), environment, progress)
+        window = load_window(months)
+        agrees = _run_steps(settings, airflow, window, environment, postgres.result(), progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
     print(f"In Airflow {airflow.login()}.")
     print("The servers run on; `make down` stops them. Next: docs/first-projection.md")
@@ -102,6 +109,7 @@ def _run_steps(
     airflow: Airflow,
     window: Window,
     environment: Mapping[str, str],
+    postgres: PostgresEndpoint,
     progress: ProgressLine,
 ) -> bool:
     with Control(settings) as control, airflow.client() as client:
@@ -116,7 +124,8 @@ def _run_steps(
         steps.replicate()
         days = Window(window.start, window.start + timedelta(days=PUBLISHED_DAYS))
         options = ("--window-start", iso(days.start), "--window-end", iso(days.end))
-        run_application("spark_apps/project.py", {**environment, **OF_TOPICS}, *options)
+        summary.create_departures(postgres)
+        run_application("spark_apps/project.py", {**environment, **OTHER_READ_MODELS}, *options)
         correction.create_tables(control, settings)
 
         def event_groups(*arguments: str) -> None:
@@ -128,7 +137,8 @@ def _run_steps(
         correction.run(control, settings, event_groups)
         progress.done("all steps are done")
         agrees = summary.show(control, settings, window)
-        return summary.show_topic(control, settings, days) and agrees
+        agrees &= summary.show_topic(control, settings, days)
+        return summary.show_departures(postgres, settings, days) and agrees
 
 
 @dataclass

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from embedded.applications import READ_MODEL_KEYSPACE
+from embedded.postgres.server import PostgresEndpoint
 from examples.flights.source import flights_file
 from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
+from tidemark.cassandra.schema import SCHEMA_DIR, table
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.piece import PieceRow, State
 from tidemark.ledger.pieces import Pieces
@@ -49,6 +50,30 @@ def show_topic(control: Control, settings: Settings, window: Window) -> bool:
     console.print(
         f"Of {window}, {records:,} records were replicated from Kafka; their read model"
         f" topic_departures {verdict} the CSV."
+    )
+    return agrees
+
+
+def create_departures(postgres: PostgresEndpoint) -> None:
+    """Make the table of the read model in PostgreSQL, unless it is there."""
+    with postgres.session() as session:
+        session.execute((SCHEMA_DIR / "departures.sql").read_bytes())
+
+
+def show_departures(postgres: PostgresEndpoint, settings: Settings, window: Window) -> bool:
+    """Print what is in PostgreSQL; returns whether the read model there agrees with the CSV."""
+    buckets = window.buckets(settings.bucket_size)
+    with postgres.session() as session:
+        cursor = session.execute(
+            "SELECT carrier, origin, departed, delayed, cancelled FROM public.departures"
+            " WHERE time_bucket = ANY(%s)",
+            [[*buckets]],
+        )
+        rows = pd.DataFrame(cursor.fetchall(), columns=["carrier", "origin", *MEASURES])
+    agrees = _by_carrier(rows).equals(count_csv(window))
+    verdict = "agrees with" if agrees else "DISAGREES with"
+    Console(highlight=False).print(
+        f"Of {window}, the read model public.departures in PostgreSQL {verdict} the CSV."
     )
     return agrees
 

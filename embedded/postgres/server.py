@@ -25,6 +25,7 @@ CONNECTION = "EMBEDDED"
 _NAME = "postgres"
 _USERNAME = "tidemark"
 _DATABASE = "tidemark"
+_FIRST_DATABASE = "postgres"
 _ANSWER_S = 2
 
 
@@ -42,6 +43,18 @@ class PostgresEndpoint:
     def url(self) -> str:
         """The URL, without the password."""
         return f"postgresql://{self.username}@{self.host}:{self.port}/{self.database}"
+
+    def session(self, database: str | None = None) -> psycopg.Connection:
+        """Open a session, by default in the applications' database; each statement commits."""
+        return psycopg.connect(
+            host=self.host,
+            port=self.port,
+            user=self.username,
+            password=self.password,
+            dbname=database or self.database,
+            connect_timeout=_ANSWER_S,
+            autocommit=True,
+        )
 
     def environment(self, connection: str = CONNECTION) -> dict[str, str]:
         """Return the variables of the connection `embedded`, or of one with another name."""
@@ -198,7 +211,7 @@ class Postgres:
     def _readiness(self, endpoint: PostgresEndpoint) -> Readiness:
         def answers() -> bool:
             try:
-                _connect(endpoint).close()
+                endpoint.session(_FIRST_DATABASE).close()
             except psycopg.OperationalError:
                 return False
             return True
@@ -206,7 +219,7 @@ class Postgres:
         return Readiness(_NAME, "PostgreSQL", self._run, "a login", answers, lambda: self._log)
 
     def _make_database(self, endpoint: PostgresEndpoint) -> None:
-        with _connect(endpoint) as session:
+        with endpoint.session(_FIRST_DATABASE) as session:
             found = session.execute(
                 "SELECT 1 FROM pg_database WHERE datname = %s", [endpoint.database]
             ).fetchone()
@@ -215,15 +228,3 @@ class Postgres:
 
     def _environment(self) -> dict[str, str]:
         return {name: os.environ[name] for name in ("PATH", "TZ") if name in os.environ}
-
-
-def _connect(endpoint: PostgresEndpoint) -> psycopg.Connection:
-    return psycopg.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        user=endpoint.username,
-        password=endpoint.password,
-        dbname="postgres",
-        connect_timeout=_ANSWER_S,
-        autocommit=True,
-    )
