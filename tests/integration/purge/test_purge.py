@@ -84,6 +84,8 @@ def test_apply_deletes_exactly_the_planned_partitions(tagged: Journal) -> None:
         "partitions_deleted": 4,
         "buckets_kept": 0,
         "event_groups_deleted": 0,
+        "iceberg_snapshots_deleted": 0,
+        "iceberg_orphans_deleted": 0,
     }
     assert numbers(tagged) == {3}
     assert tagged.rows("tag_write_progress") == progress
@@ -235,6 +237,8 @@ def test_projection_whose_file_is_absent_holds_back_until_it_is_given_up(tagged:
         "partitions_deleted": 2,
         "buckets_kept": 2,
         "event_groups_deleted": 0,
+        "iceberg_snapshots_deleted": 0,
+        "iceberg_orphans_deleted": 0,
     }
     assert "gone holds back what it is not done with: it has run, but has no file" in held.stdout
     assert "`purge.py --give-up gone --apply`" in held.stdout
