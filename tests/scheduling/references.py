@@ -26,11 +26,13 @@ SAID_ONLY = (
     "spark_apps/tidemark/setting_groups/event_groups.py",
     "embedded/paths.py",
     "tests/conftest.py",
+    "tests/integration/kafka_topic.py",
+    "tests/scheduling/affected.py",
     "tests/scheduling/plan.py",
     "tests/scheduling/references.py",
 )
-"""Modules that only say where files are: defaults, and names to sort by. What reads the files names
-them, too."""
+"""Modules whose strings only look like names of files and applications, or are defaults: what reads
+the files names them, too."""
 USERS_FILES = "users_files"
 """The function of the library that returns a path below `include`."""
 TEMPORARY = "tmp_path"
@@ -131,7 +133,7 @@ def references(file: str, repository: Repository) -> References:
         needed |= _files_in_paths(nodes, repository, starts)
     if starts and file not in SAID_ONLY:
         scripts = repository.applications
-        needed |= {scripts[text] for text in texts if text in scripts}
+        needed |= {scripts[text] for text in _public_texts(nodes) if text in scripts}
     run = _files({package for name in modules for package in _above(name)}, repository)
     return References(frozenset(needed - {file}), frozenset(run - needed - {file}))
 
@@ -169,6 +171,16 @@ def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
         if isinstance(node, ast.Expr):
             said.add(id(node.value))
         elif (text := _text(node)) and id(node) not in said:
+            yield text
+
+
+def _public_texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield all strings but arguments of private functions, which only write rows with them."""
+    private = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2][:1] == "_":
+            private |= {id(argument) for argument in node.args}
+        elif (text := _text(node)) and id(node) not in private:
             yield text
 
 
