@@ -33,6 +33,8 @@ SAID_ONLY = (
 )
 """Modules whose strings only look like names of files and applications, or are defaults: what reads
 the files names them, too."""
+WRITES_ONLY = "._note"
+"""A method of the tests that writes rows of the ledger with the name of an application."""
 USERS_FILES = "users_files"
 """The function of the library that returns a path below `include`."""
 TEMPORARY = "tmp_path"
@@ -133,7 +135,7 @@ def references(file: str, repository: Repository) -> References:
         needed |= _files_in_paths(nodes, repository, starts)
     if starts and file not in SAID_ONLY:
         scripts = repository.applications
-        needed |= {scripts[text] for text in _public_texts(nodes) if text in scripts}
+        needed |= {scripts[text] for text in _words(nodes) if text in scripts}
     run = _files({package for name in modules for package in _above(name)}, repository)
     return References(frozenset(needed - {file}), frozenset(run - needed - {file}))
 
@@ -174,13 +176,13 @@ def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield text
 
 
-def _public_texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield all strings but arguments of private functions, which only write rows with them."""
-    private = set()
+def _words(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield all strings but the arguments of WRITES_ONLY."""
+    written = set()
     for node in nodes:
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2][:1] == "_":
-            private |= {id(argument) for argument in node.args}
-        elif (text := _text(node)) and id(node) not in private:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(WRITES_ONLY):
+            written |= {id(argument) for argument in node.args}
+        elif (text := _text(node)) and id(node) not in written:
             yield text
 
 

@@ -83,6 +83,7 @@ INIT = f"{LIBRARY}/__init__.py"
             "SCRIPT = 'tag_write.py'",
             {"spark_apps/tag_write.py", INIT, f"{LIBRARY}/command_line/a.py"},
         ),
+        ("self._note('purge')", set()),
         ("from tests.support import f\nf('purge')", {"tests/support.py", "spark_apps/purge.py"}),
         ("from tests.support import f", {"tests/support.py"}),
         (
@@ -214,7 +215,7 @@ def test_a_change_of_this_repository_selects(
 
 def test_a_change_of_one_room_leaves_the_tests_of_others_out(ours: Dependencies) -> None:
     choice = choose(["spark_apps/tidemark/purge/snapshots/rules.py"], ours)
-    assert "tests/unit/purge/test_snapshots.py" in choice.chosen
+    assert "tests/integration/purge/test_purge.py" in choice.chosen
     assert "tests/unit/partitioning/test_keys.py" in choice.left_out
     assert len(choice.left_out) > len(choice.chosen)
 
