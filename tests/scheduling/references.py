@@ -133,6 +133,7 @@ def references(file: str, repository: Repository) -> References:
     if file not in SAID_ONLY:
         needed |= _files_in_texts(texts, repository)
         needed |= _files_in_paths(nodes, repository, starts)
+        needed |= _files_beside(nodes, str(PurePosixPath(file).parent), repository)
     if starts and file not in SAID_ONLY:
         scripts = repository.applications
         needed |= {scripts[text] for text in _words(nodes) if text in scripts}
@@ -249,6 +250,20 @@ def _files_in_paths(nodes: Iterable[ast.AST], repository: Repository, starts: bo
                 found |= repository.at(named) | repository.at(f"include/{named}")
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(USERS_FILES):
             found |= repository.at(f"include/{_text(node.args[0])}")
+    return found
+
+
+def _files_beside(nodes: Iterable[ast.AST], directory: str, repository: Repository) -> set[str]:
+    """Return the files that paths from `__file__` name, and all files of such directories."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".with_name"):
+            found |= repository.at(f"{directory}/{_text(node.args[0])}")
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            start, *parts = _parts(node, set())
+            if "__file__" in ast.unparse(start):
+                named = "/".join(itertools.takewhile(bool, map(_text, parts)))
+                found |= repository.at(f"{directory}/{named}") if named else set()
     return found
 
 

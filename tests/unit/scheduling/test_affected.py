@@ -45,6 +45,7 @@ TREE = {
     "Makefile": "",
     "tests/conftest.py": 'HOMES = ("purge",)\n',
     "tests/live/conftest.py": "from tests.support import x\n",
+    "tests/unit/data/a.tsv": "",
     "tests/support.py": 'def f(name): return ROOT / "spark_apps" / f"{name}.py"\n',
 }
 """A small repository without its test files."""
@@ -97,6 +98,8 @@ INIT = f"{LIBRARY}/__init__.py"
         ("(ROOT / 'docs').glob('*.md')", {"docs/a.md", "docs/b.md"}),
         ("(tmp_path / 'docs').mkdir()", set()),
         ("(ROOT / 'Makefile').read_text()", {"Makefile"}),
+        ("Path(__file__).with_name('data')", {"tests/unit/data/a.tsv"}),
+        ("Path(__file__).parent / 'data' / 'a.tsv'", {"tests/unit/data/a.tsv"}),
         ("PAGE = 'docs/b.md'", {"docs/b.md"}),
         ("SCHEMA / 'pekko.cql'", {"include/sql/schema/pekko.cql"}),
         ("SHIPPED / 'sql' / 'schema'", {"include/sql/schema/pekko.cql"}),
@@ -199,7 +202,7 @@ def file_of_module(name: str) -> str:
         ("include/sql/schema/pekko.cql", "tests/integration/tag_write/test_tag_write.py"),
         ("docs/settings.md", "tests/unit/test_settings.py"),
         ("Makefile", "tests/unit/test_workflows.py"),
-        ("examples/flights/plan.py", "tests/integration/test_flights_examples.py"),
+        ("examples/flights/source.py", "tests/integration/test_flights_examples.py"),
         ("Dockerfile", "tests/unit/embedded/test_compose_image.py"),
         ("compose/secrets", "tests/unit/embedded/test_compose_secrets.py"),
         ("tests/interop/client/Main.scala", "tests/interop/test_damage.py"),
