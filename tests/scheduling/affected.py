@@ -107,7 +107,8 @@ class Choice:
         if self.for_all:
             yield f"affected: all, as any test may need {', '.join(self.for_all)}"
         if self.read_by_none:
-            yield f"affected: no test but those of the complete tree needs {', '.join(self.read_by_none)}"
+            files = ", ".join(self.read_by_none)
+            yield f"affected: no test but those of the complete tree needs {files}"
         by_directory: dict[str, list[str]] = defaultdict(list)
         for file in sorted(self.left_out):
             directory, _, name = file.rpartition("/")
