@@ -23,7 +23,7 @@ help:  ## list the targets
 demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole year)
 	@$(PY) -m embedded demo
 
-# Two workers for two cores, and one for the tests that mostly wait (tests/conftest.py).
+# Two workers for two cores, and one for the tests that mostly wait (tests/scheduling/plan.py).
 # Of tests/integration half, unless PYTEST_ARGS names tests.
 test: lint typing  ## lint, type-check and run the tests, of tests/integration half, on servers of their own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(if $(findstring tests/,$(PYTEST_ARGS)),,--half) \

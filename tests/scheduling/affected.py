@@ -33,8 +33,8 @@ OF_THE_TREE = (
     "tests/unit/test_words.py",
 )
 """Tests that read whole directories of the repository; they always run."""
-FOR_READERS = ("LICENSE", "*.png", ".secrets.baseline", ".ci/*", "benchmarks/*")
-"""Patterns of files that no test needs if no test file names them, directly or not."""
+FOR_READERS = ("LICENSE", "mkdocs.yml", "*.png", ".secrets.baseline", ".ci/*", "benchmarks/*")
+"""Patterns of files that at most OF_THE_TREE need if no test file names them, directly or not."""
 
 
 class Dependencies:
@@ -98,7 +98,7 @@ class Choice:
     for_all: tuple[str, ...] = ()
     """Changed files for which all tests run."""
     read_by_none: tuple[str, ...] = ()
-    """Changed files that no test needs."""
+    """Changed files that no test but those of OF_THE_TREE needs."""
 
     def lines(self) -> Iterator[str]:
         """Yield what is to be said of the choice."""
@@ -107,7 +107,8 @@ class Choice:
         if self.for_all:
             yield f"affected: all, as any test may need {', '.join(self.for_all)}"
         if self.read_by_none:
-            yield f"affected: no test needs {', '.join(self.read_by_none)}"
+            files = ", ".join(self.read_by_none)
+            yield f"affected: no test but those of the complete tree needs {files}"
         by_directory: dict[str, list[str]] = defaultdict(list)
         for file in sorted(self.left_out):
             directory, _, name = file.rpartition("/")

@@ -26,11 +26,15 @@ SAID_ONLY = (
     "spark_apps/tidemark/setting_groups/event_groups.py",
     "embedded/paths.py",
     "tests/conftest.py",
+    "tests/integration/kafka_topic.py",
+    "tests/scheduling/affected.py",
     "tests/scheduling/plan.py",
     "tests/scheduling/references.py",
 )
-"""Modules that only say where files are: defaults, and names to sort by. What reads the files names
-them, too."""
+"""Modules whose strings only look like names of files and applications, or are defaults: what reads
+the files names them, too."""
+WRITES_ONLY = "._note"
+"""A method of the tests that writes rows of the ledger with the name of an application."""
 USERS_FILES = "users_files"
 """The function of the library that returns a path below `include`."""
 TEMPORARY = "tmp_path"
@@ -129,9 +133,10 @@ def references(file: str, repository: Repository) -> References:
     if file not in SAID_ONLY:
         needed |= _files_in_texts(texts, repository)
         needed |= _files_in_paths(nodes, repository, starts)
+        needed |= _files_beside(nodes, str(PurePosixPath(file).parent), repository)
     if starts and file not in SAID_ONLY:
         scripts = repository.applications
-        needed |= {scripts[text] for text in texts if text in scripts}
+        needed |= {scripts[text] for text in _words(nodes) if text in scripts}
     run = _files({package for name in modules for package in _above(name)}, repository)
     return References(frozenset(needed - {file}), frozenset(run - needed - {file}))
 
@@ -169,6 +174,16 @@ def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
         if isinstance(node, ast.Expr):
             said.add(id(node.value))
         elif (text := _text(node)) and id(node) not in said:
+            yield text
+
+
+def _words(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield all strings but the arguments of WRITES_ONLY."""
+    written = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(WRITES_ONLY):
+            written |= {id(argument) for argument in node.args}
+        elif (text := _text(node)) and id(node) not in written:
             yield text
 
 
@@ -235,6 +250,20 @@ def _files_in_paths(nodes: Iterable[ast.AST], repository: Repository, starts: bo
                 found |= repository.at(named) | repository.at(f"include/{named}")
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(USERS_FILES):
             found |= repository.at(f"include/{_text(node.args[0])}")
+    return found
+
+
+def _files_beside(nodes: Iterable[ast.AST], directory: str, repository: Repository) -> set[str]:
+    """Return the files that paths from `__file__` name, and all files of such directories."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".with_name"):
+            found |= repository.at(f"{directory}/{_text(node.args[0])}")
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            start, *parts = _parts(node, set())
+            if "__file__" in ast.unparse(start):
+                named = "/".join(itertools.takewhile(bool, map(_text, parts)))
+                found |= repository.at(f"{directory}/{named}") if named else set()
     return found
 
 

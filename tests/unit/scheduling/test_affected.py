@@ -45,6 +45,7 @@ TREE = {
     "Makefile": "",
     "tests/conftest.py": 'HOMES = ("purge",)\n',
     "tests/live/conftest.py": "from tests.support import x\n",
+    "tests/unit/data/a.tsv": "",
     "tests/support.py": 'def f(name): return ROOT / "spark_apps" / f"{name}.py"\n',
 }
 """A small repository without its test files."""
@@ -83,6 +84,7 @@ INIT = f"{LIBRARY}/__init__.py"
             "SCRIPT = 'tag_write.py'",
             {"spark_apps/tag_write.py", INIT, f"{LIBRARY}/command_line/a.py"},
         ),
+        ("self._note('purge')", set()),
         ("from tests.support import f\nf('purge')", {"tests/support.py", "spark_apps/purge.py"}),
         ("from tests.support import f", {"tests/support.py"}),
         (
@@ -94,8 +96,10 @@ INIT = f"{LIBRARY}/__init__.py"
         ),
         ("(ROOT / 'docs' / 'a.md').read_text()", {"docs/a.md"}),
         ("(ROOT / 'docs').glob('*.md')", {"docs/a.md", "docs/b.md"}),
-        ("(tmp_path / 'docs' / 'a.md').read_text()", set()),
+        ("(tmp_path / 'docs').mkdir()", set()),
         ("(ROOT / 'Makefile').read_text()", {"Makefile"}),
+        ("Path(__file__).with_name('data')", {"tests/unit/data/a.tsv"}),
+        ("Path(__file__).parent / 'data' / 'a.tsv'", {"tests/unit/data/a.tsv"}),
         ("PAGE = 'docs/b.md'", {"docs/b.md"}),
         ("SCHEMA / 'pekko.cql'", {"include/sql/schema/pekko.cql"}),
         ("SHIPPED / 'sql' / 'schema'", {"include/sql/schema/pekko.cql"}),
@@ -198,7 +202,7 @@ def file_of_module(name: str) -> str:
         ("include/sql/schema/pekko.cql", "tests/integration/tag_write/test_tag_write.py"),
         ("docs/settings.md", "tests/unit/test_settings.py"),
         ("Makefile", "tests/unit/test_workflows.py"),
-        ("examples/flights/plan.py", "tests/integration/test_flights_examples.py"),
+        ("examples/flights/source.py", "tests/integration/test_flights_examples.py"),
         ("Dockerfile", "tests/unit/embedded/test_compose_image.py"),
         ("compose/secrets", "tests/unit/embedded/test_compose_secrets.py"),
         ("tests/interop/client/Main.scala", "tests/interop/test_damage.py"),
@@ -214,7 +218,7 @@ def test_a_change_of_this_repository_selects(
 
 def test_a_change_of_one_room_leaves_the_tests_of_others_out(ours: Dependencies) -> None:
     choice = choose(["spark_apps/tidemark/purge/snapshots/rules.py"], ours)
-    assert "tests/unit/purge/test_snapshots.py" in choice.chosen
+    assert "tests/integration/purge/test_purge.py" in choice.chosen
     assert "tests/unit/partitioning/test_keys.py" in choice.left_out
     assert len(choice.left_out) > len(choice.chosen)
 
@@ -238,7 +242,7 @@ def test_only_what_a_branch_and_its_checkout_changed_is_run(
             f"tests/unit/test_{name}.py",
             f"def test_it(): ...\ndef unused():\n    import embedded.{name}\n",
         )
-    write(".gitignore", "state\n__pycache__\n")
+    write(".gitignore", "state\n__pycache__\nrunpytest-*\nstderr\nstdout\n")
     git(pytester.path, "init", "--initial-branch=main")
     git(pytester.path, "add", ".")
     git(pytester.path, "commit", "--message=first")

@@ -12,41 +12,40 @@ from tests.unit.scheduling.conftest import Run
 
 Write = Callable[[str, str], Path]
 
-NOTING = """
-import os, pathlib, time
+NOTES = """
+import os, pathlib
+
+def note(*words):
+    with pathlib.Path("notes").open("a") as notes:
+        print(os.environ.get("PYTEST_XDIST_WORKER"), *words, file=notes, flush=True)
+"""
+CONFTEST = f"""{NOTES}
+def pytest_sessionfinish():
+    note("ended")
+"""
+NOTING = f"""{NOTES}
 import pytest
-
-NOTES = pathlib.Path("notes")
-
-def ended(pid):
-    stat = pathlib.Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 @pytest.mark.parametrize("number", range(3))
 def test_one(number):
-    with NOTES.open("a") as notes:
-        print(os.environ["PYTEST_XDIST_WORKER"], os.getpid(), __file__, file=notes, flush=True)
+    note(__file__)
 """
-WAITING_FOR_THE_WAITER = '''
+WAITING_FOR_THE_WAITER = """
+import time
 
 def test_the_waiter_has_ended():
-    """The other workers still run."""
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        lines = [line.split() for line in NOTES.read_text().splitlines()]
-        waiters = {pid for _, pid, file in lines if "/dags/" in file or "real_time" in file}
-        if waiters and all(map(ended, waiters)):
-            return
+    while "ended" not in pathlib.Path("notes").read_text():
+        assert time.monotonic() < deadline, "it still runs"
         time.sleep(0.05)
-    raise AssertionError("it still runs")
-'''
+"""
 
 
 def workers(pytester: pytest.Pytester) -> dict[str, list[str]]:
     """Return for each file, from its directory on, the worker of each of its tests."""
     found: dict[str, list[str]] = defaultdict(list)
     for line in (pytester.path / "notes").read_text().splitlines():
-        worker, _, file = line.split()
+        worker, file = line.split()
         found["/".join(Path(file).parts[-2:])].append(worker)
     return found
 
@@ -54,12 +53,14 @@ def workers(pytester: pytest.Pytester) -> dict[str, list[str]]:
 def test_each_group_has_one_worker_and_the_waiter_ends_before_the_others(
     pytester: pytest.Pytester, project: Run, write: Write
 ) -> None:
+    write("conftest.py", CONFTEST)
     for name in ("dags/test_a", "dags/test_b", "live/test_real_time", "unit/test_c", "unit/test_d"):
         write(f"tests/{name}.py", NOTING)
     for name in ("unit/test_y", "unit/test_z"):
-        write(f"tests/{name}.py", NOTING + WAITING_FOR_THE_WAITER)
+        write(f"tests/{name}.py", WAITING_FOR_THE_WAITER + NOTING)
     project("--numprocesses", "3").assert_outcomes(passed=7 * 3 + 2)
     ran = workers(pytester)
+    ended = ran.pop("ended")
     assert {file: (len(names), len({*names})) for file, names in ran.items()} == dict.fromkeys(
         ran, (3, 1)
     )
@@ -67,6 +68,7 @@ def test_each_group_has_one_worker_and_the_waiter_ends_before_the_others(
     [waiter] = {*ran["dags/test_a.py"], *ran["dags/test_b.py"], *ran["live/test_real_time.py"]}
     others = {name for file, names in ran.items() if file.startswith("unit/") for name in names}
     assert waiter not in others
+    assert ended[0] == waiter
 
 
 @pytest.mark.parametrize("count", [1, 2])
