@@ -21,7 +21,7 @@ __all__ = ["control", "make_journal", "make_journals", "pool"]
 def pekko(state: Path, cassandra: Endpoint) -> Iterator[Client]:
     """Yield the process that holds every Pekko node of this run."""
     log = state / "pekko-client.log"
-    with Client.start(build.command(state), cassandra.environment(), log) as client:
+    with Client.start(build.PEKKO.command(state), cassandra.environment(), log) as client:
         yield client
 
 
