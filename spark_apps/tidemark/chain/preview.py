@@ -93,7 +93,8 @@ def preview(run: RunContext, window: Window, projections: Sequence[str], *, forc
         SchemaMismatch, BucketSizeMismatch: the journal cannot be used.
     """
     preflight.check(run, window)
-    tag_views = _tag_write(run, window, force=force)
+    is_r2dbc = run.settings.is_r2dbc
+    tag_views = _nothing(run) if is_r2dbc else _tag_write(run, window, force=force)
     following = window if force else window.extended(_hull(run, tag_views))
     checks = _validate(run, window, following, tag_views, force=force)
     following = window if force else following.extended(_hull(run, checks))
@@ -103,7 +104,13 @@ def preview(run: RunContext, window: Window, projections: Sequence[str], *, forc
         _project(run, window, definition, plans.get(definition.name), checks)
         for definition in plan.definitions
     ]
-    return Preview([tag_views, checks, *steps], [*plan.left_out, *map(str, plan.errors)])
+    before = [checks] if is_r2dbc else [tag_views, checks]
+    return Preview([*before, *steps], [*plan.left_out, *map(str, plan.errors)])
+
+
+def _nothing(run: RunContext) -> StepPreview:
+    """Return the preview of tag-write on a journal in PostgreSQL, which has no tag views."""
+    return StepPreview(TAG_WRITE, "", {}, _buckets(run, ()), 0)
 
 
 def _tag_write(run: RunContext, window: Window, *, force: bool) -> StepPreview:

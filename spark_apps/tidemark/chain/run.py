@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -60,8 +60,14 @@ def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcom
         # Before the long steps, not after them.
         catalog.select(run.settings.projections_dir, options.projections, with_rollups=True)
     errors: list[TidemarkError] = []
-    for number, (application, step) in enumerate(STEPS.items(), 1):
-        run.say(f"step {number} of {len(STEPS)}: {application}, {window}")
+    steps = {
+        application: step
+        for application, step in STEPS.items()
+        # A journal in PostgreSQL has no tag views.
+        if application != applications.TAG_WRITE or not run.settings.is_r2dbc
+    }
+    for number, (application, step) in enumerate(steps.items(), 1):
+        run.say(f"step {number} of {len(steps)}: {application}, {window}")
         # Not even `force` projects a time bucket that has not passed.
         step_options = replace(options, force=options.force and not errors)
         part = run_part(run, application, partial(step, window, step_options), window)
@@ -71,7 +77,7 @@ def run_window(run: RunContext, window: Window, options: ChainOptions) -> Outcom
             break
         if not options.force:
             window = window.extended(_done(part.content))
-    return _outcome(run.parts, errors)
+    return _outcome(steps, run.parts, errors)
 
 
 def _previewed(plan: Preview) -> Outcome:
@@ -122,14 +128,18 @@ def _done(report: Mapping[str, Any]) -> Window | None:
     return Window(*(datetime.fromisoformat(report[bound]) for bound in ("done_start", "done_end")))
 
 
-def _outcome(reports: Mapping[str, Mapping[str, Any]], errors: Sequence[TidemarkError]) -> Outcome:
+def _outcome(
+    steps: Collection[str],
+    reports: Mapping[str, Mapping[str, Any]],
+    errors: Sequence[TidemarkError],
+) -> Outcome:
     is_any_done = any(report["state"] == RunState.DONE for report in reports.values())
     state = RunState.DONE if is_any_done else RunState.NOTHING
     pieces = Counter[str]()
     for report in reports.values():
         pieces.update(report["pieces"])
     lines = [f"{name}: {report['state']}" for name, report in reports.items()]
-    not_started = [name for name in STEPS if name not in reports]
+    not_started = [name for name in steps if name not in reports]
     lines += [f"{name}: not started, a step before it was interrupted" for name in not_started]
     projected = reports.get(applications.PROJECT)
     return Outcome(

@@ -1,1 +1,1 @@
-"""The tables of the real systems, Pekko's and kafka-journal's: their names, shapes and reads."""
+"""The tables of the real systems, Pekko's, kafka-journal's and akka-persistence-r2dbc's."""

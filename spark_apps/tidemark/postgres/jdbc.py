@@ -9,20 +9,35 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.postgres.connections import PostgresConnection
 
 FETCH_ROWS = 1000
-"""Rows in a page: the driver keeps one page of each task in memory."""
+"""Most rows in a page: the driver keeps one page of each task in memory."""
+_PAGE_BYTES = 16 << 20
+
+
+def rows_in_page(row_bytes: float) -> int:
+    """Return the rows of a page for rows of this average size."""
+    return int(min(FETCH_ROWS, max(1, _PAGE_BYTES // max(1.0, row_bytes))))
 
 
 def read(
-    spark: SparkSession, connection: PostgresConnection, queries: Sequence[str], schema: str
+    spark: SparkSession,
+    connection: PostgresConnection,
+    queries: Sequence[str],
+    schema: str,
+    *,
+    options: str = "",
+    page_rows: int | None = None,
 ) -> DataFrame:
     """Read the rows of some queries of one form, a task for each query.
 
-    The queries are SELECTs of our own, with literals of numbers and times only and with names
-    quoted by `identifiers`; `schema` has Spark's types of their columns as DDL.
+    The queries are SELECTs of our own, with literals of numbers and times, or quoted by psycopg,
+    and with names quoted by `identifiers`; `schema` has Spark's types of their columns as DDL.
+    `options` are parameters of the server's session, such as `-c enable_seqscan=off`.
+    Without `page_rows`, a page has FETCH_ROWS rows.
     """
     # A query for each task: the source itself would divide one query by conditions outside of it,
     # for which PostgreSQL would sort or materialize it first.
-    frames = [_read(spark, connection, query, schema) for query in queries]
+    rows = FETCH_ROWS if page_rows is None else page_rows
+    frames = [_read(spark, connection, query, schema, options, rows) for query in queries]
     first, *others = frames
     for frame in others:
         first = first.unionAll(frame)
@@ -30,7 +45,12 @@ def read(
 
 
 def _read(
-    spark: SparkSession, connection: PostgresConnection, query: str, schema: str
+    spark: SparkSession,
+    connection: PostgresConnection,
+    query: str,
+    schema: str,
+    options: str,
+    page_rows: int,
 ) -> DataFrame:
     return (
         spark.read.format("jdbc")
@@ -40,8 +60,9 @@ def _read(
         .option("password", connection.password.get_secret_value())
         .option("query", query)
         .option("customSchema", schema)
-        .option("fetchsize", FETCH_ROWS)
+        .option("fetchsize", page_rows)
         .option("ApplicationName", "tidemark")
+        .option("options", options)
         # The SELECT decides what is read: a filter of Spark's would end in a second WHERE.
         .option("pushDownPredicate", "false")
         .load()

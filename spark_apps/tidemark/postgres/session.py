@@ -24,12 +24,17 @@ _SCHEMA = (codes.UndefinedTable, codes.UndefinedColumn, codes.InvalidSchemaName)
 
 @contextmanager
 def session(
-    connection: PostgresConnection, *, autocommit: bool = True, statement_s: float = 0
+    connection: PostgresConnection,
+    *,
+    autocommit: bool = True,
+    statement_s: float = 0,
+    options: str = "",
 ) -> Iterator[psycopg.Connection]:
     """Open a session in UTC; errors of its statements are foreseen ones.
 
     Without `autocommit`, one transaction is committed at the end, or rolled back on an error.
-    A statement may take `statement_s` seconds; 0 is no limit.
+    A statement may take `statement_s` seconds; 0 is no limit. `options` are parameters of the
+    server's session, such as `-c enable_seqscan=off`.
 
     Raises:
         InvalidInput: the login is rejected.
@@ -44,7 +49,7 @@ def session(
             autocommit=autocommit,
             connect_timeout=_CONNECT_S,
             application_name="tidemark",
-            options=_SETTINGS + limit,
+            options=f"{_SETTINGS}{limit} {options}",
         )
     except psycopg.Error as error:
         raise failure(error, connection) from error

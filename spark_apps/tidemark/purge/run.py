@@ -134,7 +134,16 @@ def run_purge(run: RunContext, request: PurgeRequest) -> Outcome:
         retention_days=choice.retention_days,
         below_retention=choice.below_retention,
     )
-    has_journal = any(e.policy.target not in WITHOUT_PEKKO for e in effectives if e.is_chosen)
+    of_journal = [
+        e.policy.name for e in effectives if e.is_chosen and e.policy.target not in WITHOUT_PEKKO
+    ]
+    has_journal = bool(of_journal)
+    if of_journal:
+        preflight.require_in_cassandra(
+            settings,
+            f"the policies {', '.join(of_journal)} are for tables of a journal in Cassandra",
+            f"choose policies of the targets {', '.join(sorted(WITHOUT_PEKKO))}",
+        )
     if request.window is None:
         preflight.check_journal(run, has_journal=has_journal)
     else:

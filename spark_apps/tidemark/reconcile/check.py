@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import Remedy, WrongData
 from tidemark.ledger import audit
 from tidemark.reconcile.findings import store as findings
 from tidemark.reconcile.findings.find import ComparisonResult, find
+from tidemark.reconcile.journal import require_journal
 from tidemark.reconcile.operation import APPLICATION, audited_subject
 from tidemark.text import counted
 from tidemark.validate.findings import finding
@@ -23,7 +23,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
 
     No lock is taken, so actors and other applications may keep running.
     """
-    preflight.check_journal(run)
+    require_journal(run)
     require_known(run, scope)
     comparison = find(run, scope)
     findings.replace(run, scope, comparison.examination.found)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidemark.application import preflight
 from tidemark.application.guarded_change import Plan, guarded_change
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.journals.pekko import tables
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
+from tidemark.reconcile.journal import require_journal
 
 APPLICATION = applications.RECONCILE
 
@@ -38,7 +38,7 @@ def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool
     Raises:
         LockHeld: another run writes or deletes tag views of this journal.
     """
-    preflight.check_journal(run)
+    require_journal(run)
     prepare = operation.prepare
     outcome = guarded_change(
         run,

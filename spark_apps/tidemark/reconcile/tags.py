@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.partitioning import keys
+from tidemark.reconcile.journal import require_journal
 from tidemark.validate.reading.examine import read_keys
 from tidemark.validate.scope import Scope, require_known
 from tidemark.validate.tag_views.keys import Keys, once
@@ -21,7 +21,7 @@ NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_pr
 
 def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     """List the tags of the scope's persistence ids, at most `limit` of them."""
-    preflight.check_journal(run)
+    require_journal(run)
     require_known(run, scope)
     run.say("reading messages, tag views and progress")
     journal = read_keys(run, scope, are_applied=True)

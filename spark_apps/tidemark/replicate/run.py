@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import reduce
 
 from tidemark import clock
+from tidemark.application import preflight
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -70,7 +71,13 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         LockHeld: another run works on a topic partition.
         LockLost: a lock was lost during the run.
     """
-    settings, kafka = run.settings, Topics(run.settings)
+    settings = run.settings
+    preflight.require_in_cassandra(
+        settings,
+        "replicate writes tables of kafka-journal in Cassandra",
+        "run it with another journal, whose Cassandra cluster has these tables",
+    )
+    kafka = Topics(settings)
     # A partition that is added from now on has no earlier record.
     started_at = clock.now()
     partitions = kafka.partitions(topics)

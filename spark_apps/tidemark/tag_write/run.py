@@ -35,6 +35,11 @@ def run_window(
     done, and those that live readers may still read. `dry_run` only plans.
     """
     settings = run.settings
+    preflight.require_in_cassandra(
+        settings,
+        "tag-write writes the tag views of a journal in Cassandra",
+        "leave it out: projections read all events, and select by the column `tags`",
+    )
     preflight.check(run, window)
     bucket_size.require_partition_size(run.control, settings)
     tag_rules = rules.load(settings.tagging_dir)

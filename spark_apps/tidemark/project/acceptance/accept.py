@@ -196,7 +196,7 @@ class Acceptance:
         rows = skips.without(rows, skips.stored(self.store))
         reached = candidates.reached
         if starts is not None:
-            rows = snapshots.take_in(self._run, rows, candidates, starts, offsets)
+            rows = snapshots.take_in(self.source, rows, candidates, starts, offsets)
             reached = snapshots.marked(reached, starts).localCheckpoint()
             totals["snapshots"] = starts.count()
         if self.policy.strict:

@@ -11,9 +11,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import RunContext
-from tidemark.journals.pekko import frames, snapshots
-from tidemark.journals.pekko.messages import increments
 from tidemark.journals.pekko.series import NO_TAG, SERIES
 from tidemark.journals.pekko.shapes import SNAPSHOT_PAYLOADS
 from tidemark.partitioning import columns
@@ -23,7 +20,6 @@ from tidemark.project.envelope import IS_SNAPSHOT
 from tidemark.project.planning.batch import Batch
 from tidemark.project.sources import read
 from tidemark.project.sources.base import EventSource
-from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 
 BASE = tuple(shapes.SNAPSHOT_BASES)
@@ -46,11 +42,11 @@ def _index(source: EventSource, planned: DataFrame, offsets: DataFrame) -> DataF
     """Read the snapshots of ids that may be new; by key if the source can list its ids."""
     ids = source.listed_ids(planned, offsets)
     if ids is None:
-        return snapshots.index(source.run.spark, source.run.settings)
+        return source.snapshot_index()
     new_ids = source.only_ours(ids).join(
         offsets.select("persistence_id"), on="persistence_id", how="left_anti"
     )
-    return snapshots.index(source.run.spark, source.run.settings, new_ids.localCheckpoint())
+    return source.snapshot_index(new_ids.localCheckpoint())
 
 
 @shaped(index={**shapes.SNAPSHOT_BASES, "epoch_ms": "bigint"}, returns=shapes.STARTS)
@@ -129,8 +125,8 @@ def as_events(rows: DataFrame) -> DataFrame:
 
 
 @shaped(bases=shapes.SNAPSHOT_BASES, returns=shapes.EVENTS)
-def rows_of(bases: DataFrame, settings: Settings) -> DataFrame:
-    """Read snapshots as rows of a source, by direct join; in memory.
+def rows_of(source: EventSource, bases: DataFrame) -> DataFrame:
+    """Read snapshots as rows of a source, by key; in memory.
 
     Columns: EVENTS, and is_snapshot.
     """
@@ -140,7 +136,7 @@ def rows_of(bases: DataFrame, settings: Settings) -> DataFrame:
         for name, kind in shapes.PAYLOAD.items()
         if name not in SNAPSHOT_PAYLOADS
     }
-    snapshot_rows = snapshots.payloads(keys.localCheckpoint(), settings).withColumns(
+    snapshot_rows = source.snapshot_payloads(keys.localCheckpoint()).withColumns(
         {**absent, "tags": F.array().cast("array<string>"), IS_SNAPSHOT: F.lit(True)}
     )
     return (
@@ -152,7 +148,11 @@ def rows_of(bases: DataFrame, settings: Settings) -> DataFrame:
 
 @shaped(rows=shapes.EVENTS, starts=shapes.STARTS, offsets=shapes.OFFSETS, returns=shapes.EVENTS)
 def take_in(
-    run: RunContext, rows: DataFrame, candidates: Candidates, starts: DataFrame, offsets: DataFrame
+    source: EventSource,
+    rows: DataFrame,
+    candidates: Candidates,
+    starts: DataFrame,
+    offsets: DataFrame,
 ) -> DataFrame:
     """Add the snapshots to the rows to process, and leave out the rows that a snapshot replaces.
 
@@ -165,11 +165,11 @@ def take_in(
     later = from_bases(as_events(rows), bases(offsets, starts))
     if starts.isEmpty():
         return later
-    between = as_events(_between(run, candidates, starts))
-    return later.unionByName(between).unionByName(rows_of(starts, run.settings))
+    between = as_events(_between(source, candidates, starts))
+    return later.unionByName(between).unionByName(rows_of(source, starts))
 
 
-def _between(run: RunContext, candidates: Candidates, starts: DataFrame) -> DataFrame:
+def _between(source: EventSource, candidates: Candidates, starts: DataFrame) -> DataFrame:
     """Read the accepted events after a snapshot that are older than the first time bucket."""
     limits = candidates.reached.select(*SERIES, "reached_number").join(starts, on=[*SERIES])
     is_between = F.col("number").between(F.col("snapshot_nr") + 1, F.col("reached_number"))
@@ -180,19 +180,17 @@ def _between(run: RunContext, candidates: Candidates, starts: DataFrame) -> Data
         .select("persistence_id", "sequence_nr")
         .distinct()
     )
-    message_keys = increments.keys_of(event_keys, run.settings).localCheckpoint()
-    messages = frames.messages_of(message_keys, run.settings, *read.PAYLOAD)
-    return read.numbered(messages).select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
+    return source.events_by_key(event_keys).localCheckpoint()
 
 
 @shaped(reached={**shapes.ID, "reached_number": "bigint"}, returns=shapes.SNAPSHOT_BASES)
-def up_to(reached: DataFrame, settings: Settings) -> DataFrame:
+def up_to(source: EventSource, reached: DataFrame) -> DataFrame:
     """Find the newest snapshot of each persistence id at or below its reached_number; in memory.
 
     The persistence ids of `reached` are unique.
     """
     ids = reached.select("persistence_id").localCheckpoint()
-    candidates = snapshots.index(ids.sparkSession, settings, ids).join(reached, on="persistence_id")
+    candidates = source.snapshot_index(ids).join(reached, on="persistence_id")
     is_usable = F.col("snapshot_nr").between(1, F.col("reached_number"))
     last = F.max("snapshot_nr").alias("snapshot_nr")
     return candidates.where(is_usable).groupBy("persistence_id").agg(last).localCheckpoint()

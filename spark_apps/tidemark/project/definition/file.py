@@ -65,6 +65,7 @@ def read(file: Path) -> Definition:
         name=form.name,
         version=form.version,
         source=source,
+        journal="" if isinstance(form.source, str) else form.source.journal,
         start=form.start,
         begin=_begin(header, form.from_),
         mode=form.mode,
@@ -103,7 +104,7 @@ def _source(form: str | EventSourceForm) -> Source:
         return PersistenceIds(form.persistence_ids)
     if form.read_model:
         return ReadModel(form.read_model)
-    return KafkaJournal(form.kafka_journal)
+    return KafkaJournal(form.kafka_journal) if form.kafka_journal else Messages()
 
 
 def _begin(header: Header, text: str) -> datetime | None:

@@ -6,9 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
@@ -16,6 +24,7 @@ from tidemark.errors import InvalidInput
 from tidemark.project.definition.model import MAX_VERSION, IfDeleted, Mode, Promote, Release, Start
 from tidemark.text import DURATION
 from tidemark.user_files.form import BY_SHAPE, DIFFERENT, HeaderModel, OneKey, Text, Texts, refusal
+from tidemark.user_files.journals import JournalName
 from tidemark.user_sql.row_check import AnyCheck
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -45,6 +54,8 @@ MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?Z)?$"
 class EventSourceForm(OneKey):
     """Some of the events."""
 
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 2})
+
     entity_types: Annotated[tuple[EntityType, ...], *DIFFERENT] = Field(
         (), description="those of these entity types: a persistence id up to its first |"
     )
@@ -58,6 +69,26 @@ class EventSourceForm(OneKey):
     read_model: Name = Field(
         "", description="in mode rollup, the rows of this projection's read model"
     )
+    journal: JournalName = Field(
+        "",
+        description="the journal, an entry of journals.yaml; a run on another journal rejects the"
+        " projection",
+    )
+
+    @model_validator(mode="after")
+    def _require_one_key(self) -> Self:
+        kinds, stated = self.model_fields_set - {"journal"}, self.model_fields_set
+        if (
+            not stated
+            or len(kinds) > 1
+            or (self.journal and (self.kafka_journal or self.read_model))
+        ):
+            names = ", ".join(name for name in self.fields() if name != "journal")
+            raise refusal(
+                f"write exactly one of {names}; of events in a journal that is not that of every"
+                " run, journal as well"
+            )
+        return self
 
 
 class RuleForm(HeaderModel):

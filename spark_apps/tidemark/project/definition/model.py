@@ -110,6 +110,7 @@ class Definition:
         name: name, unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
         source: events that are read; in mode rollup the read model.
+        journal: journal that the events are in; empty for that of any run.
         start: what a persistence id begins with.
         begin: first time bucket to process; None for the first that validate has recorded.
         mode: how the result is stored.
@@ -147,6 +148,7 @@ class Definition:
     name: str
     version: int
     source: Source
+    journal: str
     start: Start
     begin: datetime | None
     mode: Mode

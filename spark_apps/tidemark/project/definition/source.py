@@ -18,6 +18,12 @@ EVENTS = "events"
 """The name of the table of events in definitions."""
 
 
+def _messages(settings: Settings) -> str:
+    if settings.is_r2dbc:
+        return f"{settings.r2dbc_schema}.{settings.r2dbc_journal_table}"
+    return f"{settings.journal_keyspace}.{MESSAGES}"
+
+
 @dataclass(frozen=True)
 class Messages:
     """Every event of the journal, or of some entity types, numbered by sequence nr."""
@@ -34,8 +40,8 @@ class Messages:
         return self.entity_types is None or keys.entity_type(persistence_id) in self.entity_types
 
     def table(self, settings: Settings) -> str:
-        """Return `keyspace.table` of the events."""
-        return f"{settings.journal_keyspace}.{MESSAGES}"
+        """Return `keyspace.table` of the events, or `schema.table` in PostgreSQL."""
+        return _messages(settings)
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class PersistenceIds:
 
     def table(self, settings: Settings) -> str:
         """Return `keyspace.table` of the events."""
-        return f"{settings.journal_keyspace}.{MESSAGES}"
+        return _messages(settings)
 
 
 @dataclass(frozen=True)

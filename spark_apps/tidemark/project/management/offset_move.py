@@ -15,6 +15,7 @@ from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.journals.kafka.series import JournalReader
 from tidemark.journals.pekko.series import NO_TAG, EventRef, Series, SeriesReader, numbers
+from tidemark.journals.r2dbc.series import R2dbcSeriesReader
 from tidemark.ledger import quarantine
 from tidemark.ledger.piece import Piece, Reason, State
 from tidemark.ledger.pieces import Pieces
@@ -36,7 +37,7 @@ class OffsetMove:
     definition: Definition
     series: Series
     stored: Offset | None
-    reader: SeriesReader | JournalReader
+    reader: SeriesReader | JournalReader | R2dbcSeriesReader
 
     @classmethod
     def read(cls, run: RunContext, definition: Definition, series: Series) -> OffsetMove:
@@ -244,10 +245,12 @@ class OffsetMove:
 
 def _reader(
     run: RunContext, definition: Definition, series: Series
-) -> SeriesReader | JournalReader:
+) -> SeriesReader | JournalReader | R2dbcSeriesReader:
     source = definition.source
     if isinstance(source, KafkaJournal):
         return JournalReader(run.control, run.settings, source.topic, series)
+    if run.settings.is_r2dbc:
+        return R2dbcSeriesReader(run.settings, series)
     return SeriesReader(run.control, run.settings, series)
 
 

@@ -10,6 +10,7 @@ from tidemark.errors import InvalidInput, all_of
 from tidemark.project.definition import catalog
 from tidemark.project.definition.catalog import Catalog
 from tidemark.project.definition.model import Definition
+from tidemark.project.planning import source_check
 
 
 def select_usable(run: RunContext, names: Sequence[str], *, with_rollups: bool = False) -> Catalog:
@@ -41,6 +42,8 @@ def select(
     selected = select_usable(run, names, with_rollups=with_rollups)
     if error := all_of(selected.errors):
         raise error
+    for definition in selected.definitions:
+        source_check.require_of_journal(run.settings, definition)
     return [*selected.definitions, *(rollup.definition for rollup in selected.rollups)]
 
 

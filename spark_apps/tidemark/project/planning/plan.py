@@ -208,6 +208,8 @@ def _truncated_from(
     if definition.source.reads_tag_views:
         span = removed(run.control, settings, now).span()
         return history.ALL if span is not None and span[0] < first else None
+    if settings.is_r2dbc:
+        return None
     keyspace, _, name = definition.source.table(settings).partition(".")
     ttl = default_time_to_live(run.control, keyspace, name)
     if not ttl:

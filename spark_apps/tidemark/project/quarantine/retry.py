@@ -10,6 +10,7 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
 from tidemark.context import Outcome, RunContext
 from tidemark.journals.pekko import series
+from tidemark.journals.r2dbc import series as r2dbc_series
 from tidemark.ledger import quarantine
 from tidemark.ledger.quarantine import SKIPPED_BY_HAND, Place
 from tidemark.partitioning import keys
@@ -165,7 +166,11 @@ def _retried(
         # Tag views still have events that were deleted from messages.
         if definition.source.reads_journal and not definition.source.reads_tag_views:
             ids = {row["persistence_id"] for row in chunk}
-            deleted_to_by_id = series.deletions(run.control, run.settings, ids)
+            deleted_to_by_id = (
+                r2dbc_series.deletions(run.settings, ids)
+                if run.settings.is_r2dbc
+                else series.deletions(run.control, run.settings, ids)
+            )
         for row in chunk:
             deleted_to = deleted_to_by_id.get(row["persistence_id"], 0)
             if row["cause"].startswith(SKIPPED_BY_HAND):

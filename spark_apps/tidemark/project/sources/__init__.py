@@ -17,12 +17,17 @@ from tidemark.project.sources.base import EventSource
 from tidemark.project.sources.kafka_journal import KafkaJournalSource
 from tidemark.project.sources.messages import MessagesSource
 from tidemark.project.sources.persistence_ids import PersistenceIdsSource
+from tidemark.project.sources.r2dbc import R2dbcIdsSource, R2dbcSource
 from tidemark.project.sources.tags import TagsSource
 
 
 def event_source(run: RunContext, definition: Definition, slices: SliceRange = ALL) -> EventSource:
     """Bind the source of a definition to a run, without any I/O."""
     match definition.source:
+        case Messages() if run.settings.is_r2dbc:
+            return R2dbcSource(run, definition, slices)
+        case PersistenceIds() as spec if run.settings.is_r2dbc:
+            return R2dbcIdsSource(run, definition, spec, slices)
         case Messages():
             return MessagesSource(run, definition, slices)
         case Tags():

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journals.pekko import frames
+from tidemark.journals.pekko import frames, snapshots
+from tidemark.journals.pekko import shapes as journal_shapes
+from tidemark.journals.pekko.messages import increments
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
@@ -120,6 +122,29 @@ class EventSource(ABC):
     def deleted(self) -> DataFrame:
         """Read how far each persistence id is deleted, by default in Pekko's journal."""
         return frames.deleted(self.run.spark, self.run.settings)
+
+    @shaped(keys=shapes.EVENT, returns=shapes.EVENTS)
+    def events_by_key(self, keys: DataFrame) -> DataFrame:
+        """Read the events of unique keys, by default in Pekko's journal."""
+        message_keys = increments.keys_of(keys, self.run.settings).localCheckpoint()
+        messages = frames.messages_of(message_keys, self.run.settings, *read.PAYLOAD)
+        return read.numbered(messages).select(*read.COLUMNS, *read.PAYLOAD)
+
+    @shaped(ids=shapes.ID, returns=shapes.EVENTS)
+    def history(self, ids: DataFrame) -> DataFrame:
+        """Read all events of unique persistence ids, by default in Pekko's journal."""
+        messages = frames.messages_of_ids(ids, self.run.settings, *read.PAYLOAD)
+        return read.numbered(messages).select(*read.COLUMNS, *read.PAYLOAD)
+
+    @shaped(ids=shapes.ID, returns=journal_shapes.SNAPSHOTS)
+    def snapshot_index(self, ids: DataFrame | None = None) -> DataFrame:
+        """Read the numbers of snapshots, all or of unique ids, by default of Pekko's."""
+        return snapshots.index(self.run.spark, self.run.settings, ids)
+
+    @shaped(keys=shapes.EVENT, returns=journal_shapes.SNAPSHOT_PAYLOADS)
+    def snapshot_payloads(self, keys: DataFrame) -> DataFrame:
+        """Read complete snapshots of unique keys, by default of Pekko's."""
+        return snapshots.payloads(keys, self.run.settings)
 
     @shaped(planned=shapes.ID, offsets=shapes.ID, returns=shapes.ID)
     def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:

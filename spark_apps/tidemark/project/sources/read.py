@@ -24,7 +24,8 @@ COLUMNS = tuple(name for name in shapes.EVENTS if name not in shapes.PAYLOAD)
 """The columns of an event without its payload."""
 _FEW = 0.2
 """The share of the journal up to which an index read is cheaper than a scan."""
-_MOST_RANGES = 16
+MOST_RANGES = 16
+"""Ranges of time buckets that are read one by one; more are read as one range."""
 
 
 @shaped(returns=shapes.EVENTS)
@@ -35,8 +36,8 @@ def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
     all messages does.
     """
     spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
-    ranges = _ranges(set(time_buckets), size)
-    if len(ranges) <= _MOST_RANGES and _are_few(run, time_buckets):
+    ranges = ranges_of(set(time_buckets), size)
+    if len(ranges) <= MOST_RANGES and _are_few(run, time_buckets):
         parts = [
             frames.indexed_between(spark, settings, first, end, *PAYLOAD) for first, end in ranges
         ]
@@ -78,7 +79,7 @@ def _are_few(run: RunContext, time_buckets: Sequence[int]) -> bool:
     return has_counts and rows <= _FEW * sum(rows_by_bucket.values())
 
 
-def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
+def ranges_of(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
     """Return the first and the end of each contiguous range of time buckets."""
     firsts = sorted(bucket for bucket in time_buckets if bucket - size not in time_buckets)
     ends = sorted(bucket + size for bucket in time_buckets if bucket + size not in time_buckets)

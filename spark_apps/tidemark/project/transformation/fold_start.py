@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, WrongData
-from tidemark.journals.pekko import frames
 from tidemark.project.acceptance import snapshots
 from tidemark.project.analysis.analyze import AnalyzedDefinition
 from tidemark.project.definition.model import Definition
@@ -19,7 +18,7 @@ from tidemark.project.envelope import IS_SNAPSHOT, STATE_KEY
 from tidemark.project.offset_store import management_state, removed_states, skips
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.offset_store.skips import Skip
-from tidemark.project.sources import read
+from tidemark.project.sources import event_source
 from tidemark.project.transformation import state_times, transform
 
 GENERATION_COLUMN = "_generation"
@@ -123,7 +122,7 @@ def events_of(
     *,
     accept_purged: bool,
 ) -> DataFrame:
-    """Read all accepted events of the persistence ids `to_replay`, by direct join from the journal.
+    """Read all accepted events of the persistence ids `to_replay`, by key from the journal.
 
     The events, which are returned in memory, include those before the projection's first time
     bucket. If the definition starts from snapshots, the newest snapshot replaces all events up to
@@ -133,18 +132,18 @@ def events_of(
     Raises:
         HistoryPurged: events of a persistence id have been deleted.
     """
-    bases = None
+    source, bases = event_source(run, definition), None
     based = to_replay.withColumn("base", F.lit(0).cast("bigint"))
     if definition.starts_from_snapshots:
-        bases = snapshots.up_to(to_replay, run.settings)
+        bases = snapshots.up_to(source, to_replay)
         based = to_replay.join(bases, on="persistence_id", how="left").select(
             *to_replay.columns, F.coalesce("snapshot_nr", F.lit(0)).alias("base")
         )
-    rows = frames.messages_of_ids(to_replay.select("persistence_id"), run.settings, *read.PAYLOAD)
+    rows = source.history(to_replay.select("persistence_id"))
     rows = rows.join(F.broadcast(based), on="persistence_id")
     is_wanted = F.col("sequence_nr").between(F.col("base") + 1, F.col("reached_number"))
     rows = rows.where(is_wanted).drop("reached_number", "base")
-    rows = skips.without(read.numbered(rows), skipped)
+    rows = skips.without(rows, skipped)
     if bases is not None:
         rows = snapshots.as_events(rows)
     events = transform.distinct_events(rows).localCheckpoint()
@@ -152,7 +151,7 @@ def events_of(
         _require_all(skips.uncounted(based, skipped), events, str(definition.file))
     if bases is None:
         return events
-    snapshot_events = transform.distinct_events(snapshots.rows_of(bases, run.settings))
+    snapshot_events = transform.distinct_events(snapshots.rows_of(source, bases))
     return events.unionByName(snapshot_events).localCheckpoint()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidemark.application import preflight
 from tidemark.application.guarded_change import Apply, EnsureLocked, Plan, guarded_change
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
@@ -13,6 +12,7 @@ from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
 from tidemark.purge.saved.places import directory_of
 from tidemark.purge.target import TargetPlan
+from tidemark.reconcile.journal import require_journal
 from tidemark.settings import Settings
 from tidemark.text import path_name
 
@@ -48,7 +48,7 @@ def run_operation(
         LockHeld: another run works on data that would be deleted, or on the journal's tag views.
     """
     directory = None if save is None else directory_of(save, run.settings, "--save-to")
-    preflight.check_journal(run)
+    require_journal(run)
 
     def plan() -> Plan:
         planned = operation.plan(run)

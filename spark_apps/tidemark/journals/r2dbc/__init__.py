@@ -1,0 +1,1 @@
+"""The journal and the snapshots of akka-persistence-r2dbc in PostgreSQL."""
