@@ -11,6 +11,7 @@ from tidemark.application.approval import Approval
 from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.project.acceptance.accept import MissingEventPolicy
+from tidemark.project.handover import commands as handover
 from tidemark.project.management.commands import COMMANDS, EXAMPLES, TOOLS
 from tidemark.project.planning.build import PlanOptions
 from tidemark.project.planning.plan import APPLICATION
@@ -101,8 +102,8 @@ def start() -> None:
     """Run the command line of this process."""
     cli.group(
         APPLICATION,
-        {**COMMANDS, **versions.COMMANDS, **quarantine.COMMANDS},
-        examples={**EXAMPLES, **versions.EXAMPLES, **quarantine.EXAMPLES},
+        {**COMMANDS, **versions.COMMANDS, **handover.COMMANDS, **quarantine.COMMANDS},
+        examples={**EXAMPLES, **versions.EXAMPLES, **handover.EXAMPLES, **quarantine.EXAMPLES},
         groups=quarantine.GROUPS,
         tools=TOOLS,
         default=main,

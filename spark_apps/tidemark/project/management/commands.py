@@ -1,6 +1,6 @@
 """The commands of `spark_apps/project.py` that show or change the state of projections.
 
-Only `status` with --exact or --verify, `plan` with --ranges and `take-over` start Spark.
+Only `status` with --exact or --verify and `plan` with --ranges start Spark.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from tidemark.partitioning.slice_ranges import BLOCK
 from tidemark.project.definition.model import Mode
 from tidemark.project.management.clear import clear as clear_projection
 from tidemark.project.management.get_offset import get_offset as show_offset
-from tidemark.project.management.handing_over import hand_over as hand_over_offsets
-from tidemark.project.management.handing_over import take_over as take_over_offsets
 from tidemark.project.management.pause import set_paused
 from tidemark.project.management.set_offset import set_offset as move_offset
 from tidemark.project.management.set_offset import skip as skip_numbers
@@ -184,51 +182,6 @@ def set_offset(
     )
 
 
-def take_over(
-    projection: Name,
-    other: Annotated[
-        str, typer.Option("--from", metavar="NAME", help="The name in the other's ProjectionId.")
-    ],
-    time_window: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="SECONDS",
-            help="offset-store.time-window of the other; if delete-after is set, that.",
-        ),
-    ] = 300,
-    apply: cli.Apply = False,
-) -> Job:
-    """Continue after the offsets of a projection of akka-projection-r2dbc, which must be stopped.
-
-    For a journal in PostgreSQL. Reads TIDEMARK_R2DBC_OFFSET_TABLE, with Spark. Offsets only move
-    forward; events that the other has consumed are in no result of modes append and upsert. Fails
-    while a run works on the projection.
-    """
-    return Job(
-        lambda run: take_over_offsets(run, projection, other, time_window, apply=apply),
-        dry_run=not apply,
-    )
-
-
-def hand_over(
-    projection: Name,
-    other: Annotated[
-        str, typer.Option("--to", metavar="NAME", help="The name in the other's ProjectionId.")
-    ],
-    apply: cli.Apply = False,
-) -> Job:
-    """Let a projection of akka-projection-r2dbc, which must be stopped, continue after this one.
-
-    For a journal in PostgreSQL. Replaces the other's rows in TIDEMARK_R2DBC_OFFSET_TABLE in one
-    transaction. Fails while a time bucket is not done, or a run works on the projection.
-    """
-    return Job(
-        lambda run: hand_over_offsets(run, projection, other, apply=apply),
-        dry_run=not apply,
-    )
-
-
 def skip(
     projection: Name,
     persistence_id: Annotated[
@@ -311,8 +264,6 @@ COMMANDS: Mapping[str, Command] = {
     "get-offset": get_offset,
     "set-offset": set_offset,
     "skip": skip,
-    "take-over": take_over,
-    "hand-over": hand_over,
     "clear": clear,
 }
 """The commands by their names on the command line."""
@@ -338,8 +289,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "aircraft_state --persistence-id 'aircraft|N14228'",
         "aircraft_state --gaps --before 2026-11-20 --apply",
     ],
-    "take-over": ["order_totals --from order-totals --apply"],
-    "hand-over": ["order_totals --to order-totals --apply"],
     "clear": ["daily_punctuality", "daily_punctuality --apply"],
     "new": ["departures_by_kind --mode bucket --target flights.departures_by_kind"],
 }

@@ -1,0 +1,1 @@
+"""Exchanges offsets with projections of akka-projection-r2dbc."""
