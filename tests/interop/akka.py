@@ -68,9 +68,12 @@ class AkkaNode:
                 snapshot replaces the events before it; only when the entity starts), parallelism
                 (10 ids at a time).
         """
-        listed = [{"id": pid, "groups": list(map(list, of))} for pid, of in writes.items()]
-        numbers: list[int] = self.call("persist", writes=listed, **options)
+        numbers: list[int] = self.call("persist", writes=_listed(writes), **options)
         return numbers
+
+    def start_to_persist(self, writes: Mapping[str, Iterable[Group]]) -> None:
+        """Persist as `persist` does, but return at once."""
+        self.call("persist", writes=_listed(writes), no_wait=True)
 
     def stop(self) -> None:
         """Stop all entities, and wait until they have ended."""
@@ -105,6 +108,10 @@ class AkkaNode:
             table=f"{self.schema}.{RESULT}",
         )
         return AkkaProjection(self, number)
+
+
+def _listed(writes: Mapping[str, Iterable[Group]]) -> list[dict[str, Any]]:
+    return [{"id": pid, "groups": list(map(list, of))} for pid, of in writes.items()]
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ object AkkaNode {
       "database" -> url.getPath.stripPrefix("/"),
       "user" -> url.getUserInfo,
       "password" -> sys.env("TIDEMARK_POSTGRES_EMBEDDED_PASSWORD"),
-      "initial-size" -> 1)
+      "initial-size" -> 1,
+      "acquire-timeout" -> "60 s",
+      "connect-timeout" -> "60 s")
   }
 
   private def base: Config =
@@ -58,6 +60,12 @@ object AkkaNode {
           persistence.journal.plugin = "akka.persistence.r2dbc.journal"
           persistence.snapshot-store.plugin = "akka.persistence.r2dbc.snapshot"
           persistence.r2dbc.journal.publish-events = off
+          # The tests share two cores with others.
+          persistence.journal-plugin-fallback {
+            circuit-breaker.call-timeout = 60 s
+            recovery-event-timeout = 60 s
+          }
+          persistence.snapshot-store-plugin-fallback.circuit-breaker.call-timeout = 60 s
         }
         """)
       .withFallback(

@@ -29,7 +29,9 @@ final class AkkaWriting(system: ActorSystem) {
       Answer.nothing
   }
 
-  /** Several ids at a time, each with its groups of events one after the other. */
+  /** Several ids at a time, each with its groups of events one after the other. With `no_wait`, the
+    * answer comes before the events are written.
+    */
   private def persist(command: Arguments): Any = {
     val options =
       AkkaEntity.Options(command.flag("as_bytes"), command.intOption("snapshot_every"))
@@ -43,7 +45,8 @@ final class AkkaWriting(system: ActorSystem) {
         before.flatMap(_ => entity.ask[Long](AkkaEntity.Write(group, _)))
       }
     }
-    Await.result(written.runWith(Sink.seq), command.timeout)
+    val numbers = written.runWith(Sink.seq)
+    if (command.flag("no_wait")) Answer.nothing else Await.result(numbers, command.timeout)
   }
 
   /** The entity must not run meanwhile. */
