@@ -53,10 +53,15 @@ def akka(state: Path, postgres: PostgresEndpoint) -> Iterator[Client]:
 
 
 @pytest.fixture
-def akka_scene(akka: Client, postgres: PostgresEndpoint) -> Iterator[AkkaScene]:
-    """Yield an empty journal in PostgreSQL, and an Akka node on it, which end with the test."""
+def akka_scene(
+    akka: Client, postgres: PostgresEndpoint, request: pytest.FixtureRequest
+) -> Iterator[AkkaScene]:
+    """Yield an empty journal in PostgreSQL, and an Akka node on it, which end with the test.
+
+    The parameter of the test has further settings of the plugin.
+    """
     with new_schema(postgres) as database:
-        scene = AkkaScene.create(database, akka)
+        scene = AkkaScene.create(database, akka, **getattr(request, "param", {}))
         yield scene
         scene.node.close()
 
