@@ -16,7 +16,6 @@ from tests.integration.postgres.r2dbc_journal import START, R2dbcJournal
 from tests.integration.support import wait_until
 from tests.interop.client import Client, Group
 
-PLUGIN = "akka.persistence.r2dbc"
 RESULT = "seen"
 """The table in which a projection of the client writes a row for each event that it handles."""
 
@@ -134,28 +133,26 @@ class AkkaScene:
     node: AkkaNode
 
     @classmethod
-    def create(cls, database: Database, client: Client, **settings: str | int) -> AkkaScene:
+    def create(
+        cls, database: Database, client: Client, settings: Mapping[str, str | int]
+    ) -> AkkaScene:
         """Make the tables of the plugin and of the projection, and start a node.
 
         Args:
             database: A schema of the test's own.
             client: The process of the nodes.
-            settings: Further settings below `akka.persistence.r2dbc`, with `__` for a dot and `_`
-                for a dash.
+            settings: Further settings of the application, by their paths.
         """
         plugin = R2dbcJournal(database)
         plugin.create()
         for statement in _PROJECTION_TABLES:
             database.execute(statement)
-        of_the_plugin = {
-            f"{PLUGIN}.{name.replace('__', '.').replace('_', '-')}": value
-            for name, value in {"query__refresh_interval": "200 ms", **settings}.items()
-        }
-        schemas = {
-            f"{PLUGIN}.schema": database.schema,
+        own = {
+            "akka.persistence.r2dbc.schema": database.schema,
+            "akka.persistence.r2dbc.query.refresh-interval": "200 ms",
             "akka.projection.r2dbc.offset-store.schema": database.schema,
         }
-        number = client.call("open", config={**schemas, **of_the_plugin})
+        number = client.call("open", config={**own, **settings})
         return cls(plugin, AkkaNode(client, number, database.schema))
 
     @property

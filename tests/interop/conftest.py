@@ -58,10 +58,10 @@ def akka_scene(
 ) -> Iterator[AkkaScene]:
     """Yield an empty journal in PostgreSQL, and an Akka node on it, which end with the test.
 
-    The parameter of the test has further settings of the plugin.
+    The parameter of the test has further settings of the application.
     """
     with new_schema(postgres) as database:
-        scene = AkkaScene.create(database, akka, **getattr(request, "param", {}))
+        scene = AkkaScene.create(database, akka, getattr(request, "param", {}))
         yield scene
         scene.node.close()
 

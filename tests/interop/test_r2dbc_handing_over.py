@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.integration.project.projections import Projections
+from tests.integration.support import wait_until
 from tests.interop.akka import AkkaScene
 from tests.interop.test_r2dbc_source import moves, over_akka, run
 from tidemark.partitioning import keys
@@ -95,3 +98,39 @@ def test_half_of_the_events_each_in_4_then_8_then_2_ranges(
     exchange(over_akka, "hand-over", "--to")
     project_some(scene, 2, 1000, write(3, *IDS, "Order|new-3"))
     assert sorted([*scene.seen(), *logged(over_akka)]) == sorted(written)
+
+
+@pytest.mark.parametrize(
+    "akka_scene",
+    [
+        {
+            "akka.projection.r2dbc.offset-store.keep-number-of-entries": 0,
+            "akka.projection.r2dbc.offset-store.delete-interval": "300 ms",
+        }
+    ],
+    indirect=True,
+)
+def test_offsets_that_the_projection_has_deleted(
+    akka_scene: AkkaScene, over_akka: Projections
+) -> None:
+    """It deletes rows by the newest row of its slice range, except for the newest of each slice."""
+    over_akka.define(LOG, LOG_TABLE)
+    scene, node = akka_scene, akka_scene.node
+    first, second = [pid for nr in range(9999) if keys.slice_of(pid := f"Order|{nr}") == 7][:2]
+    other = next(pid for nr in range(9999) if keys.slice_of(pid := f"Order|{nr}") == 8)
+    for pid in (first, second):
+        node.persist({pid: moves(1)})
+    scene.move_to(0)
+    node.persist({other: moves(1)})
+    scene.move_to(1)
+    projection = node.project("orders", "Order", ranges=4)
+    scene.wait_for_seen(3)
+    query = "SELECT persistence_id FROM akka_projection_timestamp_offset_store"
+    kept = {(second,), (other,)}
+    wait_until("deleted offsets", lambda: set(scene.database.rows(query)) == kept)
+    projection.stop()
+    assert exchange(over_akka, "take-over", "--from") == 3
+    node.persist({pid: moves(2) for pid in (first, second, other)})
+    scene.move_to(2)
+    run(over_akka, 0, 3)
+    assert logged(over_akka) == sorted((pid, 2) for pid in (first, second, other))

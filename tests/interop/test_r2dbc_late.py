@@ -20,6 +20,7 @@ __all__ = ["over_akka"]
 
 HOUR_S = 3600
 LOCK = 47
+CLOSE_CALLS = "akka.persistence.r2dbc.connection-factory.close-calls-exceeding"
 _TRIGGER = f"""\
 CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN PERFORM pg_advisory_xact_lock_shared({LOCK}); RETURN NULL; END';
@@ -52,7 +53,7 @@ def waits(scene: AkkaScene) -> bool:
 
 @pytest.mark.parametrize(
     ("akka_scene", "believes_that_it_failed"),
-    [({}, False), ({"connection_factory__close_calls_exceeding": "1 s"}, True)],
+    [({}, False), ({CLOSE_CALLS: "1 s"}, True)],
     indirect=["akka_scene"],
     ids=["waits", "believes that it failed"],
 )
@@ -64,7 +65,7 @@ def test_a_late_commit_is_projected_once(
 ) -> None:
     """A run reads the events around it, the next one delivers it, a third one changes nothing.
 
-    A writer that has closed its connection is told of a failure, and the event exists nevertheless.
+    A writer that gives up and closes its connection sees a failure, although its events exist.
     """
     fold_books.define(over_akka, fold(), fold_books.TABLE)
     over_akka.journal.environment = {
