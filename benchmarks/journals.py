@@ -115,7 +115,7 @@ class Bench:
 def pekko_client(endpoint: Endpoint) -> Iterator[Client]:
     """Yield the process of the real plugin; it has ended afterwards."""
     log = STATE / "bench" / "pekko.log"
-    with Client.start(build.command(STATE), endpoint.environment(), log) as client:
+    with Client.start(build.PEKKO.command(STATE), endpoint.environment(), log) as client:
         yield client
 
 

@@ -145,7 +145,7 @@ def _project(bench: Bench, start: int, end: int, *options: str, **more: str) -> 
 
 def _read_by_pekko(bench: Bench, total: int) -> float:
     """Return the seconds of one query, from the JVM's start to its end."""
-    build.command(STATE)
+    build.PEKKO.command(STATE)
     started = time.monotonic()
     with pekko_client(bench.endpoint) as client:
         node = bench.pekko(client)

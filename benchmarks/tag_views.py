@@ -135,7 +135,7 @@ def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
 
 def _pekko_rebuild(bench: Bench) -> float:
     """Return the seconds of truncate and rebuild of one id after another, from the JVM's start."""
-    build.command(STATE)
+    build.PEKKO.command(STATE)
     started = time.monotonic()
     with pekko_client(bench.endpoint) as client:
         node = bench.pekko(client)

@@ -48,6 +48,26 @@ ROOTS = {
         "org.apache.pekko:pekko-slf4j_2.13:1.1.3",
         "org.slf4j:slf4j-simple:1.7.26",
     ),
+    "interop-r2dbc": (
+        "com.lightbend.akka:akka-persistence-r2dbc_2.13:1.1.2",
+        "com.lightbend.akka:akka-projection-r2dbc_2.13:1.4.0",
+        # Akka refuses modules of several versions beside each other.
+        *(
+            f"com.typesafe.akka:akka-{module}_2.13:2.8.5"
+            for module in (
+                "actor-typed",
+                "cluster-sharding-typed",
+                "cluster-tools",
+                "discovery",
+                "persistence-query",
+                "persistence-typed",
+                "serialization-jackson",
+                "slf4j",
+                "stream-typed",
+            )
+        ),
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
 }
 """What each group is for; everything else in the lock follows from these.
 
@@ -55,7 +75,9 @@ ROOTS = {
 broker: groups of their own, so that the class path of what does not need them stays as it is.
 `spark-iceberg` is Iceberg's runtime, which a run loads when it uses an Iceberg table. `interop` is
 fetched by the tests only: Pekko's plugin, and the compiler for the client in tests/interop/client.
-`projection` is fetched by the benchmarks only: Pekko's own projections.
+`interop-r2dbc` is fetched by the tests only, too: Akka's R2DBC plugin and projection in the last
+releases whose licence has become Apache 2.0. `projection` is fetched by the benchmarks only: Pekko's
+own projections.
 """
 
 

@@ -1,4 +1,4 @@
-"""The build of the Pekko client, by the locked Scala compiler and any Java 17."""
+"""The build of the Pekko and the Akka client, by the locked Scala compiler and any Java 17."""
 
 from __future__ import annotations
 
@@ -6,39 +6,60 @@ import hashlib
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedded.machine import jars
 from embedded.machine.java import java_home
 from tidemark.jars.fetch import LOCK
 
-SOURCES = Path(__file__).parent / "client"
-MAIN = "tidemark.interop.Main"
+_HERE = Path(__file__).parent
 _DEADLINE_S = 300
 
 
-def command(state: Path) -> list[str]:
-    """Return the command that starts the client, compiled first if its source or a jar changed.
+@dataclass(frozen=True)
+class Program:
+    """A client: its jars, which are a group of the lock, its main class and its sources."""
 
-    Args:
-        state: The state directory; classes go to `interop/classes` below it.
+    jars: str
+    main: str
+    sources: tuple[Path, ...]
 
-    Raises:
-        EmbeddedError: A jar cannot be fetched.
-        RuntimeError: The compiler refuses the source; the message is the compiler's.
-    """
-    libraries = jars.fetch("interop")
-    home = classes(sorted(SOURCES.glob("*.scala")), state / "interop", libraries)
-    class_path = os.pathsep.join(map(str, [home, *libraries]))
-    logging = ("defaultLogLevel=warn", "showDateTime=true")
-    return [
-        str(java_home() / "bin" / "java"),
-        "-Xmx512m",
-        *(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in logging),
-        "-cp",
-        class_path,
-        MAIN,
-    ]
+    def command(self, state: Path) -> list[str]:
+        """Return the command that starts the client, compiled first if its source or a jar changed.
+
+        Args:
+            state: The state directory; classes go to a directory with the name of the jars.
+
+        Raises:
+            EmbeddedError: A jar cannot be fetched.
+            RuntimeError: The compiler refuses the source; the message is the compiler's.
+        """
+        libraries = jars.fetch(self.jars)
+        home = classes(list(self.sources), state / self.jars, libraries)
+        class_path = os.pathsep.join(map(str, [home, *libraries]))
+        logging = ("defaultLogLevel=warn", "showDateTime=true")
+        return [
+            str(java_home() / "bin" / "java"),
+            "-Xmx512m",
+            *(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in logging),
+            "-cp",
+            class_path,
+            self.main,
+        ]
+
+
+PEKKO = Program(
+    "interop", "tidemark.interop.Main", tuple(sorted((_HERE / "client").glob("*.scala")))
+)
+AKKA = Program(
+    "interop-r2dbc",
+    "tidemark.interop.AkkaMain",
+    (
+        *(_HERE / "client" / name for name in ("Commands.scala", "Json.scala")),
+        *sorted((_HERE / "akka_client").glob("*.scala")),
+    ),
+)
 
 
 def classes(sources: list[Path], home: Path, libraries: list[Path]) -> Path:

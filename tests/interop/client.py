@@ -1,6 +1,6 @@
 """The Python side of the Pekko client: a JVM with any number of nodes of a Pekko application.
 
-with Client.start(build.command(state), endpoint.environment(), log) as pekko:
+with Client.start(build.PEKKO.command(state), endpoint.environment(), log) as pekko:
     node = pekko.open(plugin_settings("pekko", "Hour", first_time_bucket=yesterday))
     node.persist("a|1", [[event("e-1", "red")]])
     node.current("red").rows
@@ -117,7 +117,7 @@ class Client:
         """Start the process.
 
         Args:
-            command: The result of `build.command`.
+            command: The result of `Program.command`.
             connection: TIDEMARK_CASSANDRA_HOSTS, _USERNAME and _PASSWORD.
             log: The file of the process's standard error.
         """

@@ -8,21 +8,62 @@ from pathlib import Path
 import pytest
 
 from embedded.cassandra.server import Endpoint
-from tests.integration.conftest import control, make_journal, make_journals, pool
+from embedded.postgres.server import PostgresEndpoint
+from tests.integration.conftest import (
+    control,
+    journal,
+    make_journal,
+    make_journals,
+    pool,
+    projections,
+    shift_clock,
+)
+from tests.integration.postgres.databases import new_schema
 from tests.integration.support import Journal
 from tests.interop import build
+from tests.interop.akka import AkkaScene
 from tests.interop.client import Client
 from tests.interop.support import Scene
 
-__all__ = ["control", "make_journal", "make_journals", "pool"]
+__all__ = [
+    "control",
+    "journal",
+    "make_journal",
+    "make_journals",
+    "pool",
+    "projections",
+    "shift_clock",
+]
 
 
 @pytest.fixture(scope="session")
 def pekko(state: Path, cassandra: Endpoint) -> Iterator[Client]:
     """Yield the process that holds every Pekko node of this run."""
     log = state / "pekko-client.log"
-    with Client.start(build.command(state), cassandra.environment(), log) as client:
+    with Client.start(build.PEKKO.command(state), cassandra.environment(), log) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def akka(state: Path, postgres: PostgresEndpoint) -> Iterator[Client]:
+    """Yield the process that holds every Akka node of this run."""
+    log = state / "akka-client.log"
+    with Client.start(build.AKKA.command(state), postgres.environment(), log) as client:
+        yield client
+
+
+@pytest.fixture
+def akka_scene(
+    akka: Client, postgres: PostgresEndpoint, request: pytest.FixtureRequest
+) -> Iterator[AkkaScene]:
+    """Yield an empty journal in PostgreSQL, and an Akka node on it, which end with the test.
+
+    The parameter of the test has further settings of the application.
+    """
+    with new_schema(postgres) as database:
+        scene = AkkaScene.create(database, akka, getattr(request, "param", {}))
+        yield scene
+        scene.node.close()
 
 
 @pytest.fixture

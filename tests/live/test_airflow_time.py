@@ -70,7 +70,7 @@ def _site(node: Cassandra, state: Path, directory: Path) -> Iterator[tuple[Site,
     log = state / "live-client.log"
     with (
         _control(endpoint) as control,
-        Client.start(build.command(state), endpoint.environment(), log) as pekko,
+        Client.start(build.PEKKO.command(state), endpoint.environment(), log) as pekko,
     ):
         journal = Journal.create(
             control, environment, SPARK_MASTER="local[2]", BUCKET_SIZE="Minute", CADENCE=CADENCE

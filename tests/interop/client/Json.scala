@@ -6,7 +6,6 @@ import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
-import org.apache.pekko.persistence.query.{ EventEnvelope, TimeBasedUUID }
 
 /** A JSON object to answer with; values are text, numbers, booleans, sequences and answers. */
 final case class Answer(fields: (String, Any)*) {
@@ -26,18 +25,6 @@ object Answer {
 
   /** The error of a query, or nothing if it came to its end. */
   def failureOf(outcome: Try[Any]): Option[Answer] = outcome.failed.toOption.map(failure)
-
-  /** Events in the order of their delivery, and how the query ended if it failed. */
-  def delivered(events: Iterable[EventEnvelope], outcome: Try[Any]): Answer = Answer(
-    "rows" -> events.map { event =>
-      Seq[Any](
-        event.persistenceId,
-        event.sequenceNr,
-        event.offset.asInstanceOf[TimeBasedUUID].value.toString,
-        event.event.toString,
-        event.eventMetadata.map(_.toString))
-    },
-    "failure" -> failureOf(outcome))
 
   private def plain(value: Any): Any = value match {
     case answer: Answer         => answer.toJava
@@ -59,16 +46,21 @@ final class Arguments(command: JsonNode) {
   def texts(name: String): Seq[String] = required(name).elements.asScala.map(_.asText).toList
 
   def textOption(name: String): Option[String] = optional(name).map(_.asText)
-  def int(name: String, default: Int): Int = optional(name).fold(default)(_.asInt)
+  def intOption(name: String): Option[Int] = optional(name).map(_.asInt)
+  def int(name: String, default: Int): Int = intOption(name).getOrElse(default)
   def flag(name: String): Boolean = optional(name).exists(_.asBoolean)
   def textsOption(name: String): Option[Seq[String]] = optional(name).map(_ => texts(name))
+
+  /** A sequence of objects, each with fields of its own. */
+  def objects(name: String): Seq[Arguments] =
+    required(name).elements.asScala.map(new Arguments(_)).toList
 
   /** How long the command may take. */
   def timeout: FiniteDuration = int("timeout_s", 60).seconds
 
   /** Configuration paths and their values. */
   def settings(name: String): Map[String, Any] =
-    required(name).properties.asScala.map { entry =>
+    required(name).fields.asScala.map { entry =>
       entry.getKey -> (if (entry.getValue.isInt) entry.getValue.asInt else entry.getValue.asText)
     }.toMap
 

@@ -10,14 +10,24 @@ import com.typesafe.config.{ Config, ConfigFactory }
 import org.apache.pekko.actor.ActorSystem
 
 /** One node of a Pekko application: an actor system of its own on the plugin's settings. */
-final class Node(settings: Map[String, Any]) {
+final class Node(settings: Map[String, Any]) extends OneNode {
   private val system = ActorSystem(
     s"node-${Node.started.incrementAndGet()}",
     ConfigFactory.load(ConfigFactory.parseMap(settings.asJava).withFallback(Node.base)))
 
-  val writing = new Writing(system)
-  val reading = new Reading(system)
-  lazy val tools = new Tools(system)
+  private val writing = new Writing(system)
+  private val reading = new Reading(system)
+  private lazy val tools = new Tools(system)
+
+  def perform(command: Arguments): Any = command.text("do") match {
+    case "persist" | "batch" | "snapshot" | "delete_messages" | "recover" | "recovered_from" |
+        "crash" | "stop" =>
+      writing.perform(command)
+    case "current" | "live_start" | "live_poll" | "live_stop" => reading.perform(command)
+    case "reconciliation"                                     => tools.reconcile(command)
+    case "cleanup"                                            => tools.cleanUp(command)
+    case other => throw new IllegalArgumentException(s"no such command: $other")
+  }
 
   def close(): Unit = Await.result(system.terminate(), 60.seconds)
 }

@@ -48,7 +48,7 @@ final class Reading(system: ActorSystem) {
     val done = journal
       .currentEventsByTag(command.text("tag"), offset(command))
       .runForeach(event => rows.add(event): Unit)
-    Answer.delivered(rows.asScala, Try(Await.result(done, command.timeout)))
+    Reading.delivered(rows.asScala, Try(Await.result(done, command.timeout)))
   }
 
   /** Only how many, how long it took, and a digest over all of them in order. */
@@ -87,6 +87,21 @@ final class Reading(system: ActorSystem) {
     command.textOption("offset").fold[Offset](NoOffset)(uuid => TimeBasedUUID(UUID.fromString(uuid)))
 }
 
+object Reading {
+
+  /** Events in the order of their delivery, and how the query ended if it failed. */
+  def delivered(events: Iterable[EventEnvelope], outcome: Try[Any]): Answer = Answer(
+    "rows" -> events.map { event =>
+      Seq[Any](
+        event.persistenceId,
+        event.sequenceNr,
+        event.offset.asInstanceOf[TimeBasedUUID].value.toString,
+        event.event.toString,
+        event.eventMetadata.map(_.toString))
+    },
+    "failure" -> Answer.failureOf(outcome))
+}
+
 /** A live query, and what it has delivered so far. */
 private final class Live(
     rows: ConcurrentLinkedQueue[EventEnvelope],
@@ -94,6 +109,6 @@ private final class Live(
     val done: Future[Done]) {
   def answer: Answer = {
     val ended = done.value
-    Answer.delivered(rows.asScala, ended.getOrElse(Try(Done)))
+    Reading.delivered(rows.asScala, ended.getOrElse(Try(Done)))
   }
 }
