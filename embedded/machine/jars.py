@@ -76,8 +76,8 @@ broker: groups of their own, so that the class path of what does not need them s
 `spark-iceberg` is Iceberg's runtime, which a run loads when it uses an Iceberg table. `interop` is
 fetched by the tests only: Pekko's plugin, and the compiler for the client in tests/interop/client.
 `interop-r2dbc` is fetched by the tests only, too: Akka's R2DBC plugin and projection in the last
-releases whose licence has become Apache 2.0. `projection` is fetched by the benchmarks only: Pekko's
-own projections.
+releases whose licence has become Apache 2.0. `projection` is fetched by the benchmarks only:
+Pekko's own projections.
 """
 
 

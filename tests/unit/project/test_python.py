@@ -50,9 +50,9 @@ def sums(events):
     return events.groupBy("time_bucket").agg(F.sum("amount").alias("total"))
 """
 KNOWN = (
-    "name, version, source, mode, target, file_format, event, formats, with_, start, from_, decoders,"
-    " on_error, deleted_before_consumed, most_skipped, state, accept_sequence_number_reset_after,"
-    " look_back, fresh_within, checks, release, promote, key"
+    "name, version, source, mode, target, file_format, event, formats, with_, start, from_,"
+    " decoders, on_error, deleted_before_consumed, most_skipped, state,"
+    " accept_sequence_number_reset_after, look_back, fresh_within, checks, release, promote, key"
 )
 
 
