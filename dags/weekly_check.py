@@ -38,10 +38,11 @@ for journal in journals():
             options={"--scope": "all"},
             links=[DataDocsLink()],
         )
-        TidemarkOperator(
-            task_id="reconcile",
-            **journal.arguments,
-            application_name="reconcile",
-            command="check",
-            dry_by_default=True,
-        )
+        if journal.has_tag_views:
+            TidemarkOperator(
+                task_id="reconcile",
+                **journal.arguments,
+                application_name="reconcile",
+                command="check",
+                dry_by_default=True,
+            )

@@ -144,6 +144,17 @@ def started_by(
     return AssetOrTimeSchedule(timetable=for_backfills, assets=AssetAny(*starting))
 
 
+def of_validate(journal: AirflowJournal = OF_ENVIRONMENT) -> AssetOrTimeSchedule | BaseTimetable:
+    """Return the schedule of validate: after tag_write, or as the first DAG by date bucket.
+
+    Raises:
+        ValueError: as in `by_date_bucket` and `started_by`.
+    """
+    if journal.has_tag_views:
+        return started_by(TAG_VIEWS, journal=journal)
+    return by_date_bucket(THREE_DAGS, journal)
+
+
 def weekly(journal: AirflowJournal = OF_ENVIRONMENT) -> BaseTimetable | None:
     """Return the schedule of the weekly check, for the week that is out of reach of live readers.
 
@@ -194,8 +205,11 @@ def scheduled_dags(journal: AirflowJournal = OF_ENVIRONMENT) -> list[str]:
         ValueError: a setting cannot be used.
     """
     is_one_dag = _chain(journal) == ONE_DAG
-    first = ["chain"] if is_one_dag else ["tag_write"]
-    followers = ["project", "purge"] if is_one_dag else ["validate", "project", "purge"]
+    chain = ["validate", "project"]
+    if journal.has_tag_views:
+        chain.insert(0, "tag_write")
+    first = ["chain"] if is_one_dag else chain[:1]
+    followers = ["project", "purge"] if is_one_dag else [*chain[1:], "purge"]
     replicating = [f"replicate{suffix}" for suffix in kafka_connections(journal)]
     dag_ids = [
         *(first if _cadence(journal) != "off" else []),
@@ -231,7 +245,12 @@ def _delay(journal: AirflowJournal) -> timedelta:
     size = journal.setting("TIDEMARK_BUCKET_SIZE", "Hour")
     if size.lower() not in _BUCKETS:
         raise ValueError(f"TIDEMARK_BUCKET_SIZE is {size!r}; set it to Minute, Hour or Day")
-    delay = journal.setting("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5")
+    variable, default = (
+        ("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5")
+        if journal.has_tag_views
+        else ("TIDEMARK_R2DBC_DELAY", "10")
+    )
+    delay = journal.setting(variable, default)
     return max(_BUCKETS[size.lower()], timedelta(seconds=float(delay)))
 
 

@@ -79,6 +79,11 @@ class AirflowJournal:
         return self._connection(KAFKA)
 
     @property
+    def has_tag_views(self) -> bool:
+        """Whether tag-write has anything to write: a journal in PostgreSQL has no tag views."""
+        return not self.setting("TIDEMARK_R2DBC_CONNECTION", "")
+
+    @property
     def replicates(self) -> bool:
         """Whether the entry has a keyspace for topics of kafka-journal."""
         return "kafka-journal-keyspace" in self.entry
