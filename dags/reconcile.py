@@ -9,14 +9,14 @@ its button `Next step` opens the form that applies the plan.
 from __future__ import annotations
 
 from tidemark_airflow.journals.dag import journal_dag
-from tidemark_airflow.journals.file import journals_with_tag_views
+from tidemark_airflow.journals.file import journals
 from tidemark_airflow.operations import RECONCILE, RECONCILE_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
 OPTIONS = ["all", "from_findings", "window_start", "window_end", "to", "table", "drop_old"]
 OPTIONS += ["recheck", "search_all", "allow_unsearchable", "limit", "check", "number", "reason"]
 
-for journal in journals_with_tag_views():
+for journal in journals():
     with journal_dag(
         "reconcile",
         journal,

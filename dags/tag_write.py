@@ -2,6 +2,7 @@
 
 Starts by schedule (one run per date bucket), by hand with the form, or by
 `airflow backfill create --dag-id tag_write`. After it has written time buckets, `validate` starts.
+A journal in PostgreSQL has no tag views, so it has no such DAG.
 """
 
 from __future__ import annotations

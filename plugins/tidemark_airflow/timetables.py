@@ -130,21 +130,29 @@ def started_by(
     `assets` are those of `default`; the DAG of another journal has that journal's assets.
 
     With `TIDEMARK_CHAIN=one-dag`, the DAG `chain` runs the next step itself, so the assets between
-    its steps are left out. What starts after `tag_views` is the first DAG of the chain of a journal
-    without tag views.
+    its steps are left out.
 
     Raises:
         ValueError: TIDEMARK_CADENCE or TIDEMARK_CHAIN is unknown; Airflow shows it as an import
             error.
     """
-    if TAG_VIEWS in assets and not journal.has_tag_views:
-        return by_date_bucket(THREE_DAGS, journal)
     inside_chain = (TAG_VIEWS, VALIDATED) if _chain(journal) == ONE_DAG else ()
     starting = [journal.asset(asset) for asset in assets if asset not in inside_chain]
     for_backfills = _for_backfills(_cadence(journal))
     if not starting:
         return for_backfills
     return AssetOrTimeSchedule(timetable=for_backfills, assets=AssetAny(*starting))
+
+
+def of_validate(journal: AirflowJournal = OF_ENVIRONMENT) -> AssetOrTimeSchedule | BaseTimetable:
+    """Return the schedule of validate: after tag_write, or as the first DAG by date bucket.
+
+    Raises:
+        ValueError: as in `by_date_bucket` and `started_by`.
+    """
+    if journal.has_tag_views:
+        return started_by(TAG_VIEWS, journal=journal)
+    return by_date_bucket(THREE_DAGS, journal)
 
 
 def weekly(journal: AirflowJournal = OF_ENVIRONMENT) -> BaseTimetable | None:
@@ -230,14 +238,17 @@ def _delay(journal: AirflowJournal) -> timedelta:
     """Return the time after the end of a date bucket when its last time bucket is out of reach.
 
     A live reader still reads the time bucket before the present one, and no window may include the
-    eventual-consistency delay. Readers of a journal without tag views do not matter.
+    eventual-consistency delay.
     """
-    if not journal.has_tag_views:
-        return timedelta(seconds=float(journal.setting("TIDEMARK_R2DBC_DELAY", "10")))
     size = journal.setting("TIDEMARK_BUCKET_SIZE", "Hour")
     if size.lower() not in _BUCKETS:
         raise ValueError(f"TIDEMARK_BUCKET_SIZE is {size!r}; set it to Minute, Hour or Day")
-    delay = journal.setting("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5")
+    variable, default = (
+        ("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5")
+        if journal.has_tag_views
+        else ("TIDEMARK_R2DBC_DELAY", "10")
+    )
+    delay = journal.setting(variable, default)
     return max(_BUCKETS[size.lower()], timedelta(seconds=float(delay)))
 
 

@@ -21,7 +21,12 @@ from tidemark_airflow.journals import file
 from tidemark_airflow.journals.journal import AirflowJournal
 from tidemark_airflow.next_step import Step, applied, remedy_of
 from tidemark_airflow.operations import MANAGE_PROJECTIONS, MANAGE_REPLICATION, operations_of
-from tidemark_airflow.timetables import THREE_DAGS, ReachTimetable, by_date_bucket
+from tidemark_airflow.timetables import (
+    THREE_DAGS,
+    ReachTimetable,
+    by_date_bucket,
+    scheduled_dags,
+)
 
 ORDERS = {
     "journal-keyspace": "orders",
@@ -40,11 +45,11 @@ CARTS = {
     "chain": "one-dag",
     "scheduled-purge": "apply",
 }
-IN_POSTGRES = {"r2dbc-connection": "tills", "keyspace": "tidemark_tills", "bucket-size": "Hour"}
+STOCK = {"r2dbc-connection": "stock", "keyspace": "tidemark_stock", "bucket-size": "Hour"}
 WRONG = {**CARTS, "journal-keyspace": "wrong", "keyspace": "wrong_own", "bucket-sise": "Day"}
 SHARED = {**CARTS, "journal-keyspace": "more_carts"}
 OF_TOPICS = {"replicate", "manage_replication"}
-OF_TAG_VIEWS = {"tag_write", "reconcile", "cleanup"}
+OF_TAG_VIEWS = {"tag_write", "cleanup"}
 
 
 def written(directory: Path, **entries: object) -> Path:
@@ -55,11 +60,9 @@ def written(directory: Path, **entries: object) -> Path:
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return what Airflow finds in dags/ for three journals and two entries that are wrong."""
+    """Return what Airflow finds in dags/ for four journals and two entries that are wrong."""
     directory = tmp_path_factory.mktemp("journals")
-    path = written(
-        directory, orders=ORDERS, wrong=WRONG, carts=CARTS, shared=SHARED, tills=IN_POSTGRES
-    )
+    path = written(directory, orders=ORDERS, wrong=WRONG, carts=CARTS, shared=SHARED, stock=STOCK)
     facts: dict[str, Any] = read_by(_PARSE, directory, path)
     return facts
 
@@ -96,7 +99,7 @@ def test_each_journal_that_can_be_used_has_its_dags(parsed: dict[str, Any]) -> N
         *DAG_IDS,
         *(f"{dag_id}.orders" for dag_id in DAG_IDS),
         *(f"{dag_id}.carts" for dag_id in of_carts),
-        *(f"{dag_id}.tills" for dag_id in of_carts if dag_id not in OF_TAG_VIEWS),
+        *(f"{dag_id}.stock" for dag_id in of_carts if dag_id not in OF_TAG_VIEWS),
     ]
     assert sorted(parsed["dags"]) == sorted(expected)
     assert parsed["loaded"] == []
@@ -115,6 +118,17 @@ def test_one_import_error_names_each_wrong_entry_and_has_no_dag(parsed: dict[str
     )
 
 
+def test_without_tag_views_validate_is_the_first_dag(parsed: dict[str, Any]) -> None:
+    timetables = {dag_id: dag["timetable"]["__type"] for dag_id, dag in parsed["dags"].items()}
+    assert timetables["validate.stock"] == timetables["tag_write.orders"]
+    assert timetables["validate.stock"].endswith("ReachTimetable")
+    assert not timetables["validate.orders"].endswith("ReachTimetable")
+    checks = {task["task_id"] for task in applications_of(parsed["dags"]["weekly_check.stock"])}
+    assert checks == {"validate"}
+    stock = AirflowJournal("stock", STOCK)
+    assert scheduled_dags(stock)[:3] == ["validate.stock", "project.stock", "purge.stock"]
+
+
 def test_dags_of_a_journal_are_chained_by_its_own_assets(parsed: dict[str, Any]) -> None:
     starts: dict[str, set[str]] = {}
     gives: dict[str, set[str]] = {}
@@ -130,14 +144,7 @@ def test_dags_of_a_journal_are_chained_by_its_own_assets(parsed: dict[str, Any])
         "read_models_of_projections.orders",
     }
     assert starts["purge.orders"] == {"read_models.orders"}
-    # Nothing writes tag views for a journal in PostgreSQL.
-    assert "validate.tills" not in starts
-    of_tills, of_orders = (
-        parsed["dags"][dag_id]["timetable"] for dag_id in ("validate.tills", "tag_write.orders")
-    )
-    assert of_tills["__type"] == of_orders["__type"]
-    assert of_tills["__var"] == {"expression": "0 0 * * *", "delay": 10.0}
-    assert starts["project.tills"] == {"validated.tills", "replicated.tills"}
+    assert starts["project.stock"] == {"validated.stock", "replicated.stock"}
     # The chain of carts is one DAG, so that only replicated topics would start another.
     assert "validate.carts" not in starts
     assert gives["chain.carts"] == {

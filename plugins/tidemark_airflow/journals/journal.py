@@ -79,14 +79,14 @@ class AirflowJournal:
         return self._connection(KAFKA)
 
     @property
+    def has_tag_views(self) -> bool:
+        """Whether tag-write has anything to write: a journal in PostgreSQL has no tag views."""
+        return not self.setting("TIDEMARK_R2DBC_CONNECTION", "")
+
+    @property
     def replicates(self) -> bool:
         """Whether the entry has a keyspace for topics of kafka-journal."""
         return "kafka-journal-keyspace" in self.entry
-
-    @property
-    def has_tag_views(self) -> bool:
-        """Whether the journal is in Cassandra; one in PostgreSQL has no tag views."""
-        return not self.setting("TIDEMARK_R2DBC_CONNECTION", "")
 
     def _connection(self, default: str) -> str:
         key = default.replace("_default", "-connection")

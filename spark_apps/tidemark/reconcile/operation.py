@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tidemark.application import preflight
 from tidemark.application.guarded_change import Plan, guarded_change
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.journals.pekko import tables
@@ -24,12 +25,14 @@ class ReconcileOperation:
         scope: text for the audit table: the data that it changes, such as a persistence id.
         plan: reads and counts; writes nothing.
         prepare: as in `guarded_change`.
+        corrects_journal: whether it writes tables of the journal, which must be in Cassandra.
     """
 
     name: str
     scope: str
     plan: Callable[[RunContext], Plan]
     prepare: Callable[[RunContext], Callable[[], Plan]] | None = None
+    corrects_journal: bool = True
 
 
 def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool) -> Outcome:
@@ -38,7 +41,10 @@ def run_operation(run: RunContext, operation: ReconcileOperation, *, apply: bool
     Raises:
         LockHeld: another run writes or deletes tag views of this journal.
     """
-    require_journal(run)
+    if operation.corrects_journal:
+        require_journal(run)
+    else:
+        preflight.check_journal(run)
     prepare = operation.prepare
     outcome = guarded_change(
         run,

@@ -74,7 +74,12 @@ def operation(choice: FindingFilter, reason: str) -> ReconcileOperation:
             where="settle",
             do="give --persistence-id, --tag, --check or --number",
         )
-    return ReconcileOperation("settle", str(choice), lambda run: _plan(run, choice, reason.strip()))
+    return ReconcileOperation(
+        "settle",
+        str(choice),
+        lambda run: _plan(run, choice, reason.strip()),
+        corrects_journal=False,
+    )
 
 
 def _plan(run: RunContext, choice: FindingFilter, reason: str) -> Plan:

@@ -11,10 +11,12 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import ValidationFailed, reason_of
 from tidemark.journals.pekko import tables
+from tidemark.journals.r2dbc.tables import journal_tables
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.piece import State
 from tidemark.ledger.pieces import describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
+from tidemark.settings import Settings
 from tidemark.validate import plan, run_findings, store
 from tidemark.validate.data_docs import gate, quiet_gx
 from tidemark.validate.data_docs.build import publish
@@ -29,6 +31,7 @@ from tidemark.validate.layers.layer import (
 )
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.validate.plan import APPLICATION, ValidationScope
+from tidemark.validate.r2dbc import inspect as r2dbc
 from tidemark.validate.reading import tails
 from tidemark.validate.reading.inspection import (
     Examined,
@@ -131,18 +134,24 @@ def run_window(
         _finish(claimed, findings, error)
     outcome = _outcome(findings, docs.page, error, planned)
     outcome.lines.extend(lines)
-    read = (tables.MESSAGES, settings.events_by_tag_table)
     outcome.details = {
         **details,
         **findings.inspection.details(),
         "data_docs": str(docs.page.relative_to(docs.directory)),
         "tables": {
-            "read": [f"{settings.journal_keyspace}.{name}" for name in read],
+            "read": _tables_read(settings),
             "written": [f"{settings.keyspace}.{FINDING}"],
         },
     }
     outcome.done = Window.hull(planned - findings.failed(planned), settings.bucket_size)
     return outcome
+
+
+def _tables_read(settings: Settings) -> list[str]:
+    if settings.is_r2dbc:
+        return [str(journal_table.name) for journal_table in journal_tables(settings)]
+    names = (tables.MESSAGES, settings.events_by_tag_table)
+    return [f"{settings.journal_keyspace}.{name}" for name in names]
 
 
 def _check(
@@ -159,7 +168,10 @@ def _check(
         if buckets.pieces or buckets.again:
             key_checks = [check for check in user_checks if check.source == KEYS]
             source_checks = [check for check in user_checks if check.source != KEYS]
-            inspection = inspect(run, buckets, pending, key_checks, keep)
+            if run.settings.is_r2dbc:
+                inspection = r2dbc.inspect(run, buckets, key_checks, keep)
+            else:
+                inspection = inspect(run, buckets, pending, key_checks, keep)
             inspection = with_named(run, inspection, source_checks, buckets, readers, keep)
             former_checks = store.names_in_no_time_bucket(run.control, run.settings, Layer.USER)
         else:

@@ -136,17 +136,25 @@ def require_known(run: RunContext, scope: Scope) -> None:
         InvalidInput: some are unknown; the message names them.
     """
     if scope.persistence_ids:
-        _reject(run, "persistence id", _unknown_ids(run, scope.persistence_ids))
+        reject_unknown(run, "persistence id", _unknown_ids(run, scope.persistence_ids))
     if scope.tags:
-        _reject(run, "tag", _unknown_tags(run, scope.tags))
+        reject_unknown(run, "tag", _unknown_tags(run, scope.tags))
 
 
-def _reject(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
+def reject_unknown(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
+    """Reject names, if there are any.
+
+    Raises:
+        InvalidInput: the message names them.
+    """
     if names := frozenset(unknown):
+        settings, is_r2dbc = run.settings, run.settings.is_r2dbc
+        journal_table = settings.r2dbc_journal_table if is_r2dbc else "messages"
+        remedy = "correct the name" if is_r2dbc else "see `reconcile tags` for what there is"
         raise InvalidInput(
-            f"no such {kind} in messages: {_some(names)}",
-            where=run.settings.journal_keyspace,
-            do="nothing was touched; see `reconcile tags` for what there is",
+            f"no such {kind} in {journal_table}: {_some(names)}",
+            where=settings.r2dbc_connection or settings.journal_keyspace,
+            do=f"nothing was touched; {remedy}",
         )
 
 

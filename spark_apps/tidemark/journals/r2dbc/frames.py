@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.journals.pekko import shapes as pekko
@@ -89,7 +89,7 @@ def _between(
     types = read_entity_types(settings) if entity_types is None else entity_types
     schema = ddl(queries.columns(payload))
     if not types or times[0] >= times[1]:
-        return _timed(spark.createDataFrame([], schema), settings)
+        return timed(spark.createDataFrame([], schema), settings)
     selects = queries.between(
         journal_tables(settings),
         *times,
@@ -108,7 +108,7 @@ def _between(
         options=queries.BY_INDEX,
         page_rows=_page_rows(settings, payload),
     )
-    return _timed(rows, settings)
+    return timed(rows, settings)
 
 
 @shaped(ranges=shapes.RANGES, returns=shapes.ROWS)
@@ -125,7 +125,7 @@ def rows_of(ranges: DataFrame, settings: Settings, *payload: str) -> DataFrame:
         queries.columns(payload),
         page_rows=_page_rows(settings, payload),
     )
-    return _timed(rows, settings)
+    return timed(rows, settings)
 
 
 @shaped(rows=shapes.ROWS, returns=pekko.MESSAGES)
@@ -193,12 +193,16 @@ def _page_rows(settings: Settings, payload: Sequence[str]) -> int:
     return jdbc.rows_in_page(max(sizes, default=0.0))
 
 
-def _timed(rows: DataFrame, settings: Settings) -> DataFrame:
+def ticks(micros: Column) -> Column:
+    """Return microseconds since 1970 in ticks."""
+    return micros * _TICKS_PER_MICROSECOND + keys.UUID_EPOCH_TICKS
+
+
+def timed(rows: DataFrame, settings: Settings) -> DataFrame:
     """Replace `micros` by timestamp, ticks and time_bucket."""
-    ticks = F.col("micros") * _TICKS_PER_MICROSECOND + keys.UUID_EPOCH_TICKS
     epoch_ms = columns.ticks_epoch_ms(F.col("ticks"))
     return (
-        rows.withColumn("ticks", ticks)
+        rows.withColumn("ticks", ticks(F.col("micros")))
         .withColumns(
             {
                 "timestamp": columns.ticks_timeuuid(F.col("ticks"), clock_sequence=0, node=0),

@@ -111,6 +111,30 @@ def lowest(table: TableName) -> str:
     )
 
 
+def predecessors(table: TableName) -> str:
+    """Return the statement that reads the row before each of some sequence nrs.
+
+    It has two parameters: the persistence ids and the sequence nrs, as arrays.
+    """
+    return (
+        f"SELECT k.id, k.nr, r.seq_nr, {_KEY['micros'][0].replace('db_', 'r.db_')}, r.deleted"
+        " FROM unnest(%s::text[], %s::bigint[]) AS k(id, nr) CROSS JOIN LATERAL"
+        f" (SELECT seq_nr, db_timestamp, deleted FROM {table.quoted}"
+        " WHERE persistence_id = k.id AND seq_nr < k.nr ORDER BY seq_nr DESC LIMIT 1) AS r"
+    )
+
+
+def outside(table: JournalTable) -> list[str]:
+    """Return the queries of the rows whose slice is none of their table, by the slice index."""
+    select = f"SELECT {_select(())} FROM {table.name.quoted} WHERE slice"
+    return [f"{select} < {table.slices.first}", f"{select} > {table.slices.last}"]
+
+
+def clock() -> str:
+    """Return the query of the server's time in epoch ms."""
+    return f"SELECT {_epoch_ms('clock_timestamp()')}"
+
+
 def snapshots(table: TableName, slices: SliceRange) -> str:
     """Return the query of the numbers and times of all snapshots, by a scan."""
     return (

@@ -22,3 +22,13 @@ events of the persistence id up to its sequence nr are deleted; its payload must
 """
 RANGES: Shape = {**shapes.ID, "first_nr": "bigint", "last_nr": "bigint"}
 """Ranges of sequence nrs, both ends inclusive."""
+PREDECESSORS: Shape = {
+    **shapes.EVENT,
+    "previous_nr": "bigint",
+    "previous_ticks": "bigint",
+    "is_previous_marker": "boolean",
+}
+"""Keys of rows, each with the row of its persistence id that has the next lower sequence nr.
+
+`is_previous_marker`: that row is a deletion marker.
+"""

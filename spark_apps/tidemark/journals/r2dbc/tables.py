@@ -137,6 +137,16 @@ def require_snapshots(settings: Settings) -> None:
             require_columns(opened, server, table.name, SNAPSHOT, "TIDEMARK_R2DBC_SNAPSHOT_TABLE")
 
 
+def has_snapshots(settings: Settings) -> bool:
+    """Return whether the tables of the snapshots exist; the plugin needs none without snapshots."""
+    with session(journal_connection(settings)) as opened:
+        found = [
+            _rows(opened, "SELECT to_regclass(%s) IS NOT NULL", table.name.quoted)[0][0]
+            for table in snapshot_tables(settings)
+        ]
+    return all(found)
+
+
 def require_columns(
     opened: psycopg.Connection,
     server: PostgresConnection,

@@ -13,6 +13,7 @@ from tidemark.validate.layers.projections import checks as projections_checks
 from tidemark.validate.layers.projections import find as projections_find
 from tidemark.validate.layers.storage import checks as storage_checks
 from tidemark.validate.layers.storage import find as storage_find
+from tidemark.validate.r2dbc import checks as r2dbc_checks
 
 
 class LayerName(StrEnum):
@@ -28,6 +29,11 @@ LAYERS = (
     FurtherLayer(Layer.KAFKA_JOURNAL, kafka_journal_checks.CHECKS, kafka_journal_find.find),
     FurtherLayer(Layer.PROJECTIONS, projections_checks.CHECKS, projections_find.find),
 )
-CHECKS = (*(check for layer in LAYERS for check in layer.checks), *kafka_topic_checks.CHECKS)
-"""The checks of all layers besides messages and tag views. Those of topics are run by
-`replicate.py verify` only, since no other application reads Kafka."""
+CHECKS = (
+    *(check for layer in LAYERS for check in layer.checks),
+    *kafka_topic_checks.CHECKS,
+    *r2dbc_checks.OWN,
+)
+"""The checks of all layers besides messages and tag views, and those that only a journal in
+PostgreSQL has. Those of topics are run by `replicate.py verify` only, since no other application
+reads Kafka."""

@@ -13,6 +13,7 @@ from tidemark.errors import InvalidInput, SchemaMismatch, all_of
 from tidemark.journals.kafka import written
 from tidemark.journals.kafka.tables import JOURNAL_WRITES, METAJOURNAL_WRITES, require_kafka_journal
 from tidemark.journals.pekko import event_type
+from tidemark.journals.r2dbc import frames as r2dbc_frames
 from tidemark.ledger import applications, quarantine
 from tidemark.ledger.quarantine import Place
 from tidemark.partitioning import columns
@@ -21,11 +22,12 @@ from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.planning import live_release
 from tidemark.project.sources import event_source, reference_tables
-from tidemark.project.sources.read import message_rows
+from tidemark.project.sources.read import PAYLOAD, message_rows
 from tidemark.project.testing import evaluate
 from tidemark.project.transformation import transform
 from tidemark.project.writing import dead_letters
 from tidemark.spark.local_rows import local_rows
+from tidemark.validate.findings import finding
 from tidemark.validate.user_checks.named import Reader
 from tidemark.validate.user_checks.source import CheckSource, SourceKind
 
@@ -36,7 +38,7 @@ projection usually has not processed yet."""
 
 def _journal(run: RunContext, _source: CheckSource, buckets: Sequence[int]) -> DataFrame:
     """Read the rows of messages; the payload is read only if the SELECT has its size."""
-    return message_rows(run, buckets).select(
+    return _journal_rows(run, buckets).select(
         "persistence_id",
         "sequence_nr",
         columns.ticks_timestamp(F.col("ticks")).alias("timestamp"),
@@ -45,6 +47,14 @@ def _journal(run: RunContext, _source: CheckSource, buckets: Sequence[int]) -> D
         *event_type.columns(),
         F.length("event").cast("bigint").alias("payload_bytes"),
     )
+
+
+def _journal_rows(run: RunContext, buckets: Sequence[int]) -> DataFrame:
+    if not run.settings.is_r2dbc:
+        return message_rows(run, buckets)
+    first, end = min(buckets), max(buckets) + run.settings.bucket_size.milliseconds
+    events = r2dbc_frames.events_between(run.spark, run.settings, first, end, *PAYLOAD)
+    return finding.within(events, buckets)
 
 
 def _events(run: RunContext, source: CheckSource, buckets: Sequence[int]) -> DataFrame:

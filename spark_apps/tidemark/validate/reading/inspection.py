@@ -119,7 +119,7 @@ class Examined:
 
 
 @dataclass(frozen=True)
-class _InspectionRequest:
+class InspectionRequest:
     """The arguments of an inspection."""
 
     run: RunContext
@@ -130,6 +130,7 @@ class _InspectionRequest:
 
     @property
     def checks(self) -> Sequence[Check]:
+        """All checks of a journal in Cassandra, users' checks last."""
         return (*CHECKS, *(check.check for check in self.user_checks))
 
 
@@ -169,7 +170,7 @@ def inspect(
 ) -> Inspection:
     """Inspect time buckets; `keep` is the function that `kept_frames` yields."""
     require_usable(run.spark, user_checks)
-    request = _InspectionRequest(
+    request = InspectionRequest(
         run, [piece.time_bucket for piece in buckets.pieces], pending, user_checks, keep
     )
     if buckets.scope is ValidationScope.ALL:
@@ -190,11 +191,11 @@ def inspect(
                 rows_by_bucket(new.events, new.rows, request.planned),
                 tails.last_rows(new.rows, max(request.planned)),
             )
-            return _with_user_checks(request, request.planned, new.events, new.rows, inspection)
+            return with_user_checks(request, request.planned, new.events, new.rows, inspection)
     return _full_check(request, (), why)
 
 
-def _full_check(request: _InspectionRequest, again: Collection[int], why: str) -> Inspection:
+def _full_check(request: InspectionRequest, again: Collection[int], why: str) -> Inspection:
     """Check the planned time buckets, and others again, against the complete history."""
     run, settings = request.run, request.run.settings
     buckets = sorted({*request.planned, *again})
@@ -217,7 +218,7 @@ def _full_check(request: _InspectionRequest, again: Collection[int], why: str) -
         tails=changed_tails,
         complete_checks=JOURNAL_WIDE,
     )
-    return _with_user_checks(request, buckets, examination.read.index, keys.rows, inspection)
+    return with_user_checks(request, buckets, examination.read.index, keys.rows, inspection)
 
 
 def inspect_scope(run: RunContext, scope: Scope, judged: JudgedBuckets) -> Inspection:
@@ -243,8 +244,8 @@ def _inspection(
 
 
 @shaped(events=MESSAGES, rows=TAG_ROWS)
-def _with_user_checks(
-    request: _InspectionRequest,
+def with_user_checks(
+    request: InspectionRequest,
     buckets: Collection[int],
     events: DataFrame,
     rows: DataFrame,
