@@ -75,6 +75,13 @@ def test_both_databases_have_the_same_rows(
         result = projections.run(first, end)
         assert result.status == 0, result
     ours = rows_in(database, model.table)
+    print(
+        database.rows("SELECT * FROM tidemark_projection_fence"),
+        database.rows("SELECT * FROM tidemark_projection_offset"),
+        database.rows("SELECT tablename FROM pg_tables WHERE tablename LIKE 'tidemark_stag%%'"),
+        projections.states(),
+        result,
+    )
     assert ours
     assert database.rows("SELECT count(*) FROM tidemark_projection_offset") == [(3,)]
     assert not database.rows(
