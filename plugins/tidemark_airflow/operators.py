@@ -34,6 +34,8 @@ from tidemark_airflow.environment import pools
 from tidemark_airflow.environment.connections import (
     cassandra_environment,
     kafka_environment,
+    postgres_connections,
+    postgres_environment,
 )
 from tidemark_airflow.environment.drivers import Driver, report_of, sendable, write_private
 from tidemark_airflow.environment.installation import home, spark_jars
@@ -194,6 +196,10 @@ class TidemarkOperator(SparkSubmitOperator):
         self.application = self.driver.place(self._file, home())
         self.jars = self._jars_of("spark", "TIDEMARK_SPARK_JARS")
         environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
+        if names := postgres_connections():
+            self.jars += "," + self._jars_of("spark-postgres", "TIDEMARK_SPARK_POSTGRES_JARS")
+        for name in names:
+            environment |= postgres_environment(BaseHook.get_connection(name))
         if self.reads_kafka:
             self.jars += "," + self._jars_of("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
         if self.kafka_conn_id is not None:
