@@ -177,6 +177,16 @@ class TidemarkOperator(SparkSubmitOperator):
         )
         return partial.expand(options=options)
 
+    def _of_postgres(self) -> dict[str, str]:
+        """Return the connections to PostgreSQL; add its driver to the jars if there are any."""
+        names = postgres_connections()
+        if names:
+            self.jars += "," + self._jars_of("spark-postgres", "TIDEMARK_SPARK_POSTGRES_JARS")
+        environment: dict[str, str] = {}
+        for name in names:
+            environment |= postgres_environment(BaseHook.get_connection(name))
+        return environment
+
     def execute(self, context: Context) -> None:
         """Submit the application, report, and end as success, skipped or failed."""
         ti: Any = context["ti"]
@@ -196,10 +206,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.application = self.driver.place(self._file, home())
         self.jars = self._jars_of("spark", "TIDEMARK_SPARK_JARS")
         environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
-        if names := postgres_connections():
-            self.jars += "," + self._jars_of("spark-postgres", "TIDEMARK_SPARK_POSTGRES_JARS")
-        for name in names:
-            environment |= postgres_environment(BaseHook.get_connection(name))
+        environment |= self._of_postgres()
         if self.reads_kafka:
             self.jars += "," + self._jars_of("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
         if self.kafka_conn_id is not None:
