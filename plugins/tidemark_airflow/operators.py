@@ -34,6 +34,8 @@ from tidemark_airflow.environment import pools
 from tidemark_airflow.environment.connections import (
     cassandra_environment,
     kafka_environment,
+    postgres_connections,
+    postgres_environment,
 )
 from tidemark_airflow.environment.drivers import Driver, report_of, sendable, write_private
 from tidemark_airflow.environment.installation import home, spark_jars
@@ -175,6 +177,17 @@ class TidemarkOperator(SparkSubmitOperator):
         )
         return partial.expand(options=options)
 
+    def _of_postgres(self) -> dict[str, str]:
+        """Return the connections to PostgreSQL; add its driver to the jars if there are any."""
+        names = postgres_connections()
+        if names:
+            driver = self._jars_of("spark-postgres", "TIDEMARK_SPARK_POSTGRES_JARS")
+            self.jars = f"{self.jars},{driver}"
+        environment: dict[str, str] = {}
+        for name in names:
+            environment |= postgres_environment(BaseHook.get_connection(name))
+        return environment
+
     def execute(self, context: Context) -> None:
         """Submit the application, report, and end as success, skipped or failed."""
         ti: Any = context["ti"]
@@ -194,6 +207,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.application = self.driver.place(self._file, home())
         self.jars = self._jars_of("spark", "TIDEMARK_SPARK_JARS")
         environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
+        environment |= self._of_postgres()
         if self.reads_kafka:
             self.jars += "," + self._jars_of("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
         if self.kafka_conn_id is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
@@ -26,6 +27,9 @@ _KAFKA_FIELDS = ("security_protocol", "sasl_mechanism")
 _JOURNAL_FIELDS = ("journal_keyspace", "topic_prefix")
 """The extra fields of further connections; for kafka_default the settings have these values."""
 MORE_KAFKA = "TIDEMARK_KAFKA_CONNECTIONS"
+POSTGRES = "TIDEMARK_POSTGRES_CONNECTIONS"
+_POSTGRES_ID = re.compile(r"[a-z][a-z0-9_]{0,47}")
+_POSTGRES_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _ID = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -88,6 +92,33 @@ def kafka_environment(connection: Connection) -> dict[str, str]:
         **_password(connection, "KAFKA"),
         **_extras(connection, "KAFKA", (*_KAFKA_FIELDS, *(_JOURNAL_FIELDS if is_further else ()))),
     }
+
+
+def postgres_connections() -> list[str]:
+    """Return the ids of the connections to PostgreSQL, by which definitions and journals name them.
+
+    Raises:
+        ValueError: TIDEMARK_POSTGRES_CONNECTIONS has an invalid id.
+    """
+    ids = [name.strip() for name in os.environ.get(POSTGRES, "").split(",") if name.strip()]
+    if invalid := [name for name in ids if not _POSTGRES_ID.fullmatch(name)]:
+        raise ValueError(
+            f"{POSTGRES} names {invalid[0]!r}; write ids of connections of lower-case letters,"
+            " digits and '_', separated by commas"
+        )
+    return ids
+
+
+def postgres_environment(connection: Connection) -> dict[str, str]:
+    """Return the applications' environment for a connection of type postgres."""
+    name = f"TIDEMARK_POSTGRES_{(connection.conn_id or '').upper()}"
+    extra = connection.extra_dejson
+    options = {option: str(extra[option]) for option in _POSTGRES_OPTIONS if option in extra}
+    query = f"?{urlencode(options)}" if options else ""
+    user, database = (quote(text or "", safe="") for text in (connection.login, connection.schema))
+    url = f"postgresql://{user}@{connection.host}:{connection.port or 5432}/{database}{query}"
+    password = {f"{name}_PASSWORD": connection.password} if connection.password else {}
+    return {f"{name}_URL": url, **password}
 
 
 def _password(connection: Connection, server: str) -> dict[str, str]:

@@ -104,6 +104,7 @@ def send(frame: DataFrame, connection: PostgresConnection, table: TableName) -> 
         table,
         sorted(row[ATTEMPT] for row in results),
         sum(row[_ROWS] for row in results),
+        tuple(frame.columns),
     )
 
 

@@ -19,8 +19,10 @@ class Staged:
         attempts: the tasks whose rows count; the table may also have rows of tasks that failed
             after their COPY, and were tried again.
         rows: number of rows that count.
+        columns: the columns of the rows.
     """
 
     table: TableName
     attempts: list[int]
     rows: int
+    columns: tuple[str, ...]

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tidemark.errors import PostgresRefused
 from tidemark.postgres.connections import PostgresConnection
 from tidemark.postgres.session import Session, failure, foreseen, session
 
@@ -47,7 +48,7 @@ class Transaction:
             PostgresRefused: the transaction was rolled back.
         """
         try:
-            self._session.execute("COMMIT")
+            ended = self._session.execute("COMMIT")
         except psycopg.OperationalError as error:
             with session(self._connection) as opened:
                 if is_committed(opened):
@@ -55,6 +56,12 @@ class Transaction:
             raise failure(error, self._connection) from error
         except psycopg.Error as error:
             raise failure(error, self._connection) from error
+        if ended.statusmessage != "COMMIT":
+            # PostgreSQL answers COMMIT with ROLLBACK, and no error, if a statement has failed.
+            raise PostgresRefused(
+                "the transaction was rolled back, since a statement of it has failed",
+                where=str(self._connection),
+            )
 
     def roll_back(self) -> None:
         """Undo everything."""

@@ -11,9 +11,17 @@ import pytest
 
 from embedded.postgres.server import PostgresEndpoint
 from tests.integration.postgres.databases import Database
-from tests.integration.postgres.read_models import READ_MODELS, make_tables, rows_in
+from tests.integration.postgres.read_models import (
+    READ_MODELS,
+    UPSERT_COLUMNS,
+    make_tables,
+    rows_in,
+)
 from tests.integration.project.projections import Projections, event
 from tests.integration.support import Journal
+from tidemark.errors import PostgresUnavailable
+from tidemark.postgres.session import Session
+from tidemark.postgres.transaction import Transaction
 
 EVENTS = (
     event("a|1", 1, 0.1, kind="in", amount=1),
@@ -90,3 +98,55 @@ def test_both_databases_have_the_same_rows(
         result = projections.run(first, end)
         assert result.status == 0, result
     assert ours == in_cassandra(projections, model.table, columns)
+
+
+def test_a_row_that_breaks_a_constraint_is_an_error_of_its_event(
+    projections: Projections, database: Database
+) -> None:
+    model = READ_MODELS["upsert"]
+    database.execute(
+        f"CREATE TABLE latest ({UPSERT_COLUMNS}, CONSTRAINT small CHECK (amount < 1000))"
+    )
+    projections.insert(*EVENTS)
+    projections.validated(0, 1)
+    sql = model.of_postgres(database).replace("event:", "on-error: skip\nevent:", 1)
+    projections.define(sql, file=model.file)
+    result = projections.run(0, 2)
+    assert result.status == 0, result
+    assert [row[:2] for row in rows_in(database, "latest")] == [("a|1", 2), ("a|2", 3)]
+    (letter,) = projections.journal.own_rows("quarantine")
+    assert (letter["persistence_id"], letter["sequence_nr"]) == ("a|1", 3)
+    assert 'violates check constraint "small"' in letter["cause"]
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_fold_counts_each_event_once_if_the_run_dies_around_commit(
+    *,
+    is_committed: bool,
+    projections: Projections,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = READ_MODELS["fold"]
+    make_tables(model, database, projections)
+    projections.insert(*EVENTS)
+    projections.validated(0, 1)
+    projections.define(model.of_postgres(database), file=model.file)
+    commit = Transaction.commit
+
+    def die(transaction: Transaction, found: Callable[[Session], bool]) -> None:
+        if is_committed:
+            commit(transaction, found)
+        raise PostgresUnavailable("the connection is lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Transaction, "commit", die)
+        assert projections.run(0, 2).status == 1
+    stored = database.rows("SELECT count(*) FROM tidemark_projection_offset")
+    assert stored == [(3 if is_committed else 0,)]
+    result = projections.run(0, 2)
+    assert result.status == 0, result
+    assert [(row[0], row[1], row[2]) for row in rows_in(database, "balances")] == [
+        ("a|1", 3, 10_011),
+        ("a|2", 3, 5),
+    ]

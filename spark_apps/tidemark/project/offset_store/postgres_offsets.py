@@ -22,13 +22,14 @@ from tidemark.project.postgres.place import OFFSETS, Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+SNAPSHOT = "snapshot_sequence_nr"
 _KEY = ("projection_id", "slice", "persistence_id", "tag")
 _VALUES = (
     "sequence_nr",
     "tag_pid_sequence_nr",
     "timestamp",
     "consumed_at",
-    "snapshot_sequence_nr",
+    SNAPSHOT,
 )
 _COLUMNS = (*_KEY[1:], *_VALUES)
 _FRAME = (
@@ -172,19 +173,24 @@ class PostgresOffsets:
 
     def merge(self, transaction: Transaction, number: int, staged: Staged, now: datetime) -> None:
         """Move offsets, staged in the shape MOVED_OFFSETS, in the transaction of a batch."""
-        staged_columns = [name for name in _COLUMNS if name not in {"timestamp", "consumed_at"}]
-        new_values = [statement("{name} = excluded.{name}", name=name) for name in _VALUES]
+        # Only series that began with a snapshot have its sequence nr, and they keep it.
+        columns = [*_KEY[1:], "sequence_nr", "tag_pid_sequence_nr"]
+        columns += [SNAPSHOT] if SNAPSHOT in staged.columns else []
+        changed = [name for name in (*columns, "timestamp", "consumed_at") if name not in _KEY]
         transaction.execute(
             statement(
                 "INSERT INTO {table} (projection_id, {columns}, timestamp, consumed_at)"
                 " SELECT %s, {columns}, timestamp::uuid, %s FROM {staged}"
                 " WHERE {attempt} = ANY(%s) ON CONFLICT ({key}) DO UPDATE SET {new_values}",
                 table=self.place.own(OFFSETS),
-                columns=staged_columns,
+                columns=columns,
                 staged=staged.table,
                 attempt=ATTEMPT,
                 key=_KEY,
-                new_values=joined(", ", new_values),
+                new_values=joined(
+                    ", ",
+                    [statement("{name} = excluded.{name}", name=name) for name in changed],
+                ),
             ),
             (number, now, staged.attempts),
         )

@@ -105,7 +105,7 @@ class Pipeline:
                 self._quarantine(transform.unreadable(decoded), counts)
             result = self._transform(decoded, accepted, counts, in_memory)
             guard.require_undisturbed()
-            writer = in_memory.enter_context(writer_of(self._store, self.run.settings.lock_ttl))
+            writer = in_memory.enter_context(writer_of(self._store))
             result, write_counts = self._store_result(result, decoded, accepted, counts, writer)
             self._release(decoded, result, accepted)
             self._write_offsets(decoded, accepted, writer)

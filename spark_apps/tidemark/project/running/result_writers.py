@@ -27,6 +27,9 @@ from tidemark.project.transformation.fold_start import HAS_MARKER
 from tidemark.project.writing.mode import Counted, ResultWriter, WriteRequest
 from tidemark.project.writing.write import MODES
 
+_IDLE_S = 600
+"""Seconds after which the server ends a transaction whose run hangs. Between two of its statements,
+quarantined events are released, and offsets are staged."""
 _batches = count(1)
 """Numbers of batches, different for each transaction under a fence."""
 
@@ -52,7 +55,6 @@ class _Postgres:
 
     offsets: OffsetStore
     fence: Fence
-    idle_s: int
     batch: int = field(default_factory=lambda: next(_batches))
     _staging: ExitStack = field(default_factory=ExitStack)
     _session: ExitStack = field(default_factory=ExitStack)
@@ -103,7 +105,7 @@ class _Postgres:
 
     def _begin(self) -> Transaction:
         place = self.fence.place
-        self._transaction = self._session.enter_context(begun(place.connection, idle_s=self.idle_s))
+        self._transaction = self._session.enter_context(begun(place.connection, idle_s=_IDLE_S))
         self.fence.hold(self._transaction, self.batch)
         return self._transaction
 
@@ -136,12 +138,12 @@ def _columns(rows: DataFrame, request: WriteRequest) -> DataFrame:
 
 
 @contextmanager
-def writer_of(store: OffsetStore, idle_s: int) -> Iterator[ResultWriter]:
+def writer_of(store: OffsetStore) -> Iterator[ResultWriter]:
     """Yield the writer of a batch; the end of the block rolls back what is not committed."""
     if store.fence is None:
         yield _Cassandra(store)
         return
-    writer = _Postgres(store, store.fence, idle_s)
+    writer = _Postgres(store, store.fence)
     try:
         yield writer
     finally:
