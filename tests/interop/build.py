@@ -13,7 +13,8 @@ from embedded.machine import jars
 from embedded.machine.java import java_home
 from tidemark.jars.fetch import LOCK
 
-_HERE = Path(__file__).parent
+_CLIENT = Path(__file__).with_name("client")
+_AKKA_CLIENT = Path(__file__).with_name("akka_client")
 _DEADLINE_S = 300
 
 
@@ -49,15 +50,13 @@ class Program:
         ]
 
 
-PEKKO = Program(
-    "interop", "tidemark.interop.Main", tuple(sorted((_HERE / "client").glob("*.scala")))
-)
+PEKKO = Program("interop", "tidemark.interop.Main", tuple(sorted(_CLIENT.glob("*.scala"))))
 AKKA = Program(
     "interop-r2dbc",
     "tidemark.interop.AkkaMain",
     (
-        *(_HERE / "client" / name for name in ("Commands.scala", "Json.scala")),
-        *sorted((_HERE / "akka_client").glob("*.scala")),
+        *(_CLIENT / name for name in ("Commands.scala", "Json.scala")),
+        *sorted(_AKKA_CLIENT.glob("*.scala")),
     ),
 )
 

@@ -36,7 +36,7 @@ OF_TLS = "spark.cassandra.connection.ssl."
 
 
 @dataclass(frozen=True)
-class Place:
+class PostgresPlace:
     """A Cassandra that demands client certificates, and what is certified of it and of others."""
 
     node: Endpoint
@@ -69,7 +69,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresPlace]:
     directory = tmp_path_factory.mktemp("tls")
     own = authority("authority")
     own.truststore(directory / "authority.p12")
@@ -90,20 +90,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         directory / "cassandra", options={"client_encryption_options": encryption}, flags=SMALL_HEAP
     )
     try:
-        yield Place(node.start(), own, directory)
+        yield PostgresPlace(node.start(), own, directory)
     finally:
         node.stop()
 
 
 @pytest.fixture(scope="module")
-def control(place: Place) -> Iterator[Control]:
+def control(place: PostgresPlace) -> Iterator[Control]:
     with Control(place.settings()) as session:
         yield session
 
 
 @pytest.fixture(scope="module")
 def journal(
-    place: Place, control: Control, spark: SparkSession, spark_environment: dict[str, str]
+    place: PostgresPlace, control: Control, spark: SparkSession, spark_environment: dict[str, str]
 ) -> Iterator[Journal]:
     """Yield a journal there; the session that all tests share then forgets of TLS."""
     environment = {**spark_environment, **place.node.environment()}
@@ -142,21 +142,21 @@ def test_application_over_tls_with_a_client_certificate(journal: Journal) -> Non
 class Refusal:
     """What is wrong with the files of TLS, and what is said of it."""
 
-    variables: Callable[[Place], Mapping[str, str]]
+    variables: Callable[[PostgresPlace], Mapping[str, str]]
     expected: str
 
 
-def other_authority(place: Place) -> dict[str, str]:
+def other_authority(place: PostgresPlace) -> dict[str, str]:
     file = authority("another").truststore(place.directory / "other.p12")
     return {"CASSANDRA_SSL_TRUSTSTORE": str(file)}
 
 
-def client_of(place: Place, issuer: Certificate, valid: timedelta = DAY) -> dict[str, str]:
+def client_of(place: PostgresPlace, issuer: Certificate, valid: timedelta = DAY) -> dict[str, str]:
     made = certificate("tidemark", issuer, valid=valid)
     return {"CASSANDRA_SSL_KEYSTORE": str(made.keystore(place.directory / "other-client.p12"))}
 
 
-def of_java(place: Place) -> dict[str, str]:
+def of_java(place: PostgresPlace) -> dict[str, str]:
     (place.directory / "store.jks").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     return {"CASSANDRA_SSL_TRUSTSTORE": str(place.directory / "store.jks")}
 
@@ -205,7 +205,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_files_that_cannot_be_used(place: Place, journal: Journal, case: str) -> None:
+def test_files_that_cannot_be_used(place: PostgresPlace, journal: Journal, case: str) -> None:
     refusal = REFUSALS[case]
     line = refused(journal.run("tag_write", *window(0, 1), **refusal.variables(place)))
     assert refusal.expected in line
@@ -229,7 +229,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("case", SHOWN)
 def test_certificate_is_refused_by_the_driver_and_by_the_connector(
-    place: Place, journal: Journal, spark: SparkSession, case: str
+    place: PostgresPlace, journal: Journal, spark: SparkSession, case: str
 ) -> None:
     names, valid, of_driver, of_connector = SHOWN[case]
     shown = certificate("node", place.authority, names, valid=valid)
@@ -242,7 +242,7 @@ def test_certificate_is_refused_by_the_driver_and_by_the_connector(
 
 
 def test_connector_refuses_another_authority_and_shows_its_own_certificate(
-    place: Place, journal: Journal, spark: SparkSession
+    place: PostgresPlace, journal: Journal, spark: SparkSession
 ) -> None:
     other = place.settings(**other_authority(place))
     assert "certificate of Cassandra is refused by a Spark job: PKIX path building failed" in (
@@ -259,7 +259,7 @@ def test_connector_refuses_another_authority_and_shows_its_own_certificate(
 
 
 def test_connector_takes_a_certificate_for_the_name(
-    place: Place, journal: Journal, spark: SparkSession
+    place: PostgresPlace, journal: Journal, spark: SparkSession
 ) -> None:
     """What the proxy shows is all that differs from the certificates that are refused."""
     shown = certificate("node", place.authority, OWN_NAMES)
@@ -278,14 +278,16 @@ def why_unreadable(spark: SparkSession, journal: Journal, settings: Settings) ->
     return ""
 
 
-def test_tls_where_cassandra_has_none(place: Place, journal: Journal, cassandra: Endpoint) -> None:
+def test_tls_where_cassandra_has_none(
+    place: PostgresPlace, journal: Journal, cassandra: Endpoint
+) -> None:
     hosts = f"{cassandra.host}:{cassandra.port}"
     line = refused(journal.run("tag_write", *window(0, 1), CASSANDRA_HOSTS=hosts))
     assert "Cassandra does not speak TLS there" in line
     assert hosts in line
 
 
-def test_no_tls_where_cassandra_has_nothing_else(place: Place, journal: Journal) -> None:
+def test_no_tls_where_cassandra_has_nothing_else(place: PostgresPlace, journal: Journal) -> None:
     shown = certificate("node", place.authority, OWN_NAMES)
     plain = dict.fromkeys(place.variables(), "") | {"CASSANDRA_SECURITY_PROTOCOL": "PLAINTEXT"}
     with tls_in_front_of(place.address, shown, place.directory) as (host, port):

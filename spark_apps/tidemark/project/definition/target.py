@@ -63,7 +63,7 @@ CAPABILITIES: Mapping[TargetKind, Capabilities] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class DefinedTarget:
     """The target that a file names; parts that it does not have are empty.
 
     Attributes:
@@ -88,7 +88,7 @@ def kind_of(mode: Mode, target: str) -> TargetKind:
     return TargetKind.FILES if mode is Mode.EXPORT else TargetKind.CASSANDRA
 
 
-def target_of(header: Header, form: ProjectionHeader) -> Target:
+def target_of(header: Header, form: ProjectionHeader) -> DefinedTarget:
     """Return the target that a header names.
 
     Raises:
@@ -102,7 +102,7 @@ def target_of(header: Header, form: ProjectionHeader) -> Target:
             _require_iceberg_table(header, form.target)
         else:
             _require_directory(header, form.target)
-        return Target(path=form.target)
+        return DefinedTarget(path=form.target)
     if kind is TargetKind.POSTGRES:
         return _in_postgres(header, form.target)
     return _in_cassandra(header, form)
@@ -122,7 +122,7 @@ def _require_capable(header: Header, form: ProjectionHeader, kind: TargetKind) -
         )
 
 
-def _in_postgres(header: Header, text: str) -> Target:
+def _in_postgres(header: Header, text: str) -> DefinedTarget:
     connection, slash, table = text.partition("://")[2].partition("/")
     schema, dot, name = table.partition(".")
     if "@" in connection or ":" in connection:
@@ -140,10 +140,10 @@ def _in_postgres(header: Header, text: str) -> Target:
         TableName(schema, name)
     except InvalidInput as error:
         raise header.error(f"the target's table is {error.what}", error.do, "target") from None
-    return Target(connection, schema, name, name)
+    return DefinedTarget(connection, schema, name, name)
 
 
-def _in_cassandra(header: Header, form: ProjectionHeader) -> Target:
+def _in_cassandra(header: Header, form: ProjectionHeader) -> DefinedTarget:
     keyspace, dot, template = form.target.partition(".")
     if not dot:
         what = f"the target {keyspace!r} has no keyspace"
@@ -156,7 +156,7 @@ def _in_cassandra(header: Header, form: ProjectionHeader) -> Target:
         except InvalidInput as error:
             what = f"the target's {noun} {text!r} is not an identifier"
             raise header.error(what, error.do, "target") from None
-    return Target("", keyspace, template, table)
+    return DefinedTarget("", keyspace, template, table)
 
 
 def _require_iceberg_table(header: Header, text: str) -> None:

@@ -21,7 +21,7 @@ from tidemark.project.offset_store.offset_places import CassandraOffsets, Offset
 from tidemark.project.offset_store.postgres_offsets import PostgresOffsets
 from tidemark.project.postgres import fence
 from tidemark.project.postgres.fence import Fence
-from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.place import PostgresPlace
 from tidemark.settings import Settings
 from tidemark.window import from_millis, to_millis
 
@@ -54,14 +54,14 @@ class OffsetStore:
         """
         if not self.definition.connection:
             return self
-        place = Place.of(self.settings, self.definition)
+        place = PostgresPlace.of(self.settings, self.definition)
         return replace(self, fence=fence.take(place, self.definition, slices, owner))
 
     @property
     def place(self) -> OffsetPlace:
         """The place of the offsets, which the definition's target decides."""
         if self.definition.connection:
-            return PostgresOffsets(Place.of(self.settings, self.definition))
+            return PostgresOffsets(PostgresPlace.of(self.settings, self.definition))
         return CassandraOffsets(self.control, self.settings, self.subject)
 
     @property

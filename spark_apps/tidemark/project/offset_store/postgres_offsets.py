@@ -17,7 +17,7 @@ from tidemark.postgres.statements import joined, statement
 from tidemark.postgres.transaction import Transaction
 from tidemark.project.offset_store.offset_places import Offset
 from tidemark.project.postgres import fence
-from tidemark.project.postgres.place import OFFSETS, Place
+from tidemark.project.postgres.place import OFFSETS, PostgresPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ _PAGE = 1000
 class PostgresOffsets:
     """The offsets of a projection in the schema of its read model."""
 
-    place: Place
+    place: PostgresPlace
 
     @property
     def name(self) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from tidemark.postgres.session import session
 from tidemark.postgres.statements import statement
-from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.place import PostgresPlace
 
 
-def by_time_bucket(place: Place, time_buckets: Sequence[int]) -> dict[int, int]:
+def by_time_bucket(place: PostgresPlace, time_buckets: Sequence[int]) -> dict[int, int]:
     """Count the rows of time buckets (epoch ms), leaving out those without rows."""
     with session(place.connection) as opened:
         rows = opened.execute(

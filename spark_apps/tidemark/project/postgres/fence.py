@@ -16,14 +16,20 @@ from tidemark.postgres.session import Session, session
 from tidemark.postgres.statements import statement
 from tidemark.postgres.transaction import Transaction
 from tidemark.project.definition.model import Definition
-from tidemark.project.postgres.place import FENCES, PROJECTIONS, STAGING, Place, make_own_tables
+from tidemark.project.postgres.place import (
+    FENCES,
+    PROJECTIONS,
+    STAGING,
+    PostgresPlace,
+    make_own_tables,
+)
 
 
 @dataclass(frozen=True)
 class Fence:
     """The right of a run to write a range of slices of a read model."""
 
-    place: Place
+    place: PostgresPlace
     projection_id: int
     token: int
 
@@ -73,7 +79,7 @@ class Fence:
         )
 
 
-def take(place: Place, definition: Definition, slices: SliceRange, owner: str) -> Fence:
+def take(place: PostgresPlace, definition: Definition, slices: SliceRange, owner: str) -> Fence:
     """Take the fence of some slices, and drop the staging tables of runs that have lost theirs.
 
     Call it under the lock of the slices, before offsets are read. It waits for transactions of
@@ -101,12 +107,12 @@ def take(place: Place, definition: Definition, slices: SliceRange, owner: str) -
     return fence
 
 
-def revoke(opened: Session, place: Place, projection_id: int, slices: SliceRange) -> None:
+def revoke(opened: Session, place: PostgresPlace, projection_id: int, slices: SliceRange) -> None:
     """Take the right to write from all runs on some slices, for a change by hand."""
     _delete(opened, place, projection_id, slices)
 
 
-def _number(opened: Session, place: Place, definition: Definition) -> int:
+def _number(opened: Session, place: PostgresPlace, definition: Definition) -> int:
     """Return the projection's number; the row stays locked until the end of the transaction."""
     row = opened.execute(
         statement(
@@ -130,7 +136,7 @@ def _number(opened: Session, place: Place, definition: Definition) -> int:
     return int(number)
 
 
-def _delete(opened: Session, place: Place, projection_id: int, slices: SliceRange) -> None:
+def _delete(opened: Session, place: PostgresPlace, projection_id: int, slices: SliceRange) -> None:
     opened.execute(
         statement(
             "DELETE FROM {fences}"

@@ -76,7 +76,7 @@ _CREATE = {
 
 
 @dataclass(frozen=True)
-class Place:
+class PostgresPlace:
     """The read model of a projection of one journal."""
 
     connection: PostgresConnection
@@ -85,7 +85,7 @@ class Place:
     projection: str
 
     @classmethod
-    def of(cls, settings: Settings, definition: Definition) -> Place:
+    def of(cls, settings: Settings, definition: Definition) -> PostgresPlace:
         """Bind a projection to its connection, without any I/O.
 
         Raises:
@@ -121,7 +121,7 @@ class Place:
         return None if row is None else int(row[0])
 
 
-def make_own_tables(place: Place) -> None:
+def make_own_tables(place: PostgresPlace) -> None:
     """Make the own tables that the schema of the read model lacks.
 
     Raises:
@@ -137,7 +137,7 @@ def make_own_tables(place: Place) -> None:
             opened.execute(statement(text, table=place.own(name)))
 
 
-def require_schema(opened: Session, place: Place) -> None:
+def require_schema(opened: Session, place: PostgresPlace) -> None:
     """Require that the schema exists and that the user may create tables in it.
 
     Raises:

@@ -9,7 +9,7 @@ from tidemark.errors import InvalidInput
 from tidemark.postgres import catalog
 from tidemark.postgres.catalog import Column
 from tidemark.postgres.session import session
-from tidemark.project.postgres.place import Place, require_schema
+from tidemark.project.postgres.place import PostgresPlace, require_schema
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class TargetTable:
         return {column.name: column.type for column in self.columns}
 
 
-def read(place: Place) -> TargetTable | None:
+def read(place: PostgresPlace) -> TargetTable | None:
     """Read the shape of a table; None if there is none.
 
     Raises:
@@ -36,7 +36,7 @@ def read(place: Place) -> TargetTable | None:
         return TargetTable(columns, catalog.primary_key(opened, place.target)) if columns else None
 
 
-def require_rights(place: Place) -> None:
+def require_rights(place: PostgresPlace) -> None:
     """Require the rights that a run needs.
 
     Raises:

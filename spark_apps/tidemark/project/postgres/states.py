@@ -15,7 +15,7 @@ from tidemark.postgres.session import session
 from tidemark.postgres.staged import ATTEMPT
 from tidemark.postgres.statements import statement
 from tidemark.project.postgres.fence import Fence
-from tidemark.project.postgres.place import STATES, Place
+from tidemark.project.postgres.place import STATES, PostgresPlace
 from tidemark.project.postgres.staging import staged
 from tidemark.project.postgres.types import jdbc_type
 
@@ -63,7 +63,7 @@ def stored(fence: Fence, ids: DataFrame, result: T.StructType) -> DataFrame:
         return rows.select(*values, *recorded).localCheckpoint()
 
 
-def void(place: Place, persistence_ids: Sequence[str], generation: int) -> None:
+def void(place: PostgresPlace, persistence_ids: Sequence[str], generation: int) -> None:
     """Let the next run compute the states of some persistence ids again."""
     with session(place.connection, autocommit=False) as opened:
         number = place.number(opened)

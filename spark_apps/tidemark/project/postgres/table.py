@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import types as T
 
 from tidemark.postgres.statements import statement, text_of
-from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.place import PostgresPlace
 from tidemark.project.postgres.shape import TargetTable
 from tidemark.project.postgres.types import fitting, proposed
 
@@ -28,7 +28,7 @@ def differences(result: T.StructType, table: TargetTable) -> Iterator[str]:
             yield f"the table's column {column.name} is NOT NULL, and the result does not have it"
 
 
-def create_statement(place: Place, result: T.StructType, key: Sequence[str]) -> list[str]:
+def create_statement(place: PostgresPlace, result: T.StructType, key: Sequence[str]) -> list[str]:
     """Return the lines of the statement that creates a table for a result."""
     columns = [
         f"    {text_of(statement('{name}', name=field.name))} {_proposed(field)},"

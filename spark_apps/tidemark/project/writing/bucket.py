@@ -19,7 +19,7 @@ from tidemark.project.offset_store import management_state
 from tidemark.project.planning import target_check, target_table
 from tidemark.project.planning.plan import ledger
 from tidemark.project.postgres import counts
-from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.place import PostgresPlace
 from tidemark.project.transformation import row_key
 from tidemark.project.transformation.row_key import RowKey
 from tidemark.project.writing import tables
@@ -182,7 +182,7 @@ def _stored(
     if not time_buckets:
         return {}
     if definition.connection:
-        place = Place.of(run.settings, definition)
+        place = PostgresPlace.of(run.settings, definition)
         return counts.by_time_bucket(place, sorted(time_buckets))
     bucket_rows = [(bucket,) for bucket in sorted(time_buckets)]
     keys = local_rows(run.spark, bucket_rows, "time_bucket bigint")

@@ -19,7 +19,7 @@ from tidemark.project.envelope import STATE_KEY
 from tidemark.project.offset_store import management_state, removed_states
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.postgres import states as states_in_postgres
-from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.place import PostgresPlace
 from tidemark.project.transformation import state_times, transform
 from tidemark.project.transformation.fold import by_fold
 from tidemark.project.transformation.fold_start import GENERATION_COLUMN, HAS_MARKER
@@ -65,7 +65,7 @@ def void_states(store: OffsetStore, persistence_ids: Sequence[str]) -> None:
     revision = management_state.revision(store).revision
     write_time = state_times.void_at(revision)
     if store.definition.connection:
-        place = Place.of(store.settings, store.definition)
+        place = PostgresPlace.of(store.settings, store.definition)
         states_in_postgres.void(place, persistence_ids, revision)
         return
     removed_states.void(store, persistence_ids, revision)

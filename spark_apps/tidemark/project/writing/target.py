@@ -16,7 +16,7 @@ from tidemark.project.planning import target_table
 from tidemark.project.planning.target_check import require_key
 from tidemark.project.postgres import shape
 from tidemark.project.postgres import table as postgres
-from tidemark.project.postgres.place import Place
+from tidemark.project.postgres.place import PostgresPlace
 from tidemark.project.transformation.row_key import RowKey
 from tidemark.project.writing.mode import EVENT_KEY
 from tidemark.project.writing.write import MODES
@@ -77,7 +77,7 @@ def require_target(run: RunContext, analyzed: AnalyzedDefinition) -> None:
     )
     require_key(definition, [*partition_key, *clustering])
     if definition.connection:
-        shape.require_rights(Place.of(run.settings, definition))
+        shape.require_rights(PostgresPlace.of(run.settings, definition))
 
 
 def _shape(
@@ -86,7 +86,7 @@ def _shape(
     """Return the types of the table's columns, and clauses for those that do not fit."""
     definition = analyzed.definition
     if definition.connection:
-        found = shape.read(Place.of(run.settings, definition))
+        found = shape.read(PostgresPlace.of(run.settings, definition))
         if found is None:
             return None, []
         return found.types, [*postgres.differences(analyzed.stored, found)]
@@ -111,7 +111,7 @@ def create_statement(run: RunContext, analyzed: AnalyzedDefinition) -> list[str]
     require_columns(analyzed)
     proposed = proposed_key(analyzed)
     if definition.connection:
-        place = Place.of(run.settings, definition)
+        place = PostgresPlace.of(run.settings, definition)
         return postgres.create_statement(place, analyzed.stored, proposed.columns)
     key = ", ".join([f"({', '.join(proposed.partition)})", *proposed.clustering])
     columns = [f"    {field.name} {_proposed_type(field)}," for field in analyzed.stored]
