@@ -52,7 +52,7 @@ GROUP BY time_bucket, kind
 """
 BUCKET_COLUMNS = "time_bucket bigint, kind text, n bigint, total bigint, PRIMARY KEY ({key})"
 FOLD = '''\
-from tidemark import projection
+from tidemark.projection import projection
 
 
 @projection(
@@ -64,15 +64,18 @@ from tidemark import projection
     event="kind STRING, amount INT",
     state="balance BIGINT, kinds ARRAY<STRING>",
 )
-def balance(state, event):
+def balance(state, events):
     """Add up the amounts; `gone` removes the state."""
-    if event["kind"] == "gone":
-        return None
-    state = state or {{"balance": 0, "kinds": []}}
-    return {{
-        "balance": state["balance"] + (event["amount"] or 0),
-        "kinds": [*state["kinds"], event["kind"]],
-    }}
+    for event in events.itertuples():
+        if event.kind == "gone":
+            state = None
+            continue
+        state = state or {{"balance": 0, "kinds": []}}
+        state = {{
+            "balance": state["balance"] + int(event.amount),
+            "kinds": [*state["kinds"], event.kind],
+        }}
+    return state
 '''
 FOLD_COLUMNS = "persistence_id text PRIMARY KEY, sequence_nr bigint, balance bigint, kinds {texts}"
 

@@ -107,7 +107,7 @@ def _shown(row: tuple[Any, ...]) -> str:
 
 def _value(value: Any) -> Any:
     if isinstance(value, datetime):
-        return value.replace(tzinfo=None) if value.tzinfo in {None, UTC} else _utc(value)
+        return _utc(value).replace(fold=0)
     if isinstance(value, Decimal):
         return value.quantize(Decimal("0.00001"))
     if isinstance(value, float) and value == 0:
@@ -116,4 +116,5 @@ def _value(value: Any) -> Any:
 
 
 def _utc(value: datetime) -> datetime:
-    return value.astimezone(UTC).replace(tzinfo=None)
+    """Return a time in UTC without its zone; one without a zone is in UTC."""
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
