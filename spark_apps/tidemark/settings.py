@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -380,6 +380,12 @@ class Settings(CassandraSettings, EventGroupSettings, R2dbcSettings):
             "replicate": self.fresh_replicate,
         }
         return {name: int(seconds_of(text)) for name, text in promises.items() if text}
+
+    @property
+    def readers_delay(self) -> timedelta:
+        """Return how long readers of the journal wait for late events: runs leave these alone."""
+        in_cassandra = self.events_by_tag_eventual_consistency_delay
+        return timedelta(seconds=self.r2dbc_delay if self.is_r2dbc else in_cassandra)
 
     @property
     def save_directories(self) -> list[str]:

@@ -20,13 +20,7 @@ def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
     Without `has_journal`, the journal keyspace is neither needed nor checked, and the window may
     end now, because only readers of a journal wait for late events.
     """
-    settings = run.settings
-    readers_delay_s = (
-        settings.r2dbc_delay
-        if settings.is_r2dbc
-        else settings.events_by_tag_eventual_consistency_delay
-    )
-    delay = timedelta(seconds=readers_delay_s if has_journal else 0)
+    delay = run.settings.readers_delay if has_journal else timedelta()
     window.require_whole_buckets(run.settings.bucket_size, clock.now() - delay)
     check_journal(run, has_journal=has_journal)
 

@@ -13,6 +13,7 @@ from tidemark.errors import NO_RETRY_HELPS
 from tidemark.installation import DEFAULT_JOURNAL, chosen_journal
 from tidemark.journals.pekko import tables
 from tidemark.journals.pekko.bucket_size import recorded_bucket_size
+from tidemark.journals.r2dbc import tables as r2dbc
 from tidemark.ledger.applications import PURGE, TAG_WRITE, VALIDATE
 from tidemark.observations import store
 from tidemark.settings import Settings
@@ -65,14 +66,17 @@ def overview(run: RunContext, period: timedelta | None, *, is_one_dag: bool = Fa
     now = clock.now()
     dags = dag_ids(is_one_dag=is_one_dag)
     if not has_ledger(run.control, run.settings):
-        lines = [_journal(run, has_run=False), *_lines_before_first_run(dags)]
+        names = [rules.CHECKS] if run.settings.is_r2dbc else [rules.TAG_VIEWS, rules.CHECKS]
+        lines = [_journal(run, has_run=False), *_lines_before_first_run(names, dags)]
         return Overview(now, rules.overall(lines), lines, None)
     tag_write, validate = of_application(run, TAG_WRITE), of_application(run, VALIDATE)
-    lines = [
-        _journal(run, has_run=tag_write is not None or validate is not None),
-        _tag_views(run, tag_write, period, now, dags),
-        _checks(run, validate, tag_write, now, dags),
-    ]
+    lines = [_journal(run, has_run=tag_write is not None or validate is not None)]
+    if run.settings.is_r2dbc:
+        first_step = _first_step(run, rules.CHECKS, validate, period, now, dags)
+        lines.append(_with_findings(run, first_step))
+    else:
+        lines.append(_first_step(run, rules.TAG_VIEWS, tag_write, period, now, dags))
+        lines.append(_checks(run, validate, tag_write, now, dags))
     states = list(all_of(lambda after: projections.projections(run, limit=MOST, after=after)))
     is_overdue = validate is None or _is_overdue(validate.last_ended, now)
     lines.append(rules.projections(states, overdue=is_overdue, dag=dags["projections"]))
@@ -106,10 +110,10 @@ def dag_ids(*, is_one_dag: bool) -> Mapping[str, str]:
     return {part: f"{dag_id}.{journal}" for part, dag_id in dags.items()}
 
 
-def _lines_before_first_run(dags: Mapping[str, str]) -> list[Line]:
+def _lines_before_first_run(names: Sequence[str], dags: Mapping[str, str]) -> list[Line]:
     return [
         rules.chain(name, None, expected=None, overdue_from=None, now=clock.now(), dag=dags[name])
-        for name in (rules.TAG_VIEWS, rules.CHECKS)
+        for name in names
     ] + [
         Line(name, PartState.EMPTY, rules.NOTHING_YET)
         for name in ("projections", "replication", "purge", "groups", "observation")
@@ -121,29 +125,40 @@ def _journal(run: RunContext, *, has_run: bool) -> Line:
     problem, remedy = "", ""
     recorded = None
     try:
-        tables.require_journal(run.control, settings)
-        if has_ledger(run.control, settings):
-            # Runs also compare the rows of the tag views, which is too slow for status.
-            recorded = recorded_bucket_size(run.control, settings)
+        if settings.is_r2dbc:
+            r2dbc.require_journal(settings)
+        else:
+            tables.require_journal(run.control, settings)
+            if has_ledger(run.control, settings):
+                # Runs also compare the rows of the tag views, which is too slow for status.
+                recorded = recorded_bucket_size(run.control, settings)
     except NO_RETRY_HELPS as error:
         problem, remedy = error.what, error.do
     if recorded not in (None, settings.bucket_size):
         problem = f"the tag views have {recorded} buckets, the settings {settings.bucket_size}"
         remedy = f"set TIDEMARK_BUCKET_SIZE={recorded}"
-    kind = f"{settings.journal_keyspace}, {settings.bucket_size.value} buckets"
+    name = (
+        f"{settings.r2dbc_schema} in PostgreSQL" if settings.is_r2dbc else settings.journal_keyspace
+    )
+    kind = f"{name}, {settings.bucket_size.value} buckets"
     return rules.journal(problem, remedy, has_run=has_run, kind=kind)
 
 
-def _tag_views(
+def _first_step(
     run: RunContext,
+    name: str,
     ledger: LedgerSummary | None,
     period: timedelta | None,
     now: datetime,
     dags: Mapping[str, str],
 ) -> Line:
-    """Judge tag-write; a time bucket is due one bucket size after live readers have passed it."""
-    size = run.settings.bucket_size.milliseconds
-    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    """Judge the first step of the chain.
+
+    A time bucket is due one bucket size after live readers have passed it.
+    """
+    settings = run.settings
+    size = settings.bucket_size.milliseconds
+    delay = settings.readers_delay
     reachable = to_millis(now - delay) - size
     expected = None if period is None else from_millis(reachable // size * size)
     done = None if ledger is None else ledger.newest_done or ledger.first
@@ -151,12 +166,7 @@ def _tag_views(
     if period is not None and done is not None:
         overdue_from = done + rules.MISSED_RUNS * period + timedelta(milliseconds=size) + delay
     return rules.chain(
-        rules.TAG_VIEWS,
-        ledger,
-        expected=expected,
-        overdue_from=overdue_from,
-        now=now,
-        dag=dags[rules.TAG_VIEWS],
+        name, ledger, expected=expected, overdue_from=overdue_from, now=now, dag=dags[name]
     )
 
 
@@ -177,6 +187,10 @@ def _checks(
         now=now,
         dag=dags[rules.CHECKS],
     )
+    return _with_findings(run, line)
+
+
+def _with_findings(run: RunContext, line: Line) -> Line:
     open_findings = findings.open_findings(run, limit=MOST)
     blocking = [finding for finding in open_findings.items if finding.blocks]
     return rules.checks(

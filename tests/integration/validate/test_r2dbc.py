@@ -100,6 +100,18 @@ def test_a_regular_journal_passes(plugin: R2dbcJournal, journal: Journal) -> Non
     assert (findings(journal), states(journal)) == (set(), {0: "done", 1: "done"})
 
 
+def test_status_has_a_line_of_the_journal_and_none_of_tag_views(
+    plugin: R2dbcJournal, journal: Journal
+) -> None:
+    plugin.insert(*events("a|1", 1))
+    shown = journal.run("status").stdout
+    assert f"{plugin.database.schema} in PostgreSQL, Hour buckets" in " ".join(shown.split())
+    assert "checks" in shown
+    assert "tag views" not in shown
+    plugin.database.execute("DROP TABLE event_journal")
+    assert "event_journal does not exist" in " ".join(journal.run("status").stdout.split())
+
+
 def test_damage_stops_a_time_bucket_until_it_is_repaired(
     plugin: R2dbcJournal, journal: Journal
 ) -> None:
