@@ -61,8 +61,8 @@ _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
 """Matches the Java driver's error: the node, and why its certificate is rejected."""
-_POSTGRES = re.compile(r"(?:PSQLException|tidemark\.errors\.Postgres\w+): (.+)")
-"""Matches an error of the JDBC driver, or of psycopg in a Python worker."""
+_POSTGRES = re.compile(r"(?:PSQLException|tidemark\.errors\.(?:Postgres\w+|SchemaMismatch)): (.+)")
+"""Matches an error of the JDBC driver, or of a session in a Python worker."""
 _KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
 _STOPPED = "cancelled as part of cancellation of all jobs"
 """Part of Spark's text; only `RunContext.stop_jobs` cancels all jobs."""
