@@ -249,16 +249,18 @@ def test_persistence_ids_and_slices(plugin: R2dbcJournal, journal: Journal) -> N
     assert "no such persistence id in event_journal: o|4" in unknown.stderr
 
 
-def test_users_checks(plugin: R2dbcJournal, journal: Journal) -> None:
+def test_users_checks(
+    plugin: R2dbcJournal, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plugin.insert(*events("o|1", 1, 2))
-    directory = journal.settings().checks_dir
-    directory.mkdir(parents=True, exist_ok=True)
-    header = "/*---\nname: {}\nsource: {}\nfails-if: sequence_nr > 1\n---*/\n"
-    for name, source, select in (
-        ("of_keys", "keys", "SELECT * FROM messages"),
-        ("of_journal", "journal", "SELECT * FROM journal"),
-    ):
-        (directory / f"{name}.sql").write_text(header.format(name, source) + select)
+    monkeypatch.setenv("TIDEMARK_CHECKS_DIR", str(tmp_path))
+    header = (
+        "/*---\nname: {}\nrule: Each persistence id has one event.\nsource: {}\n"
+        "check: number < 2\n---*/\n"
+    )
+    for name, source in (("of_keys", "keys"), ("of_journal", "journal")):
+        select = "SELECT time_bucket, persistence_id, sequence_nr AS number FROM messages"
+        (tmp_path / f"{name}.sql").write_text(header.format(name, source) + select)
     result = validate(journal)
     assert result.status == 3, result.stderr
     assert {name for name, *_ in findings(journal)} == {"of_keys", "of_journal"}

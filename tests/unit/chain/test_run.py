@@ -47,7 +47,11 @@ class End:
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, ends: Sequence[End], options: ChainOptions | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    ends: Sequence[End],
+    options: ChainOptions | None = None,
+    *,
+    is_r2dbc: bool = False,
 ) -> tuple[Outcome, list[tuple[str, Window, bool]]]:
     """Run the chain over 3 March; return its outcome, and of each step its window and force."""
     begun: list[tuple[str, Window, bool]] = []
@@ -63,8 +67,19 @@ def run(
         return report
 
     monkeypatch.setattr(chain, "run_part", part)
-    context = cast("RunContext", SimpleNamespace(say=lambda text: None, parts={}))
+    context = cast(
+        "RunContext",
+        SimpleNamespace(
+            say=lambda text: None, parts={}, settings=SimpleNamespace(is_r2dbc=is_r2dbc)
+        ),
+    )
     return chain.run_window(context, days(3, 4), options or ChainOptions()), begun
+
+
+def test_a_journal_in_postgresql_has_no_step_of_tag_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome, begun = run(monkeypatch, [End(), End()], is_r2dbc=True)
+    assert [name for name, _, _ in begun] == ["validate", "project"]
+    assert outcome.error is None
 
 
 def test_each_step_gets_what_the_one_before_has_completed_elsewhere_too(
