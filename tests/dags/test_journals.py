@@ -125,6 +125,9 @@ def test_without_tag_views_validate_is_the_first_dag(parsed: dict[str, Any]) -> 
     assert not timetables["validate.orders"].endswith("ReachTimetable")
     checks = {task["task_id"] for task in applications_of(parsed["dags"]["weekly_check.stock"])}
     assert checks == {"validate"}
+    steps = {task["__var"]["task_id"] for task in parsed["dags"]["chain.stock"]["tasks"]}
+    assert {"chain", "validate", "project"} <= steps
+    assert "tag_write" not in steps
     stock = AirflowJournal("stock", STOCK)
     assert scheduled_dags(stock)[:3] == ["validate.stock", "project.stock", "purge.stock"]
 

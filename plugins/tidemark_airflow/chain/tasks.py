@@ -91,6 +91,8 @@ def run_chain(window: Any, journal: AirflowJournal, **kwargs: Any) -> None:
         **kwargs,
     )
     for name, assets in _OUTLETS.items():
+        if TAG_VIEWS in assets and not journal.has_tag_views:
+            continue
         outlets = [journal.asset(asset) for asset in assets]
         task_id = name.replace("-", "_")
         step = ChainStep(

@@ -258,8 +258,9 @@ def test_users_checks(
         "/*---\nname: {}\nrule: Each persistence id has one event.\nsource: {}\n"
         "check: number < 2\n---*/\n"
     )
-    for name, source in (("of_keys", "keys"), ("of_journal", "journal")):
-        select = "SELECT time_bucket, persistence_id, sequence_nr AS number FROM messages"
+    for source, table in (("keys", "messages"), ("journal", "journal")):
+        name = f"of_{source}"
+        select = f"SELECT time_bucket, persistence_id, sequence_nr AS number FROM {table}"
         (tmp_path / f"{name}.sql").write_text(header.format(name, source) + select)
     result = validate(journal)
     assert result.status == 3, result.stderr
