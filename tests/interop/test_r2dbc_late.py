@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -15,6 +15,7 @@ from tests.integration.support import wait_until
 from tests.interop.akka import AkkaScene
 from tests.interop.client import PekkoError
 from tests.interop.test_r2dbc_source import folded, move, moves, over_akka, run
+from tidemark import clock
 
 __all__ = ["over_akka"]
 
@@ -51,6 +52,19 @@ def waits(scene: AkkaScene) -> bool:
     return bool(scene.database.rows(query, LOCK))
 
 
+@pytest.fixture
+def shift_time(
+    shift_clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[float], None]:
+    """Return what moves the time of the applications by seconds, also of their windows."""
+
+    def shift(seconds: float) -> None:
+        shift_clock(seconds)
+        monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
+
+    return shift
+
+
 @pytest.mark.parametrize(
     ("akka_scene", "believes_that_it_failed"),
     [({}, False), ({CLOSE_CALLS: "1 s"}, True)],
@@ -60,7 +74,7 @@ def waits(scene: AkkaScene) -> bool:
 def test_a_late_commit_is_projected_once(
     akka_scene: AkkaScene,
     over_akka: Projections,
-    shift_clock: Callable[[float], None],
+    shift_time: Callable[[float], None],
     believes_that_it_failed: bool,
 ) -> None:
     """A run reads the events around it, the next one delivers it, a third one changes nothing.
@@ -84,7 +98,7 @@ def test_a_late_commit_is_projected_once(
             node.start_to_persist(batch)
         wait_until("a transaction inside its COMMIT", lambda: waits(scene))
         node.persist({"Order|on time": moves(5), "Order|early": moves(6)})
-        shift_clock(4 * HOUR_S)
+        shift_time(4 * HOUR_S)
         run(over_akka, hour, hour + 3)
         assert folded(over_akka, "books") == {
             "Order|early": ([1, 2, 3], 9),
@@ -92,7 +106,7 @@ def test_a_late_commit_is_projected_once(
         }
         assert number_of(scene, "Order|late") == 0
     wait_until("the late events", lambda: number_of(scene, "Order|late") == 2)
-    shift_clock(5 * HOUR_S)
+    shift_time(5 * HOUR_S)
     run(over_akka, hour + 3, hour + 4)
     wanted = {
         "Order|early": ([1, 2, 3], 9),
@@ -102,6 +116,6 @@ def test_a_late_commit_is_projected_once(
     assert folded(over_akka, "books") == wanted
     node.stop()
     assert node.persist({"Order|late": moves(8)}) == [3]
-    shift_clock(6 * HOUR_S)
+    shift_time(6 * HOUR_S)
     run(over_akka, hour + 4, hour + 5)
     assert folded(over_akka, "books") == {**wanted, "Order|late": ([1, 2, 3], 15)}

@@ -1,8 +1,8 @@
 """The table of timestamp offsets of akka-projection-r2dbc, in the database of the journal.
 
-A projection adds a row for each event, or for the last of each group, and deletes old rows: at
-most a time window before the newest row of a slice is complete. Which slice range wrote a row does
-not matter. Source: akka-projection-r2dbc 1.4.0.
+A projection adds a row for each event, or for the last of each group, and deletes old rows: those
+of the last time window before the newest row of a slice range are complete, and the newest row of
+each slice stays. Source: akka-projection-r2dbc 1.4.0.
 """
 
 from __future__ import annotations
@@ -71,13 +71,19 @@ def require(settings: Settings) -> None:
 
 
 def newest(settings: Settings, projection: str) -> dict[int, int]:
-    """Read the time of a projection's newest row (epoch µs) by slice, at most 1,024 of them."""
+    """Read by slice the newest time (epoch µs) of the slice range that wrote its rows.
+
+    A slice range consumes its events in the order of their times. At most 1,024 slices have rows.
+    """
     query = (
-        "SELECT slice, (extract(epoch FROM max(timestamp_offset)) * 1000000)::bigint"
-        f" FROM {table(settings).quoted} WHERE projection_name = %s GROUP BY slice"
+        "WITH ranges AS (SELECT projection_key, max(timestamp_offset) AS newest"
+        f" FROM {table(settings).quoted} WHERE projection_name = %(name)s GROUP BY projection_key)"
+        " SELECT slice, (extract(epoch FROM max(newest)) * 1000000)::bigint"
+        f" FROM {table(settings).quoted} JOIN ranges USING (projection_key)"
+        " WHERE projection_name = %(name)s GROUP BY slice"
     )
     with session(journal_connection(settings)) as opened:
-        return dict(opened.execute(query.encode(), (projection,)).fetchall())
+        return dict(opened.execute(query.encode(), {"name": projection}).fetchall())
 
 
 @shaped(returns=STORED)

@@ -1,7 +1,7 @@
 """The commands `take-over` and `hand-over`: offsets from and to a projection of akka-projection.
 
 Both need a journal in PostgreSQL, and that the other projection is stopped. A stopped projection
-has consumed every event that is older than its newest offset in the slice by its time window,
+has consumed every event that is older than the newest offset of its slice range by its time window,
 although the row of the event may be deleted; of younger events it has rows.
 """
 
