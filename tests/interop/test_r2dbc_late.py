@@ -53,13 +53,11 @@ def waits(scene: AkkaScene) -> bool:
 
 
 @pytest.fixture
-def shift_time(
-    shift_clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[float], None]:
-    """Return what moves the time of the applications by seconds, also of their windows."""
+def shift_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what moves the present time by seconds, but not that of locks and writes."""
+    monkeypatch.setattr(clock, "now_micros", clock.machine_micros)
 
     def shift(seconds: float) -> None:
-        shift_clock(seconds)
         monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(seconds=seconds))
 
     return shift
