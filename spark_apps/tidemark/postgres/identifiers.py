@@ -19,9 +19,14 @@ class TableName:
     table: str
 
     def __post_init__(self) -> None:
-        """Reject names that PostgreSQL would cut off or cannot store."""
+        """Reject names that PostgreSQL would cut off or cannot store, or that have a %."""
         for name in (self.schema, self.table):
             require_identifier(name)
+            # psycopg takes a % in a statement for a parameter.
+            if "%" in name:
+                raise InvalidInput(
+                    f"the name {name!r} has a %", do="rename the schema or the table"
+                )
 
     def __str__(self) -> str:
         """Return `schema.table`, for people."""

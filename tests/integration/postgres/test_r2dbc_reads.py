@@ -90,6 +90,69 @@ def test_a_time_range_excludes_its_end(spark: SparkSession, plugin: R2dbcJournal
     assert frames.events_between(spark, Settings(), START_MS, START_MS).isEmpty()
 
 
+ODD = [
+    """a'; DROP TABLE event_journal; --""",
+    """\\'?{fn now()}:x%s%(y)s$1$$""",
+    'b"c`d',
+    "\N{PILE OF POO}\N{COMBINING DIAERESIS}\u2028\ud7ff\U0010ffff",
+    "\x01\t\r\n ",
+]
+
+
+@pytest.mark.parametrize("plugin", [1, 4], indirect=True)
+def test_odd_characters_are_data(spark: SparkSession, plugin: R2dbcJournal) -> None:
+    ids = [f"{kind}|{'x' * 100}{kind}" for kind in ODD] + ["A|" + "\U0001f600" * 253]
+    plugin.insert(*(event(pid, 1, 1) for pid in ids))
+    for kind in ODD:
+        found = frames.events_between(spark, Settings(), *DAY, entity_types=[kind])
+        assert [pid.partition("|")[0] for pid, _ in events_of(found)] == [kind]
+    assert events_of(frames.all_events(spark, Settings())) == sorted((pid, 1) for pid in ids)
+    wanted = spark.createDataFrame([(pid, 1, 9) for pid in ids], ddl(RANGES))
+    assert events_of(frames.rows_of(wanted, Settings())) == sorted((pid, 1) for pid in ids)
+
+
+def test_times_far_away_and_at_microseconds(spark: SparkSession, plugin: R2dbcJournal) -> None:
+    second = {
+        "A|1": -60 * 365 * 86400 - 0.000001,
+        "A|2": 20 * 365 * 86400 + 0.999999,
+        "A|3": -START_MS / 1000,
+        "A|4": -START_MS / 1000 - 0.000001,
+    }
+    plugin.insert(*(event(pid, 1, at) for pid, at in second.items()))
+    plugin.database.execute("ALTER ROLE CURRENT_USER SET timezone = 'Asia/Kathmandu'")
+    try:
+        rows = frames.all_events(spark, Settings()).collect()
+    finally:
+        plugin.database.execute("ALTER ROLE CURRENT_USER RESET timezone")
+    found = {row.persistence_id: (row.ticks, row.time_bucket, row.timestamp) for row in rows}
+    wanted = {}
+    for pid, at in second.items():
+        micros = START_MS * 1000 + round(at * 1_000_000)
+        ticks = keys.UUID_EPOCH_TICKS + micros * 10
+        bucket = micros // 1000 - micros // 1000 % HOUR_MS
+        wanted[pid] = (ticks, bucket, keys.ticks_timeuuid(ticks, clock_sequence=0, node=0))
+    assert found == wanted
+
+
+def test_names_of_tables_with_odd_characters(
+    spark: SparkSession, plugin: R2dbcJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = """Ev'ent "J"?\\é"""
+    plugin.insert(event("A|1", 1, 1), event("A|1", 2, 2))
+    quoted = '"' + name.replace('"', '""') + '"'
+    with plugin.database.session() as opened:
+        opened.execute(f"ALTER TABLE event_journal RENAME TO {quoted}".encode())
+    monkeypatch.setenv("TIDEMARK_R2DBC_JOURNAL_TABLE", name)
+    tables.require_journal(Settings())
+    assert events_of(frames.all_events(spark, Settings(), "event")) == [("A|1", 1), ("A|1", 2)]
+    wanted = spark.createDataFrame([("A|1", 2, 9)], ddl(RANGES))
+    assert events_of(frames.rows_of(wanted, Settings(), "event")) == [("A|1", 2)]
+    assert frames.deleted(wanted.select("persistence_id"), Settings()).isEmpty()
+    monkeypatch.setenv("TIDEMARK_R2DBC_JOURNAL_TABLE", "100%")
+    with pytest.raises(InvalidInput, match="the name '100%' has a %"):
+        tables.require_journal(Settings())
+
+
 @pytest.mark.parametrize("plugin", [1, 4], indirect=True)
 def test_rows_by_key(spark: SparkSession, plugin: R2dbcJournal) -> None:
     ids = [f"Alpha|p-{nr}" for nr in range(30)]
@@ -101,6 +164,23 @@ def test_rows_by_key(spark: SparkSession, plugin: R2dbcJournal) -> None:
     assert events_of(found) == [(pid, number) for pid in sorted(ids[1:]) for number in (2, 3)]
     deleted = frames.deleted(ranges.select("persistence_id"), Settings())
     assert [tuple(row) for row in deleted.collect()] == [(ids[0], 4)]
+
+
+def test_the_password_is_in_no_plan(
+    spark: SparkSession, plugin: R2dbcJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.insert(event("A|1", 1, 1))
+    wanted = spark.createDataFrame([("A|1", 1, 9)], ddl(RANGES))
+    password = plugin.database.endpoint.password
+    assert password
+    for frame in (
+        frames.events_between(spark, Settings(), *DAY, "event"),
+        frames.rows_of(wanted, Settings()),
+    ):
+        execution = frame._jdf.queryExecution()
+        assert any(read in execution.toString() for read in ("event_journal", "MapInArrow"))
+        assert password not in execution.toString()
+        assert password not in execution.logical().toJSON()
 
 
 def test_snapshots(spark: SparkSession, plugin: R2dbcJournal) -> None:
@@ -177,6 +257,11 @@ def test_an_unusable_journal_is_one_line(
         tables.require_journal(Settings())
     statement = failed.value.do.partition(";")[0]
     assert statement.startswith("CREATE INDEX CONCURRENTLY")
+    for other in ("lower(writer), entity_type, db_timestamp", "entity_type) INCLUDE (db_timestamp"):
+        execute(f"CREATE INDEX other ON event_journal (slice, {other})")
+        with pytest.raises(SchemaMismatch, match="no index on slice"):
+            tables.require_journal(Settings())
+        execute("DROP INDEX other")
     execute(statement)
     tables.require_journal(Settings())
     execute("ALTER TABLE event_journal DROP COLUMN tags, ALTER COLUMN seq_nr TYPE int")

@@ -164,6 +164,23 @@ def test_a_late_last_event_before_the_look_back_is_found_with_the_next(
     assert folded(projections) == {"o|1": [1, 2, 3]}
 
 
+def test_a_late_event_that_waited_for_a_later_commit(
+    plugin: R2dbcJournal, projections: Projections
+) -> None:
+    define(projections)
+    plugin.insert(move("o|1", 1, 10), move("o|2", 1, 10))
+    run(projections, 0, 1)
+    # Both are of an hour that is done, and the younger event is committed first.
+    plugin.insert(move("o|1", 3, HOUR - 30))
+    projections.validated(1)
+    projections.run(1, 2)
+    assert folded(projections) == {"o|1": [1], "o|2": [1]}
+    plugin.insert(move("o|1", 2, HOUR - 40))
+    run(projections, 2, 3)
+    assert folded(projections) == {"o|1": [1, 2, 3], "o|2": [1]}
+    assert set(projections.states()) == {("books", hour, "done", None) for hour in range(3)}
+
+
 def test_more_equal_timestamps_than_a_page(plugin: R2dbcJournal, projections: Projections) -> None:
     define(projections)
     plugin.insert(*(move("o|1", number, 10) for number in range(1, 1204)))
@@ -250,6 +267,19 @@ def test_start_from_snapshots(plugin: R2dbcJournal, projections: Projections) ->
     plugin.insert_snapshot("o|1", 6, HOUR + 1, b'{"kind": "in", "amount": 60}')
     run(projections, 1, 2)
     assert folded(projections) == {"o|1": [-1, 3, 4, 5, 6], "o|2": [1]}
+
+
+def test_a_persistence_id_of_late_events_begins_with_its_snapshot(
+    plugin: R2dbcJournal, projections: Projections
+) -> None:
+    define(projections, fold(start="snapshot"))
+    plugin.insert(move("o|2", 1, 7))
+    run(projections, 0, 1)
+    plugin.insert(*(move("o|1", number, HOUR - 50 + number) for number in range(1, 6)))
+    plugin.insert_snapshot("o|1", 3, HOUR - 46, b'{"kind": "in", "amount": 30}')
+    plugin.delete_to("o|1", 2, HOUR - 40)
+    run(projections, 1, 2)
+    assert folded(projections) == {"o|1": [-1, 3, 4, 5], "o|2": [1]}
 
 
 @pytest.mark.long

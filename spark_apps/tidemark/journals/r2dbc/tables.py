@@ -211,8 +211,8 @@ def _require_index(opened: psycopg.Connection, server: PostgresConnection, name:
         " FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
         " CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, position)"
-        " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum"
-        " WHERE n.nspname = %s AND c.relname = %s AND i.indisvalid AND i.indpred IS NULL"
+        " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum"
+        " WHERE n.nspname = %s AND c.relname = %s AND k.position <= i.indnkeyatts AND i.indisvalid AND i.indpred IS NULL"
         " GROUP BY i.indexrelid",
         name.schema,
         name.table,

@@ -169,6 +169,9 @@ class Acceptance:
             warnings += purged_warnings
         may_be_late = candidates.has_met_all or batch.done - batch.planned
         late_buckets, beyond = encounters.find_late(candidates) if may_be_late else ([], {})
+        if not self.source.finds_late_again:
+            # Held with a gap, a time bucket is read by each run until the gap is closed.
+            late_buckets = sorted({*late_buckets, *(beyond.keys() - batch.unsettled)})
         if late_buckets:
             self._require_unpurged(late_buckets)
             late_rows = batch_rows.late(late_buckets)

@@ -33,14 +33,14 @@ def find_starts(
 
     `planned` are the rows of the buckets to process.
     """
-    index = source.only_ours(_index(source, planned, offsets))
+    index = source.only_ours(_index(source, batch, planned, offsets))
     of_new_ids = index.join(offsets.select("persistence_id"), on="persistence_id", how="left_anti")
     return newest(of_new_ids, batch.plan.end).localCheckpoint()
 
 
-def _index(source: EventSource, planned: DataFrame, offsets: DataFrame) -> DataFrame:
+def _index(source: EventSource, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
     """Read the snapshots of ids that may be new; by key if the source can list its ids."""
-    ids = source.listed_ids(planned, offsets)
+    ids = source.listed_ids(batch, planned, offsets)
     if ids is None:
         return source.snapshot_index()
     new_ids = source.only_ours(ids).join(

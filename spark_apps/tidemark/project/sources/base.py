@@ -32,6 +32,8 @@ class EventSource(ABC):
 
     finds_by_id = False
     """Whether the source implements `unread_events`."""
+    finds_late_again = True
+    """Whether later runs read a late event again that waits for its predecessor."""
 
     def __init__(self, run: RunContext, definition: Definition, slices: SliceRange = ALL) -> None:
         """Bind the source to a run, without any I/O."""
@@ -147,7 +149,7 @@ class EventSource(ABC):
         return snapshots.payloads(keys, self.run.settings)
 
     @shaped(planned=shapes.ID, offsets=shapes.ID, returns=shapes.ID)
-    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
+    def listed_ids(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Read the possible persistence ids; None if this would need a scan.
 
         `planned` are the rows of the buckets to process.

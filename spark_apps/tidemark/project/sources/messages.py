@@ -63,7 +63,7 @@ class MessagesSource(EventSource):
         events = increments.after(starts, self.run.settings, *read.PAYLOAD, end=_end_of(batch))
         return read.numbered(events).select(*read.COLUMNS, *read.PAYLOAD)
 
-    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
+    def listed_ids(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Return all persistence ids and those of the rows, if all_persistence_ids is complete."""
         ids = self._ids(offsets)
         if not self._is_listed:

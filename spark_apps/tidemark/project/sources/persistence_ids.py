@@ -57,7 +57,7 @@ class PersistenceIdsSource(EventSource):
         """Read how far these persistence ids are deleted."""
         return frames.deleted(self.run.spark, self.run.settings, self._id_rows())
 
-    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
+    def listed_ids(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Return the ids that the definition names."""
         return self._id_rows()
 

@@ -36,6 +36,8 @@ class R2dbcSource(EventSource):
     """All events, or those of the definition's entity types, by the slice index."""
 
     finds_by_id = True
+    finds_late_again = False
+    _before: DataFrame | None = None
     _deletions: DataFrame | None = None
 
     @property
@@ -52,8 +54,9 @@ class R2dbcSource(EventSource):
 
     def unread(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame:
         """Read the keys of the look-back, and those that lack before the highest numbers."""
-        ranges = self._look_back(batch)
-        before = self.only_ours(self._between(ranges)).select(*_TIMED).localCheckpoint()
+        # Each attempt to read a batch reads anew, as events may be deleted meanwhile.
+        before = self._late(batch) if self._before is None else self._before
+        self._before = None
         found = planned.select(*shapes.KEYS).unionByName(read.numbered(before).select(*shapes.KEYS))
         missing = lacking(found, self._present(found, offsets)).localCheckpoint()
         rows = frames.rows_of(missing, self.run.settings).localCheckpoint()
@@ -103,9 +106,18 @@ class R2dbcSource(EventSource):
         """Read complete snapshots of unique keys."""
         return snapshots.payloads(keys, self.run.settings)
 
-    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
-        """Return the persistence ids of the rows, once the projection has met all others."""
-        return None if offsets.isEmpty() else planned.select("persistence_id").distinct()
+    def listed_ids(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
+        """Return the ids of the rows and the look-back, once the projection has met all others."""
+        if offsets.isEmpty():
+            return None
+        # An id of a late event must not be in `unread` without its snapshot.
+        self._before = self._late(batch)
+        ids = self._before.select("persistence_id")
+        return planned.select("persistence_id").unionByName(ids).distinct()
+
+    def _late(self, batch: Batch) -> DataFrame:
+        ranges = self._look_back(batch)
+        return self.only_ours(self._between(ranges)).select(*_TIMED).localCheckpoint()
 
     def _look_back(self, batch: Batch) -> list[tuple[int, int]]:
         settings = self.run.settings
@@ -164,6 +176,8 @@ class R2dbcSource(EventSource):
 class R2dbcIdsSource(R2dbcSource):
     """The events of the definition's persistence ids, by the primary key."""
 
+    finds_late_again = True
+
     def __init__(
         self,
         run: RunContext,
@@ -192,7 +206,7 @@ class R2dbcIdsSource(R2dbcSource):
         events = read.numbered(frames.events(rows))
         return events.select(*read.COLUMNS, *read.PAYLOAD)
 
-    def listed_ids(self, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
+    def listed_ids(self, batch: Batch, planned: DataFrame, offsets: DataFrame) -> DataFrame | None:
         """Return the ids that the definition names."""
         return self._id_rows()
 
