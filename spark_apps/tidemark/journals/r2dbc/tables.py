@@ -212,7 +212,8 @@ def _require_index(opened: psycopg.Connection, server: PostgresConnection, name:
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
         " CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, position)"
         " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum"
-        " WHERE n.nspname = %s AND c.relname = %s AND k.position <= i.indnkeyatts AND i.indisvalid AND i.indpred IS NULL"
+        " WHERE n.nspname = %s AND c.relname = %s AND k.position <= i.indnkeyatts"
+        " AND i.indisvalid AND i.indpred IS NULL"
         " GROUP BY i.indexrelid",
         name.schema,
         name.table,

@@ -167,11 +167,7 @@ class Acceptance:
         if encountered.suspects:
             candidates, purged_warnings = self._without_purged(batch, candidates, consumed)
             warnings += purged_warnings
-        may_be_late = candidates.has_met_all or batch.done - batch.planned
-        late_buckets, beyond = encounters.find_late(candidates) if may_be_late else ([], {})
-        if not self.source.finds_late_again:
-            # Held with a gap, a time bucket is read by each run until the gap is closed.
-            late_buckets = sorted({*late_buckets, *(beyond.keys() - batch.unsettled)})
+        late_buckets, beyond = self._find_late(batch, candidates)
         if late_buckets:
             self._require_unpurged(late_buckets)
             late_rows = batch_rows.late(late_buckets)
@@ -223,6 +219,16 @@ class Acceptance:
             warnings=warnings,
             unchanged=unchanged,
         )
+
+    def _find_late(self, batch: Batch, candidates: Candidates) -> tuple[list[int], dict[int, int]]:
+        """Return the time buckets to read again, and counts by bucket of late events after a gap."""
+        if not (candidates.has_met_all or batch.done - batch.planned):
+            return [], {}
+        accepted, beyond = encounters.find_late(candidates)
+        if self.source.finds_late_again:
+            return accepted, beyond
+        # Each run reads a time bucket whose events are held back, until the gap is closed.
+        return sorted({*accepted, *(beyond.keys() - batch.unsettled)}), beyond
 
     def _offsets(self, batch: Batch) -> DataFrame:
         offsets = consumption.stored_offsets(self.store, self._run.spark, batch.slices)
