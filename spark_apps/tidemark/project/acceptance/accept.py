@@ -221,7 +221,7 @@ class Acceptance:
         )
 
     def _find_late(self, batch: Batch, candidates: Candidates) -> tuple[list[int], dict[int, int]]:
-        """Return the time buckets to read again, and counts by bucket of late events after a gap."""
+        """Return the time buckets to read again, and counts of late events after a gap."""
         if not (candidates.has_met_all or batch.done - batch.planned):
             return [], {}
         accepted, beyond = encounters.find_late(candidates)
