@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Pool
 from tests.integration.project.projections import TOTALS, TOTALS_TABLE, Projections
+from tests.integration.status.large_ledger import ANSWERS, FIRST, LIMIT, work
 from tests.integration.status.status_reading import Ledger, Requests, context, counted_requests
 from tests.integration.support import Journal
 from tidemark.cassandra.schema import table
@@ -20,47 +19,13 @@ from tidemark.context import RunContext
 from tidemark.ledger.claim import LedgerRecorder
 from tidemark.ledger.piece import State
 from tidemark.ledger.reading import pieces as pieces_read
-from tidemark.observe import facts
-from tidemark.project.definition import catalog
-from tidemark.status import (
-    event_groups,
-    findings,
-    overview,
-    projections,
-    purges,
-    replication,
-    runs,
-    time_buckets,
-)
+from tidemark.status import time_buckets
 
-FIRST = datetime(2012, 1, 1, tzinfo=UTC)
 SMALL = 1_000
 MOST_ROWS = 50
 """The bound of the tests: the most rows outside of the frontier that are read of a ledger."""
-LIMIT = 50
 MOST_PAGES = 200
 """The most pages of rows that one answer may ask for in these tests, whatever the ledger holds."""
-ANSWERS: dict[str, Callable[[RunContext], object]] = {
-    "ledgers": lambda run: time_buckets.ledgers(run, limit=LIMIT),
-    "newest": lambda run: time_buckets.time_buckets(run, "tag-write", limit=LIMIT),
-    "failed": lambda run: time_buckets.time_buckets(
-        run, "tag-write", state=State.FAILED, limit=LIMIT
-    ),
-    "planned": lambda run: time_buckets.time_buckets(
-        run, "validate", state=State.PLANNED, limit=LIMIT
-    ),
-    "projections": lambda run: projections.projections(run, limit=LIMIT),
-    "findings": lambda run: findings.open_findings(run, limit=LIMIT),
-    "settled": lambda run: findings.settled_findings(run, limit=LIMIT),
-    "policies": lambda run: purges.policies(run, limit=LIMIT),
-    "plans": lambda run: purges.plans(run, limit=LIMIT),
-    "partitions": lambda run: replication.partitions(run, limit=LIMIT),
-    "held keys": lambda run: replication.held_keys(run, limit=LIMIT),
-    "streams": lambda run: event_groups.streams(run, limit=LIMIT),
-    "runs": lambda run: runs.runs_page(run, limit=LIMIT),
-    "overview": lambda run: overview.overview(run, timedelta(days=1)),
-    "observation": facts.read,
-}
 GROWING_WITH_IDS = {
     *("messages", "tag_views", "tag_write_progress", "tag_scanning", "metadata"),
     *("all_persistence_ids", "snapshots", "projection_offset", "projection_removed_state"),
@@ -83,32 +48,6 @@ def journals(pool: Pool, cassandra: Endpoint, tmp_path: Path) -> Iterator[list[J
     ]
     for keyspaces in taken:
         pool.give_back(keyspaces)
-
-
-def ledger_of_totals(journal: Journal) -> Ledger:
-    settings = journal.settings()
-    [definition] = catalog.select(settings.projections_dir, ["totals"]).definitions
-    subject = definition.subject(settings.journal_keyspace)
-    return Ledger(journal, FIRST, "project", subject, definition.fingerprint)
-
-
-def work(journal: Journal, number: int) -> None:
-    """Do time buckets as the applications do; the last tenth of the projection is held."""
-    for ledger in (Ledger(journal, FIRST), Ledger(journal, FIRST, "validate")):
-        for hours in _parts(range(number)):
-            ledger.end(State.DONE, *hours, counts={"events_read": 10, "messages_checked": 10})
-    totals = ledger_of_totals(journal)
-    done = number * 9 // 10
-    for hours in _parts(range(done)):
-        totals.end(State.DONE, *hours)
-    for hours in _parts(range(done, number)):
-        totals.end(State.HELD, *hours, error="gap: p|1 red 4..6 missing")
-
-
-def _parts(hours: Sequence[int]) -> Iterator[list[int]]:
-    left = iter(hours)
-    while part := list(islice(left, 5000)):
-        yield part
 
 
 def measured(
