@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.repository import REPOSITORY
+from tidemark.cassandra.control import Control
+from tidemark.context import RunContext
 from tidemark.errors import DefinitionError, SchemaMismatch
 from tidemark.project.analysis import analyze
 from tidemark.project.analysis.analyze import AnalyzedDefinition
@@ -16,6 +19,7 @@ from tidemark.project.definition import catalog
 from tidemark.project.definition.file import read
 from tidemark.project.definition.model import Definition
 from tidemark.project.writing import target
+from tidemark.settings import Settings
 
 HEADER = """\
 /*---
@@ -141,9 +145,13 @@ class Table:
         return self.key
 
 
+def require_target(table: Table, checked: AnalyzedDefinition) -> None:
+    target.require_target(RunContext("project", Settings(), cast("Control", table), "r"), checked)
+
+
 def differences(table: Table, checked: AnalyzedDefinition) -> str:
     with pytest.raises(SchemaMismatch) as refused:
-        target.require_target(table, checked)  # type: ignore[arg-type]
+        require_target(table, checked)
     return str(refused.value)
 
 
@@ -157,7 +165,7 @@ def test_require_target_takes_what_fits(spark: SparkSession, define: Define) -> 
         "marks": "frozen<set<text>>", "mean": "double", "at": "timestamp", "more": "uuid",
     }  # fmt: skip
     table = Table(columns, (["time_bucket"], ["kind"]))
-    target.require_target(table, analyze.analyze(spark, define(sql)))  # type: ignore[arg-type]
+    require_target(table, analyze.analyze(spark, define(sql)))
 
 
 def test_require_target_names_all_differences(spark: SparkSession, define: Define) -> None:
@@ -204,7 +212,7 @@ def test_require_target_names_what_append_needs(spark: SparkSession, define: Def
     fitting = analyze.analyze(
         spark, define(sql.replace("CAST(sequence_nr AS INT) AS", ""), mode="append")
     )
-    target.require_target(Table(columns, (["kind"], ["persistence_id", "sequence_nr"])), fitting)  # type: ignore[arg-type]
+    require_target(Table(columns, (["kind"], ["persistence_id", "sequence_nr"])), fitting)
 
 
 @pytest.mark.parametrize(
@@ -219,10 +227,10 @@ def test_require_target_compares_the_key_that_is_stated(
         {"time_bucket": "bigint", "kind": "text", "n": "bigint"}, (["time_bucket"], ["kind"])
     )
     right = define(sql, event=f"{EVENT}\nkey: [time_bucket, kind]")
-    target.require_target(table, analyze.analyze(spark, right))  # type: ignore[arg-type]
+    require_target(table, analyze.analyze(spark, right))
     wrong = analyze.analyze(spark, define(sql, event=f"{EVENT}\nkey: [{stated}]"))
     with pytest.raises(DefinitionError) as refused:
-        target.require_target(table, wrong)  # type: ignore[arg-type]
+        require_target(table, wrong)
     assert str(refused.value) == (
         f"the key of punctuality is ({stated}), the primary key of flights.punctuality is"
         f" (time_bucket, kind) ({right.file}:8:{column});"

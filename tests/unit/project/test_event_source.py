@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import SliceRange
@@ -17,6 +18,7 @@ from tidemark.partitioning.slice_ranges import ALL
 from tidemark.project.definition.file import read
 from tidemark.project.sources import event_source
 from tidemark.project.sources.base import EventSource
+from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 
 DEFINITION = """\
@@ -48,7 +50,8 @@ def make_source(tmp_path: Path) -> Callable[..., EventSource]:
     def make(source: str, slices: SliceRange) -> EventSource:
         file = tmp_path / "one.sql"
         file.write_text(DEFINITION.format(source=source))
-        return event_source(cast("RunContext", None), read(file), slices)
+        run = RunContext("project", Settings(), cast("Control", None), "r")
+        return event_source(run, read(file), slices)
 
     return make
 
