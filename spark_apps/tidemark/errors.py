@@ -9,6 +9,7 @@
     ├── PostgresUnavailable       1  unreachable, connection lost, timed out
     ├── PostgresRefused           1  a statement that fails for another reason
     │   └── RowRefused            1  a row that a constraint or a type rejects
+    ├── RowsRefused               1  rows of single events that a target rejects
     ├── LockHeld                  1  another run works on the same piece
     ├── LockLost                  1  the run's own lock expired during the work
     ├── ExecutorLost              1  it had rows that must not be read twice
@@ -281,6 +282,22 @@ class PostgresRefused(TidemarkError):
 
 class RowRefused(PostgresRefused):
     """PostgreSQL rejects a row, because of a constraint or of the type of a column."""
+
+
+class RowsRefused(TidemarkError):
+    """A target rejects rows of a result; nothing of their batch is written.
+
+    `causes` has the cause by persistence id and sequence nr of the event of each row.
+    """
+
+    def __init__(self, causes: Mapping[tuple[str, int], str], where: str) -> None:
+        """Keep the causes."""
+        (persistence_id, number), cause = min(causes.items())
+        super().__init__(
+            f"{where} rejects {len(causes):,} rows, such as that of {persistence_id} {number}:"
+            f" {cause}"
+        )
+        self.causes = causes
 
 
 class WrongData(TidemarkError):

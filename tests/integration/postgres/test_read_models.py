@@ -119,6 +119,46 @@ def test_a_row_that_breaks_a_constraint_is_an_error_of_its_event(
     assert 'violates check constraint "small"' in letter["cause"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "kept", "quarantined"),
+    [
+        ("upsert", [("a|1", 2), ("a|2", 1)], [("a|1", 3)]),
+        ("append", [("a|1", 1), ("a|1", 2), ("a|2", 1)], [("a|1", 3)]),
+        # A state cannot leave out one event: all of this batch are left out.
+        ("fold", [("a|2", 1)], [("a|1", 1), ("a|1", 2), ("a|1", 3)]),
+    ],
+)
+def test_text_that_postgres_cannot_store_is_an_error_of_its_event(
+    projections: Projections,
+    database: Database,
+    mode: str,
+    kept: list[tuple[str, int]],
+    quarantined: list[tuple[str, int]],
+) -> None:
+    model = READ_MODELS[mode]
+    make_tables(model, database, projections)
+    projections.insert(
+        event("a|1", 1, 0.1, kind="in", amount=1),
+        event("a|1", 2, 0.2, kind="in", amount=10),
+        event("a|1", 3, 0.3, kind="no\0text", amount=100),
+        event("a|2", 1, 0.4, kind="in", amount=7),
+    )
+    projections.validated(0, 1)
+    definition = model.of_postgres(database)
+    policy = ('    mode="fold",', '    mode="fold", on_error="skip",')
+    if mode != "fold":
+        policy = ("event:", "on-error: skip\nevent:")
+    projections.define(definition.replace(*policy, 1), file=model.file)
+    result = projections.run(0, 1)
+    assert result.status == 0, result
+    assert [row[:2] for row in rows_in(database, model.table)] == kept
+    letters = projections.journal.own_rows("quarantine")
+    assert sorted((row["persistence_id"], row["sequence_nr"]) for row in letters) == quarantined
+    assert {row["cause"].partition(" in a row")[0] for row in letters} == {
+        f"{'kinds' if mode == 'fold' else 'kind'} has the character U+0000"
+    }
+
+
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_a_fold_counts_each_event_once_if_the_run_dies_around_commit(
     *,

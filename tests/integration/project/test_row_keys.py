@@ -22,6 +22,22 @@ WHOLE_KEY = """\
 CREATE TABLE {keyspace}.carriers (time_bucket bigint, carrier text, origin text, total bigint,
     PRIMARY KEY (time_bucket, carrier, origin))"""
 SHORT_KEY = WHOLE_KEY.replace("carrier, origin))", "carrier))")
+BY_EVENT = """\
+/*---
+name: log
+version: 1
+source: messages
+mode: append
+target: {keyspace}.log
+on-error: skip
+event: carrier STRING, origin STRING, amount INT
+---*/
+
+SELECT persistence_id, sequence_nr, carrier, origin FROM events
+"""
+EVENT_KEY = """\
+CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, carrier text, origin text,
+    PRIMARY KEY (persistence_id, carrier, sequence_nr))"""
 EVENTS = (
     event("a|1", 1, 0.1, carrier="AA", origin="JFK", amount=1),
     event("a|1", 2, 0.2, carrier="AA", origin="EWR", amount=2),
@@ -50,6 +66,25 @@ def test_a_null_in_a_key_fails_its_time_bucket_alone_and_leaves_it_as_it_was(
     rows = projections.journal.rows("carriers")
     assert [row for row in rows if row["time_bucket"] == START_MS] == before
     assert {row["time_bucket"] for row in rows} == {START_MS + hour * HOUR_MS for hour in range(3)}
+
+
+def test_a_null_in_a_key_is_an_error_of_its_event_if_each_row_is_of_an_event(
+    projections: Projections,
+) -> None:
+    projections.define(BY_EVENT, EVENT_KEY)
+    projections.insert(*EVENTS, event("a|2", 1, 0.3, origin="JFK", amount=4))
+    projections.validated(0, 1)
+    result = projections.run(0, 2)
+    assert result.status == 0, result
+    rows = projections.journal.rows("log")
+    assert sorted((row["persistence_id"], row["sequence_nr"]) for row in rows) == [
+        ("a|1", 1),
+        ("a|1", 2),
+        ("b|1", 1),
+    ]
+    (letter,) = projections.journal.own_rows("quarantine")
+    assert (letter["persistence_id"], letter["sequence_nr"]) == ("a|2", 1)
+    assert letter["cause"].startswith("carrier is null in a row of the result")
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from uuid import uuid4
 
-from tidemark.errors import RowRefused, TidemarkError
+from tidemark.errors import RowRefused, RowsRefused, TidemarkError
 from tidemark.postgres.identifiers import TableName
 from tidemark.postgres.session import session
 from tidemark.postgres.staged import ATTEMPT
@@ -21,22 +21,6 @@ MOST = 1000
 """Most rows to find: if more are rejected, the events are hardly the cause."""
 _EVENT = ("persistence_id", "sequence_nr")
 _IDLE_S = 600
-
-
-class RowsRefused(TidemarkError):
-    """PostgreSQL rejects rows; nothing of their batch is written.
-
-    `causes` has the cause by persistence id and sequence nr of each row.
-    """
-
-    def __init__(self, causes: Mapping[tuple[str, int], str], where: str) -> None:
-        """Keep the causes."""
-        (persistence_id, number), cause = min(causes.items())
-        super().__init__(
-            f"{where} rejects {len(causes):,} rows, such as that of {persistence_id} {number}:"
-            f" {cause}"
-        )
-        self.causes = causes
 
 
 def found(fence: Fence, merge: Merge, definition: Definition, error: RowRefused) -> TidemarkError:

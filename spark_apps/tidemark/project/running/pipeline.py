@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
+from tidemark.errors import RowsRefused
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.piece import State
 from tidemark.project.acceptance import rule
@@ -24,7 +25,6 @@ from tidemark.project.offset_store import bucket_origin, missing_numbers
 from tidemark.project.offset_store.bucket_origin import BucketOrigin
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.batch import Batch
-from tidemark.project.postgres.violations import RowsRefused
 from tidemark.project.running.outcome import BatchOutcome, BatchSize
 from tidemark.project.running.reconcile_guard import ReconcileGuard
 from tidemark.project.running.result_writers import writer_of

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.context import RunContext
-from tidemark.errors import TidemarkError
+from tidemark.errors import RowsRefused, TidemarkError
 from tidemark.postgres.copy import NULL_CHARACTER
-from tidemark.project.definition.model import Definition
+from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.planning import target_table
 from tidemark.user_sql.evaluate import SHOWN_CHARACTERS as SHOWN
 
@@ -26,6 +26,9 @@ _MOST_BYTES = 65_535
 """Limit of a key's column. Source: Cassandra, FBUtilities.MAX_UNSIGNED_SHORT."""
 _MOST_ROW_BYTES = 16 << 20
 """Limit of a mutation. Source: Cassandra, max_mutation_size, half of a commit log segment."""
+_MOST_REFUSED = 1000
+"""If more rows cannot be stored, their events are hardly the cause."""
+_EVENT = ("persistence_id", "sequence_nr")
 _ROWS, _WHY, _DOUBLED = "_rows", "_why", "_doubled"
 
 
@@ -59,7 +62,7 @@ class RowCount:
     Attributes:
         numbers: number of rows by the values of the columns by which they are counted.
         error: error that names the first row that no table can store, or the first key that several
-            rows have; None if all rows can be stored.
+            rows have; a RowsRefused if single events are the cause; None if all rows can be stored.
     """
 
     numbers: Mapping[tuple[Any, ...], int]
@@ -110,14 +113,30 @@ def count(
     numbers = {tuple(row[name] for name in by): int(row[_ROWS] or 0) for row in totals}
     error = None
     if unstorable := sorted(row[_WHY] for row in totals if row[_WHY]):
-        do = "give it a value, as with coalesce, or leave such rows out with WHERE"
-        error = TidemarkError(unstorable[0], where=str(definition.file), do=do)
+        error = _of_events(rows, why, definition) or TidemarkError(
+            unstorable[0],
+            where=str(definition.file),
+            do="give it a value, as with coalesce, or leave such rows out with WHERE",
+        )
     elif repeated := sorted(row[_DOUBLED] for row in totals if row[_DOUBLED]):
         differing = _differing(rows, unique)
         apart = f"; they differ in {', '.join(differing)}" if differing else ""
         do = "let the SELECT give one row for each key, or add to the key what tells rows apart"
         error = TidemarkError(f"{repeated[0]}{apart}", where=str(definition.file), do=do)
     return RowCount(numbers, error)
+
+
+def _of_events(rows: DataFrame, why: Column, definition: Definition) -> RowsRefused | None:
+    """Return the error of the events whose rows cannot be stored; None if it is not theirs."""
+    # In mode bucket a row may be of several events.
+    if definition.mode is Mode.BUCKET or not set(_EVENT) <= set(rows.columns):
+        return None
+    unstorable = rows.select(*_EVENT, why.alias(_WHY)).where(F.col(_WHY).isNotNull())
+    refused = unstorable.take(_MOST_REFUSED + 1)
+    if len(refused) > _MOST_REFUSED or any(row[name] is None for row in refused for name in _EVENT):
+        return None
+    causes = {(row["persistence_id"], row["sequence_nr"]): row[_WHY] for row in refused}
+    return RowsRefused(causes, definition.target)
 
 
 def _problem(
