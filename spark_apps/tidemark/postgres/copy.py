@@ -29,7 +29,7 @@ MOST_TASKS = 16
 """Most tasks, and so sessions, that send rows at a time."""
 NULL_CHARACTER = "\0"
 """The one character that no text of PostgreSQL can have."""
-_LINE, _ROWS = "line", "rows"
+_LINE, _LINES, _ROWS = "line", "lines", "rows"
 _SENT = f"{ATTEMPT} bigint, {_ROWS} bigint"
 _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _NULL = "\\N"
@@ -108,6 +108,17 @@ def send(frame: DataFrame, connection: PostgresConnection, table: TableName) -> 
     )
 
 
+def blocks(frame: DataFrame) -> Iterator[tuple[str, int]]:
+    """Yield the rows of a frame as texts of COPY's format, each with its number of rows.
+
+    For rows that one session must send, as in a transaction: one block at a time is in memory.
+    """
+    prepare_python_workers(frame.sparkSession)
+    lines = frame.select(line(frame.schema).alias(_LINE))
+    for block in lines.mapInArrow(_blocks, f"{_LINES} string, {_ROWS} bigint").toLocalIterator():
+        yield block[_LINES], block[_ROWS]
+
+
 def line(schema: T.StructType) -> Column:
     """Return each row as a line of COPY's text format, without the attempt and the line's end."""
     texts = [
@@ -184,6 +195,13 @@ def _sender(
         yield pa.RecordBatch.from_pydict({ATTEMPT: [attempt], _ROWS: [rows]})
 
     return send_batches
+
+
+def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    line_end = pa.scalar("\n", pa.large_string())
+    for batch in batches:
+        lines = str(_joined(batch.column(0), line_end), "utf-8")
+        yield pa.RecordBatch.from_pydict({_LINES: [lines], _ROWS: [batch.num_rows]})
 
 
 def _joined(lines: pa.Array, line_end: pa.Scalar) -> memoryview:

@@ -7,25 +7,24 @@ each slice stays. Source: akka-projection-r2dbc 1.4.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
-from typing import NamedTuple
+from datetime import datetime
 
-import psycopg
 from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.journals.pekko.shapes import ID
 from tidemark.journals.r2dbc import queries
 from tidemark.journals.r2dbc.tables import journal_connection, require_columns
+from tidemark.partitioning import columns
 from tidemark.partitioning.keys import NUMBER_OF_SLICES, SliceRange
 from tidemark.partitioning.slice_ranges import text
-from tidemark.postgres import jdbc
+from tidemark.postgres import copy, jdbc
 from tidemark.postgres.identifiers import TableName
 from tidemark.postgres.session import session
+from tidemark.postgres.statements import statement
 from tidemark.settings import Settings
 from tidemark.spark.shapes import Shape, ddl, shaped
-from tidemark.window import EPOCH
 
 STORED: Shape = {**ID, "sequence_nr": "bigint", "micros": "bigint"}
 """The highest consumed sequence nr of a persistence id, and its event's time in epoch µs."""
@@ -42,15 +41,6 @@ _SETTING = "TIDEMARK_R2DBC_OFFSET_TABLE"
 _PARTS = 16
 _KEY = text(SliceRange(0, NUMBER_OF_SLICES - 1))
 """The key of all rows: a projection with any other ranges finds rows by their slices."""
-
-
-class OffsetRow(NamedTuple):
-    """A row to write; `micros` is the time of the event in epoch µs."""
-
-    slice: int
-    persistence_id: str
-    sequence_nr: int
-    micros: int
 
 
 def table(settings: Settings) -> TableName:
@@ -103,31 +93,29 @@ def stored(spark: SparkSession, settings: Settings, projection: str) -> DataFram
     return jdbc.read(spark, server, selects, ddl(STORED), options=queries.BY_INDEX)
 
 
-def replace(settings: Settings, projection: str, rows: Iterable[OffsetRow]) -> int:
+@shaped(rows=STORED)
+def replace(settings: Settings, projection: str, rows: DataFrame, consumed_at: datetime) -> int:
     """Replace all rows of a projection in one transaction, and return their number."""
     name = table(settings)
-    columns = sql.SQL(", ").join(map(sql.Identifier, _COLUMNS))
+    values = {
+        "projection_name": F.lit(projection),
+        "projection_key": F.lit(_KEY),
+        "slice": columns.slice_of(F.col("persistence_id")),
+        "persistence_id": F.col("persistence_id"),
+        "seq_nr": F.col("sequence_nr"),
+        "timestamp_offset": F.timestamp_micros("micros"),
+        "timestamp_consumed": F.lit(consumed_at),
+    }
+    number = 0
     with session(journal_connection(settings), autocommit=False) as opened:
         opened.execute(
-            sql.SQL("DELETE FROM {} WHERE projection_name = %s").format(name.sql), (projection,)
+            statement("DELETE FROM {table} WHERE projection_name = %s", table=name), (projection,)
         )
-        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(name.sql, columns)
-        return _copied(opened, statement, projection, rows)
-
-
-def _copied(
-    opened: psycopg.Connection,
-    statement: sql.Composed,
-    projection: str,
-    rows: Iterable[OffsetRow],
-) -> int:
-    number = 0
-    [now] = opened.execute("SELECT now()").fetchone() or [None]
-    with opened.cursor() as cursor, cursor.copy(statement) as copy:
-        for row in rows:
-            moment = EPOCH + timedelta(microseconds=row.micros)
-            copy.write_row(
-                (projection, _KEY, row.slice, row.persistence_id, row.sequence_nr, moment, now)
-            )
-            number += 1
+        copy_in = statement("COPY {table} ({columns}) FROM STDIN", table=name, columns=[*values])
+        with opened.cursor() as cursor, cursor.copy(copy_in) as copied:
+            for lines, number_of_rows in copy.blocks(
+                rows.select(*(value.alias(column) for column, value in values.items()))
+            ):
+                copied.write(lines)
+                number += number_of_rows
     return number

@@ -1,7 +1,4 @@
-"""The commands `take-over` and `hand-over` of `spark_apps/project.py`.
-
-Only `take-over` starts Spark.
-"""
+"""The commands `take-over` and `hand-over` of `spark_apps/project.py`."""
 
 from __future__ import annotations
 

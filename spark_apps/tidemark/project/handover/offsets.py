@@ -7,7 +7,7 @@ although the row of the event may be deleted; of younger events it has rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,7 +18,6 @@ from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journals.pekko.series import NO_TAG
 from tidemark.journals.r2dbc import frames, offsets
-from tidemark.journals.r2dbc.offsets import OffsetRow
 from tidemark.partitioning import columns, keys
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.project import shapes
@@ -196,16 +195,20 @@ def _hand_over_plan(run: RunContext, definition: Definition, projection: str) ->
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        written = offsets.replace(run.settings, projection, _rows(store))
+        stored = consumption.stored_offsets(store, run.spark, ALL)
+        written = offsets.replace(run.settings, projection, handed_over(stored), clock.now())
         return {"offsets_handed_over": written}
 
     return Plan(counts, lines, apply if number else None)
 
 
-def _rows(store: OffsetStore) -> Iterator[OffsetRow]:
-    """Yield the offsets; one that was set by hand and has no event gets the time 1970."""
-    for offset in store.stream(range(keys.NUMBER_OF_SLICES)):
-        ticks = offset.event_timeuuid.time if offset.event_timeuuid else keys.UUID_EPOCH_TICKS
-        micros = (ticks - keys.UUID_EPOCH_TICKS) // _TICKS_PER_MICROSECOND
-        series = offset.series
-        yield OffsetRow(series.slice, series.persistence_id, offset.sequence_nr, micros)
+@shaped(stored=shapes.OFFSETS, returns=offsets.STORED)
+def handed_over(stored: DataFrame) -> DataFrame:
+    """Return offsets as the other projection has them; without an event, the time is 1970."""
+    ticks = columns.timeuuid_ticks(F.col("stored_timeuuid")) - keys.UUID_EPOCH_TICKS
+    micros = F.call_function("div", ticks, F.lit(_TICKS_PER_MICROSECOND))
+    return stored.select(
+        "persistence_id",
+        F.col("stored_sequence_nr").alias("sequence_nr"),
+        F.coalesce(micros, F.lit(0).cast("bigint")).alias("micros"),
+    )
