@@ -20,7 +20,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from embedded.errors import EmbeddedError
 from embedded.paths import ROOT, STATE
 
-NEEDED = ("cbor2", "pandas", "protobuf", "pyarrow")
+NEEDED = ("cbor2", "pandas", "protobuf", "psycopg", "psycopg-binary", "pyarrow")
 ARCHIVE = STATE / "worker-packages.zip"
 _LOCK = ROOT / "requirements.lock"
 _ENTRY = re.compile(r"^([\w.-]+)\S*==.*\n(?: .*\n)*", re.MULTILINE)

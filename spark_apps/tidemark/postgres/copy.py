@@ -94,7 +94,7 @@ def send(frame: DataFrame, connection: PostgresConnection, table: TableName) -> 
     Raises:
         PostgresUnavailable, PostgresRefused: from a task; Spark has tried it several times.
     """
-    prepare_python_workers(frame.sparkSession)
+    prepare_python_workers(frame.sparkSession, with_postgres=True)
     lines = frame.select(line(frame.schema).alias(_LINE)).coalesce(MOST_TASKS)
     try:
         results = lines.mapInArrow(_sender(connection, table, frame.columns), _SENT).collect()
@@ -113,7 +113,7 @@ def blocks(frame: DataFrame) -> Iterator[tuple[str, int]]:
 
     For rows that one session must send, as in a transaction: one block at a time is in memory.
     """
-    prepare_python_workers(frame.sparkSession)
+    prepare_python_workers(frame.sparkSession, with_postgres=True)
     lines = frame.select(line(frame.schema).alias(_LINE))
     for block in lines.mapInArrow(_blocks, f"{_LINES} string, {_ROWS} bigint").toLocalIterator():
         yield block[_LINES], block[_ROWS]

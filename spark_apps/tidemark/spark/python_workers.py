@@ -29,6 +29,8 @@ PACKAGES = {
     "google.protobuf": "protobuf",
 }
 """The packages that the library and pyspark import there, with their distributions."""
+OF_POSTGRES = {"psycopg": "psycopg"}
+"""Those of a journal or a read model in PostgreSQL."""
 UNPACKED = "tidemark-packages"
 """The name of the unpacked archive of packages in the directory of each executor."""
 _ARCHIVE = "tidemark-library.zip"
@@ -37,8 +39,10 @@ _OTHER_PYTHON = re.compile(r"different version \((\d+), (\d+)\) than that in dri
 _REMEDY = 'see "Your Spark" in docs/cluster.md'
 
 
-def prepare_python_workers(spark: SparkSession) -> None:
+def prepare_python_workers(spark: SparkSession, *, with_postgres: bool = False) -> None:
     """Send the library to the workers and require their packages, once for a session.
+
+    `with_postgres`: they also open sessions of PostgreSQL.
 
     Raises:
         InvalidInput: workers on other machines have another Python, or lack a package.
@@ -47,7 +51,7 @@ def prepare_python_workers(spark: SparkSession) -> None:
     if _ARCHIVE not in (context._python_includes or ()):
         _ship_library(context)
     if not is_local(str(context.master)):
-        _require_packages(context)
+        _require_packages(context, with_postgres=with_postgres)
 
 
 def _ship_library(context: SparkContext) -> None:
@@ -60,15 +64,20 @@ def _ship_library(context: SparkContext) -> None:
     context.addPyFile(str(archive))
 
 
-@lru_cache(maxsize=1)
-def _require_packages(context: SparkContext) -> None:
+@lru_cache(maxsize=2)
+def _require_packages(context: SparkContext, *, with_postgres: bool) -> None:
     """Check as many workers as there are cores, so that a run does not fail halfway."""
     tasks = context.defaultParallelism
+    needed = PACKAGES | OF_POSTGRES if with_postgres else PACKAGES
+
+    def packages_there(_: Iterable[int]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        yield socket.gethostname(), list(_versions(needed))
+
     try:
-        packages = context.parallelize(range(tasks), tasks).mapPartitions(_packages).collect()
+        packages = context.parallelize(range(tasks), tasks).mapPartitions(packages_there).collect()
     except Py4JJavaError as error:
         raise _explained(str(error.java_exception)) or error from None
-    here = dict(_versions())
+    here = dict(_versions(needed))
     for host, there in sorted(packages):
         if faults := list(_faults(here, there)):
             raise InvalidInput(
@@ -76,13 +85,9 @@ def _require_packages(context: SparkContext) -> None:
             )
 
 
-def _packages(_: Iterable[int]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    yield socket.gethostname(), list(_versions())
-
-
-def _versions() -> Iterator[tuple[str, str]]:
+def _versions(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each package with its version; the version is empty if the import fails."""
-    for name, distribution in PACKAGES.items():
+    for name, distribution in packages.items():
         try:
             importlib.import_module(name)
             yield name, metadata.version(distribution)

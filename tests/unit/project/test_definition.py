@@ -495,8 +495,8 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             "mode: bucket",
             "mode: export\nrelease: blue-green",
             "6:10",
-            "mode export is not released blue/green",
-            "write the new version to another target by another definition",
+            "release blue-green does not fit a target in files",
+            "leave release out, or write the new version to another table by another definition",
         ),
         (
             "event:",

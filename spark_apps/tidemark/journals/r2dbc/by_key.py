@@ -44,7 +44,7 @@ def read(
     if len(tables) > 1:
         slice_number = columns.slice_of(F.col("persistence_id"))
         table_nr = F.call_function("div", slice_number, F.lit(NUMBER_OF_SLICES // len(tables)))
-    prepare_python_workers(keys.sparkSession)
+    prepare_python_workers(keys.sparkSession, with_postgres=True)
     placed = keys.withColumn(_TABLE_NR, table_nr.cast("int"))
     server, statements = journal_connection(settings), [statement(table) for table in tables]
     names = tuple(keys.columns)

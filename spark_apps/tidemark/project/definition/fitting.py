@@ -79,12 +79,6 @@ def require_fitting(
             "leave start out, or use a mode with a row per persistence id: upsert or fold",
         ),
         (
-            form.release is Release.BLUE_GREEN and mode is Mode.EXPORT,
-            "release",
-            "mode export is not released blue/green",
-            "write the new version to another target by another definition",
-        ),
-        (
             "file_format" in form.model_fields_set and mode is not Mode.EXPORT,
             "file-format",
             f"mode {mode} writes a table of Cassandra, and no files",

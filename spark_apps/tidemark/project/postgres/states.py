@@ -8,13 +8,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemark.partitioning.slice_ranges import ALL
 from tidemark.postgres import jdbc
 from tidemark.postgres.copy import staged_type
 from tidemark.postgres.identifiers import quoted
 from tidemark.postgres.session import session
 from tidemark.postgres.staged import ATTEMPT
 from tidemark.postgres.statements import statement
-from tidemark.project.postgres.fence import Fence
+from tidemark.project.postgres.fence import Fence, revoke
 from tidemark.project.postgres.place import STATES, PostgresPlace
 from tidemark.project.postgres.staging import staged
 from tidemark.project.postgres.types import jdbc_type
@@ -64,11 +65,15 @@ def stored(fence: Fence, ids: DataFrame, result: T.StructType) -> DataFrame:
 
 
 def void(place: PostgresPlace, persistence_ids: Sequence[str], generation: int) -> None:
-    """Let the next run compute the states of some persistence ids again."""
+    """Let the next run compute the states of some persistence ids again.
+
+    A run that has lost its lock cannot commit afterwards.
+    """
     with session(place.connection, autocommit=False) as opened:
         number = place.number(opened)
         if number is None:
             return
+        revoke(opened, place, number, ALL)
         opened.execute(
             statement(
                 "UPDATE {states} SET definition_version = 0, generation = %s"
