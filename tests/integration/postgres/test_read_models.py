@@ -19,9 +19,17 @@ from tests.integration.postgres.read_models import (
 )
 from tests.integration.project.projections import Projections, event
 from tests.integration.support import Journal
-from tidemark.errors import PostgresUnavailable
+from tidemark.errors import LockLost, PostgresUnavailable
+from tidemark.journals.pekko.series import Series
+from tidemark.partitioning.slice_ranges import ALL
 from tidemark.postgres.session import Session
-from tidemark.postgres.transaction import Transaction
+from tidemark.postgres.transaction import Transaction, begun
+from tidemark.project.definition import catalog
+from tidemark.project.offset_store.offset_places import Offset
+from tidemark.project.offset_store.postgres_offsets import PostgresOffsets
+from tidemark.project.postgres import fence, states
+from tidemark.project.postgres.place import PostgresPlace
+from tidemark.settings import Settings
 
 EVENTS = (
     event("a|1", 1, 0.1, kind="in", amount=1),
@@ -190,3 +198,32 @@ def test_a_fold_counts_each_event_once_if_the_run_dies_around_commit(
         ("a|1", 3, 10_011),
         ("a|2", 3, 5),
     ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda place: states.void(place, ["a|1"], 7),
+        lambda place: PostgresOffsets(place).forget(range(1024)),
+        lambda place: PostgresOffsets(place).set_offset(Offset(Series("a|1"), 0, 0)),
+    ],
+    ids=["void", "forget", "set-offset"],
+)
+def test_a_change_by_hand_takes_the_right_to_write_from_a_run(
+    projections: Projections, database: Database, change: Callable[[PostgresPlace], None]
+) -> None:
+    """The run has lost its lock, or the change would have had to wait for it."""
+    model = READ_MODELS["fold"]
+    projections.define(model.of_postgres(database), file=model.file)
+    [definition] = catalog.load(projections.directory)
+    place = PostgresPlace.of(Settings.load(), definition)
+    held = fence.take(place, definition, ALL, "a run")
+    with begun(place.connection, idle_s=60) as transaction:
+        held.hold(transaction, 1)
+        transaction.commit(lambda opened: held.has_committed(opened, 1))
+    change(place)
+    with (
+        begun(place.connection, idle_s=60) as transaction,
+        pytest.raises(LockLost, match="another run writes"),
+    ):
+        held.hold(transaction, 2)
