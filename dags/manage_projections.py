@@ -4,8 +4,9 @@ Starts only by hand: with the form, REST or the command line. The answer is in t
 its XCom `report`. Without names, `status`, `plan`, `releases` and `quarantine list` cover all
 projections; `pause` and `resume` need names, `diff` needs two versions of one projection, such as
 `totals@1` and `totals@2`, and the other operations exactly one name. Without `Apply`, `set-offset`,
-`skip`, `clear`, `promote`, `drop-release`, `quarantine retry` and `quarantine discard` only show
-their plan and end as skipped; the button `Next step` opens the form that applies the plan.
+`skip`, `clear`, `promote`, `drop-release`, `take-over`, `hand-over`, `quarantine retry` and
+`quarantine discard` only show their plan and end as skipped; the button `Next step` opens the form
+that applies the plan.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidemark_airflow.operators import TidemarkOperator
 
 OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "exact", "verify"]
 OPTIONS += ["apply", "version", "window_start", "window_end", "all", "force", "ranges"]
-OPTIONS += ["gaps", "before", "sequence_nr", "limit", "reason"]
+OPTIONS += ["gaps", "before", "sequence_nr", "limit", "reason", "other", "time_window"]
 
 for journal in journals():
     with journal_dag(

@@ -118,6 +118,14 @@ MANAGE_PROJECTIONS = {
     "drop-release": Operation(
         ("projections", "version", "apply"), ("projections", "version"), ("projections",)
     ),
+    "take-over": Operation(
+        ("projections", "other", "time_window", "apply"),
+        ("projections", "other"),
+        ("projections",),
+    ),
+    "hand-over": Operation(
+        ("projections", "other", "apply"), ("projections", "other"), ("projections",)
+    ),
     "quarantine list": Operation(("projections", "persistence_id", "limit")),
     "quarantine retry": Operation(
         ("projections", "persistence_id", "sequence_nr", "apply"),
@@ -276,6 +284,17 @@ MANAGE_FORM = with_owners(
         "slice": number_param("Slice", 0, 1023, "Only this slice."),
         "all": flag_param("All", "Every offset."),
         "version": number_param("Version", 1, description="The version to drop or promote."),
+        "other": text_param(
+            "Other projection",
+            "Its name in the ProjectionId of akka-projection-r2dbc, without the key; it must be"
+            " stopped. For a journal in PostgreSQL.",
+        ),
+        "time_window": number_param(
+            "Time window",
+            0,
+            description="Seconds: offset-store.time-window of the other projection, or its"
+            " delete-after if that is set. Empty: 300.",
+        ),
         "max_pieces": number_param("Most time buckets", 1, description="Empty: no limit."),
         "force": flag_param(
             "Force", "Plan a run with Force, which processes pieces again that are done."

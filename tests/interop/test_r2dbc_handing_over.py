@@ -76,7 +76,7 @@ def test_half_of_the_events_each_in_4_then_8_then_2_ranges(
     project_some(scene, 4, 3, write(0, *IDS))
     first = scene.seen()
     assert 3 < len(first) < len(written)
-    assert exchange(over_akka, "take-over", "--from") == len({pid for pid, _ in first})
+    assert exchange(over_akka, "take-over", "--other") == len({pid for pid, _ in first})
     run(over_akka, 0, 1)
     assert logged(over_akka) == sorted(set(written) - set(first))
 
@@ -84,18 +84,18 @@ def test_half_of_the_events_each_in_4_then_8_then_2_ranges(
     write(1, *IDS[:6], "Order|new-1")
     run(over_akka, 1, 2)
     assert sorted([*scene.seen(), *logged(over_akka)]) == sorted(written)
-    assert exchange(over_akka, "hand-over", "--to") == len(IDS) + 1
+    assert exchange(over_akka, "hand-over", "--other") == len(IDS) + 1
     project_some(scene, 8, 2, write(2, *IDS, "Order|new-1", "Order|new-2"))
     second = scene.seen()
     assert len(first) < len(second)
     assert sorted([*second, *logged(over_akka)]) != sorted(written)
     assert not set(second) & set(logged(over_akka))
-    exchange(over_akka, "take-over", "--from")
+    exchange(over_akka, "take-over", "--other")
     run(over_akka, 2, 3)
     assert sorted([*second, *logged(over_akka)]) == sorted(written)
 
     # The rest is Akka's, in two ranges.
-    exchange(over_akka, "hand-over", "--to")
+    exchange(over_akka, "hand-over", "--other")
     project_some(scene, 2, 1000, write(3, *IDS, "Order|new-3"))
     assert sorted([*scene.seen(), *logged(over_akka)]) == sorted(written)
 
@@ -129,7 +129,7 @@ def test_offsets_that_the_projection_has_deleted(
     kept = {(second,), (other,)}
     wait_until("deleted offsets", lambda: set(scene.database.rows(query)) == kept)
     projection.stop()
-    assert exchange(over_akka, "take-over", "--from") == 3
+    assert exchange(over_akka, "take-over", "--other") == 3
     node.persist({pid: moves(2) for pid in (first, second, other)})
     scene.move_to(2)
     run(over_akka, 0, 3)

@@ -380,15 +380,15 @@ def test_take_over_and_hand_over(plugin: R2dbcJournal, projections: Projections)
     # slice, and has not seen `unseen`, nor any event of the slice of o|x.
     consumed_by_other(plugin, *events[:3])
     for options in ([], ["--apply"]):
-        took = projections.manage("take-over", "log", "--from", "orders", *options)
+        took = projections.manage("take-over", "log", "--other", "orders", *options)
         assert took.status == 0, took.stderr
         assert took.report["counts"]["offsets_taken_over"] == 2
     run(projections, 0, 2)
     assert logged(projections) == sorted([(first, 4), (third, 1), ("o|x", 1)])
     # Nothing moves back.
-    again = projections.manage("take-over", "log", "--from", "orders", "--apply")
+    again = projections.manage("take-over", "log", "--other", "orders", "--apply")
     assert again.report["counts"]["offsets_taken_over"] == 0
-    gave = projections.manage("hand-over", "log", "--to", "orders", "--apply")
+    gave = projections.manage("hand-over", "log", "--other", "orders", "--apply")
     assert gave.status == 0, gave.stderr
     key = ("orders", "0-1023")
     assert offset_rows(plugin) == sorted(
@@ -403,10 +403,10 @@ def test_take_over_and_hand_over(plugin: R2dbcJournal, projections: Projections)
     plugin.insert(move(first, 6, 2 * HOUR))
     projections.validated(2)
     projections.run(2, 3)
-    held = projections.manage("hand-over", "log", "--to", "orders", "--apply")
+    held = projections.manage("hand-over", "log", "--other", "orders", "--apply")
     assert held.status == 3
     assert "log has 1 time bucket to do" in "".join(held.error_lines)
-    unknown = projections.manage("take-over", "log", "--from", "nobody")
+    unknown = projections.manage("take-over", "log", "--other", "nobody")
     assert "there are no offsets of a projection nobody" in "".join(unknown.error_lines)
 
 

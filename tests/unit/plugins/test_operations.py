@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark.application.cli import Command
 from tidemark.command_line import replicate, run_event_groups
+from tidemark.project.handover import commands as handover
 from tidemark.project.management import commands as management
 from tidemark.project.quarantine import commands as quarantine
 from tidemark.project.versions import commands as versions
@@ -30,7 +31,12 @@ from tidemark_airflow.operations import (
     with_owners,
 )
 
-PROJECTIONS = {**management.COMMANDS, **versions.COMMANDS, **quarantine.COMMANDS}
+PROJECTIONS = {
+    **management.COMMANDS,
+    **versions.COMMANDS,
+    **quarantine.COMMANDS,
+    **handover.COMMANDS,
+}
 FIELDS = {
     "persistence_id": "persistence_ids",
     "tag": "tags",

@@ -13,12 +13,14 @@ from tidemark.project.handover.offsets import hand_over as hand_over_offsets
 from tidemark.project.handover.offsets import take_over as take_over_offsets
 from tidemark.project.management.commands import Name
 
+Other = Annotated[
+    str, typer.Option(metavar="NAME", help="The name in the other's ProjectionId, without its key.")
+]
+
 
 def take_over(
     projection: Name,
-    other: Annotated[
-        str, typer.Option("--from", metavar="NAME", help="The name in the other's ProjectionId.")
-    ],
+    other: Other,
     time_window: Annotated[
         int,
         typer.Option(
@@ -43,9 +45,7 @@ def take_over(
 
 def hand_over(
     projection: Name,
-    other: Annotated[
-        str, typer.Option("--to", metavar="NAME", help="The name in the other's ProjectionId.")
-    ],
+    other: Other,
     apply: cli.Apply = False,
 ) -> Job:
     """Let a stopped projection of akka-projection-r2dbc continue after the offsets of a projection.
@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, Command] = {"take-over": take_over, "hand-over": hand_ove
 """The commands by their names on the command line."""
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
-    "take-over": ["order_totals --from order-totals", "order_totals --from order-totals --apply"],
-    "hand-over": ["order_totals --to order-totals", "order_totals --to order-totals --apply"],
+    "take-over": ["order_totals --other order-totals", "order_totals --other order-totals --apply"],
+    "hand-over": ["order_totals --other order-totals", "order_totals --other order-totals --apply"],
 }
 """The arguments of example calls in the help of each command."""
