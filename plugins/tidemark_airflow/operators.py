@@ -32,6 +32,7 @@ from tidemark_airflow import telemetry
 from tidemark_airflow.assets import update
 from tidemark_airflow.environment import pools
 from tidemark_airflow.environment.connections import (
+    POSTGRES_CONNECTIONS,
     cassandra_environment,
     kafka_environment,
     postgres_connections,
@@ -185,7 +186,11 @@ class TidemarkOperator(SparkSubmitOperator):
             self.jars = f"{self.jars},{driver}"
         environment: dict[str, str] = {}
         for name in names:
-            environment |= postgres_environment(BaseHook.get_connection(name))
+            try:
+                environment |= postgres_environment(BaseHook.get_connection(name))
+            except (AirflowNotFoundException, ValueError) as fault:
+                # What needs no such connection runs on; the application names what needs it.
+                self.log.warning("%s: %s; correct it in Airflow", POSTGRES_CONNECTIONS, fault)
         return environment
 
     def execute(self, context: Context) -> None:

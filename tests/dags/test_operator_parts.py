@@ -27,6 +27,7 @@ from embedded.airflow.server import Airflow
 from embedded.errors import EmbeddedError
 from tests.dags.fake_application import HOSTILE_ID
 from tests.repository import REPOSITORY
+from tidemark.postgres.connections import connection as postgres_connection
 from tidemark.settings import Settings
 from tidemark.text import harmless
 from tidemark_airflow import data_docs, operators, purging, tasks
@@ -189,6 +190,41 @@ def test_cassandra_connection_becomes_the_applications_environment() -> None:
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": "hidden",
     }
+
+
+def test_postgres_connection_becomes_the_applications_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extra = json.dumps({"sslmode": "verify-full", "keepalives": 5})
+    given = {"login": "a b", "schema": "d/b", "password": "p@/%", "extra": extra}
+    environment = connections.postgres_environment(
+        connection(conn_type="postgres", host="::1", **given)
+    )
+    assert environment == {
+        "TIDEMARK_POSTGRES_ONE_URL": "postgresql://a%20b@[::1]:5432/d%2Fb?sslmode=verify-full",
+        "TIDEMARK_POSTGRES_ONE_PASSWORD": "p@/%",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    read = postgres_connection(Settings(), "one")
+    assert (read.host, read.user, read.database) == ("::1", "a b", "d/b")
+    assert read.password.get_secret_value() == "p@/%"
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"conn_type": "mysql", "host": "a", "login": "b", "schema": "c"}, "of type mysql"),
+        ({"conn_type": "postgres", "login": "b", "schema": "c"}, "one has no host"),
+        ({"conn_type": "postgres", "host": "a", "schema": "c"}, "one has no login"),
+        ({"conn_type": "postgres", "host": "a", "login": "b"}, "one has no database"),
+    ],
+)
+def test_a_postgres_connection_that_cannot_be_used_says_why(
+    fields: dict[str, str], what: str
+) -> None:
+    with pytest.raises(ValueError, match=what):
+        connections.postgres_environment(connection(**fields))
 
 
 def test_extra_fields_of_the_cassandra_connection_are_settings() -> None:

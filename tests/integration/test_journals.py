@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.definitions.mappedoperator import MappedOperator
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from embedded.cassandra.server import Endpoint
 from tests.integration.connections import know
@@ -105,9 +106,14 @@ def test_journals_of_one_airflow_have_the_tables_of_single_installations(
 
 
 @contextmanager
-def airflow(cassandra: Endpoint, variables: dict[str, str]) -> Iterator[Any]:
+def airflow(
+    cassandra: Endpoint,
+    variables: dict[str, str],
+    more_connections: Mapping[str, Connection] | None = None,
+) -> Iterator[Any]:
     """Yield the DAGs; their operators run applications here in place of spark-submit."""
     connections = {
+        **(more_connections or {}),
         "spark_default": Connection(conn_id="spark_default", conn_type="spark", host="local[*]"),
         "cassandra_default": Connection(
             conn_id="cassandra_default",
@@ -124,9 +130,14 @@ def airflow(cassandra: Endpoint, variables: dict[str, str]) -> Iterator[Any]:
         result = run_inside(Path(operator.application), operator.application_args, given)
         assert result.status == 0, result.stderr
 
+    def connection_of(conn_id: str) -> Connection:
+        if conn_id not in connections:
+            raise AirflowNotFoundException(f"the conn_id `{conn_id}` isn't defined")
+        return connections[conn_id]
+
     with (
         patch.dict(os.environ, variables),
-        patch.object(BaseHook, "get_connection", connections.__getitem__),
+        patch.object(BaseHook, "get_connection", connection_of),
         patch.object(SparkSubmitOperator, "execute", submit),
         patch.object(ExecutorSafeguard, "test_mode", True),
     ):
@@ -137,10 +148,14 @@ def airflow(cassandra: Endpoint, variables: dict[str, str]) -> Iterator[Any]:
 
 def run_task(bag: Any, application: str, size: str) -> None:
     """Run an application of a journal over its window, as the task of its DAG does."""
-    journal = size.lower()
+    run_task_of(bag, application, size.lower(), WINDOWS[size])
+
+
+def run_task_of(bag: Any, application: str, journal: str, window: tuple[str, str]) -> None:
+    """Run an application of a journal over a window, as the task of its DAG does."""
     dag = bag.dags[f"{application}.{journal}"]
     task = dag.get_task(application)
-    start, end = WINDOWS[size]
+    start, end = window
     tasks = [copy.copy(task)]
     if isinstance(task, MappedOperator):
         names = projection_names(ROOT, environment(journal))

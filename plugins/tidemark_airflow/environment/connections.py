@@ -27,7 +27,7 @@ _KAFKA_FIELDS = ("security_protocol", "sasl_mechanism")
 _JOURNAL_FIELDS = ("journal_keyspace", "topic_prefix")
 """The extra fields of further connections; for kafka_default the settings have these values."""
 MORE_KAFKA = "TIDEMARK_KAFKA_CONNECTIONS"
-POSTGRES = "TIDEMARK_POSTGRES_CONNECTIONS"
+POSTGRES_CONNECTIONS = "TIDEMARK_POSTGRES_CONNECTIONS"
 _POSTGRES_ID = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _POSTGRES_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _ID = re.compile(r"[A-Za-z0-9_.-]+")
@@ -100,23 +100,34 @@ def postgres_connections() -> list[str]:
     Raises:
         ValueError: TIDEMARK_POSTGRES_CONNECTIONS has an invalid id.
     """
-    ids = [name.strip() for name in os.environ.get(POSTGRES, "").split(",") if name.strip()]
+    named = os.environ.get(POSTGRES_CONNECTIONS, "").split(",")
+    ids = [name.strip() for name in named if name.strip()]
     if invalid := [name for name in ids if not _POSTGRES_ID.fullmatch(name)]:
         raise ValueError(
-            f"{POSTGRES} names {invalid[0]!r}; write ids of connections of lower-case letters,"
-            " digits and '_', separated by commas"
+            f"{POSTGRES_CONNECTIONS} names {invalid[0]!r}; write ids of connections of lower-case"
+            " letters, digits and '_', separated by commas"
         )
     return ids
 
 
 def postgres_environment(connection: Connection) -> dict[str, str]:
-    """Return the applications' environment for a connection of type postgres."""
+    """Return the applications' environment for a connection to PostgreSQL.
+
+    Raises:
+        ValueError: the connection is of another type, or lacks a host, a login or a database.
+    """
+    if connection.conn_type != "postgres":
+        raise ValueError(f"{connection.conn_id} is of type {connection.conn_type}, not postgres")
+    parts = {"host": connection.host, "login": connection.login, "database": connection.schema}
+    if missing := [part for part, text in parts.items() if not text]:
+        raise ValueError(f"{connection.conn_id} has no {missing[0]}")
     name = f"TIDEMARK_POSTGRES_{(connection.conn_id or '').upper()}"
     extra = connection.extra_dejson
     options = {option: str(extra[option]) for option in _POSTGRES_OPTIONS if option in extra}
     query = f"?{urlencode(options)}" if options else ""
     user, database = (quote(text or "", safe="") for text in (connection.login, connection.schema))
-    url = f"postgresql://{user}@{connection.host}:{connection.port or 5432}/{database}{query}"
+    host = f"[{connection.host}]" if ":" in str(connection.host) else connection.host
+    url = f"postgresql://{user}@{host}:{connection.port or 5432}/{database}{query}"
     password = {f"{name}_PASSWORD": connection.password} if connection.password else {}
     return {f"{name}_URL": url, **password}
 

@@ -90,7 +90,8 @@ def connection(settings: Settings, name: str) -> PostgresConnection:
             f"there is no connection {name!r} to PostgreSQL",
             where=variable(name) if is_name(name) else "lower-case letters, digits and _",
             do=f"set {variable(name) if is_name(name) else 'its variable'} to a URL such as"
-            " postgresql://user@host:5432/database",
+            " postgresql://user@host:5432/database; in Airflow, name a connection in"
+            " TIDEMARK_POSTGRES_CONNECTIONS",
         )
     return _parsed(name, url, _password(settings, name))
 

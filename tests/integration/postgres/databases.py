@@ -52,3 +52,10 @@ def new_schema(endpoint: PostgresEndpoint) -> Iterator[Database]:
         session.execute(sql.SQL("CREATE SCHEMA {}").format(name))
         yield database
         session.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(name))
+
+
+def drop_role(database: Database, name: str) -> None:
+    """Drop a user with all that it owns, and its rights, in a database."""
+    with database.session() as session:
+        for statement in ("DROP OWNED BY {} CASCADE", "DROP ROLE {}"):
+            session.execute(sql.SQL(statement).format(sql.Identifier(name)))

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from embedded.postgres.server import PostgresEndpoint
 from tests.docs_commands import ROOT
-from tests.integration.postgres.databases import Database
+from tests.integration.postgres.databases import Database, drop_role
 from tests.integration.postgres.r2dbc_journal import R2dbcJournal, event
 from tests.integration.support import Journal
 
@@ -40,9 +40,7 @@ def user(database: Database) -> Iterator[PostgresEndpoint]:
     """Yield the server as the page's user sees it, whom the test has to make."""
     name = f"tidemark_{uuid4().hex[:8]}"
     yield replace(database.endpoint, username=name, password=PASSWORD)
-    with database.session() as session:
-        for statement in ("DROP OWNED BY {} CASCADE", "DROP ROLE {}"):
-            session.execute(sql.SQL(statement).format(sql.Identifier(name)))
+    drop_role(database, name)
 
 
 def steps(language: str) -> list[str]:
