@@ -13,12 +13,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from embedded.postgres.server import PostgresEndpoint
+from tests.integration.postgres.databases import new_schema
+from tests.integration.postgres.read_models import READ_MODELS
 from tests.integration.project.projections import TOTALS, TOTALS_TABLE, Projections
 from tests.integration.project.test_sources import LOG, LOG_TABLE
 from tests.integration.support import Journal
 from tests.integration.tag_write.test_tag_write import message
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables, table
 from tidemark.partitioning.keys import slice_of
+from tidemark.postgres.connections import connection
+from tidemark.project.postgres.place import PostgresPlace, make_own_tables
 from tidemark.purge.own_tables.skipped import NUMBERS, OFFSETS, SKIPS, unneeded
 from tidemark.spark.local_rows import local_rows
 
@@ -126,6 +131,59 @@ def test_tails_and_offsets_of_ids_that_are_nowhere_go(journal: Journal) -> None:
     assert ids(journal, "projection_offset", "log") == {"headed", "eventful"}
     assert ids(journal, "projection_offset", "without-file") == {"gone"}
     assert journal.run("purge", "--apply").report["state"] == "nothing-to-do"
+
+
+def test_offsets_in_postgres_of_ids_that_are_nowhere_go(
+    journal: Journal, tmp_path: Path, postgres: PostgresEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in postgres.environment().items():
+        monkeypatch.setenv(name, value)
+    with new_schema(postgres) as database:
+        definition = READ_MODELS["upsert"].of_postgres(database)
+        Projections(journal, tmp_path).define(definition, file="latest.sql")
+        subject = f"{journal.keyspace}/latest"
+        server = connection(journal.settings(), "embedded")
+        make_own_tables(PostgresPlace(server, database.schema, "latest", subject))
+        database.execute(
+            "INSERT INTO tidemark_projection (projection, definition_version)"
+            " VALUES (%s, 1), ('other', 1)",
+            subject,
+        )
+        for projection, pid, at in (
+            *((subject, pid, YOUNG if pid == "young" else OLD) for pid in ("event", "young")),
+            *((name, pid, OLD) for name in (subject, "other") for pid in ("gone", "lost")),
+        ):
+            database.execute(
+                "INSERT INTO tidemark_projection_offset SELECT projection_id, %s, %s, '', 3, NULL,"
+                " NULL, %s, NULL FROM tidemark_projection WHERE projection = %s",
+                *(slice_of(pid), pid, at, projection),
+            )
+        database.execute(
+            "INSERT INTO tidemark_projection_fence (projection_id, first_slice, last_slice, owner)"
+            " SELECT projection_id, 0, 1023, 'asleep' FROM tidemark_projection"
+        )
+        offsets = (
+            "SELECT projection, persistence_id FROM tidemark_projection_offset"
+            " JOIN tidemark_projection USING (projection_id) ORDER BY 2, 1"
+        )
+        stored = database.rows(offsets)
+        planned = journal.run("purge", "--policy", "offsets")
+        assert planned.status == 0, planned.stderr
+        assert planned.report["counts"]["offset_deletes"] == 2
+        assert database.rows(offsets) == stored
+        applied = journal.run("purge", "--policy", "offsets", "--apply")
+        assert applied.status == 0, applied.stderr
+        assert applied.report["counts"]["offset_deletes"] == 2
+        assert set(database.rows(offsets)) == {
+            *((subject, pid) for pid in ("event", "young")),
+            *(("other", pid) for pid in ("gone", "lost")),
+        }
+        # A run that was suspended, and whose lock purge has, would write their offsets again.
+        owners = "SELECT projection FROM tidemark_projection_fence JOIN tidemark_projection"
+        assert database.rows(f"{owners} USING (projection_id)") == [("other",)]
+        tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        assert not [name for (name,) in database.rows(tables) if "staging" in name]
+        assert {row["application"] for row in journal.own_rows("audit")} == {"purge"}
 
 
 @pytest.mark.long

@@ -71,6 +71,9 @@ class OffsetPlace(Protocol):
     def forget(self, slices: Iterable[int]) -> None:
         """Delete all offsets of some slices."""
 
+    def forget_ids(self, ids: DataFrame) -> None:
+        """Delete all offsets of unique persistence ids; `ids` has slice and persistence_id."""
+
     def frame(self, spark: SparkSession, slices: SliceRange) -> DataFrame:
         """Return the rows of some slices, with the columns of `projection_offset`."""
 
@@ -162,6 +165,15 @@ class CassandraOffsets:
             [(self.subject, slice_number) for slice_number in slices],
         )
 
+    def forget_ids(self, ids: DataFrame) -> None:
+        """Delete all offsets of unique persistence ids; `ids` has slice and persistence_id."""
+        from pyspark.sql import functions as F
+
+        from tidemark.cassandra import connector
+
+        keys = ids.select(F.lit(self.subject).alias("projection"), "slice", "persistence_id")
+        connector.delete(keys, self.settings.keyspace, OFFSET)
+
     def frame(self, spark: SparkSession, slices: SliceRange) -> DataFrame:
         """Return the rows of some slices, with the columns of `projection_offset`."""
         from tidemark.cassandra import connector
@@ -176,11 +188,13 @@ class CassandraOffsets:
             keys,
             self.settings.keyspace,
             OFFSET,
+            "slice",
             "persistence_id",
             "tag",
             "sequence_nr",
             "tag_pid_sequence_nr",
             "timestamp",
+            "consumed_at",
             "snapshot_sequence_nr",
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from tidemark import clock
 from tidemark.journals.pekko.series import Series
 from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
 from tidemark.postgres.identifiers import quoted
 from tidemark.postgres.session import session
 from tidemark.postgres.staged import ATTEMPT, Staged
@@ -33,8 +34,8 @@ _VALUES = (
 )
 _COLUMNS = (*_KEY[1:], *_VALUES)
 _FRAME = (
-    "persistence_id string, tag string, sequence_nr bigint, tag_pid_sequence_nr bigint,"
-    " timestamp string, snapshot_sequence_nr bigint"
+    "slice int, persistence_id string, tag string, sequence_nr bigint, tag_pid_sequence_nr bigint,"
+    " timestamp string, consumed_at timestamp, snapshot_sequence_nr bigint"
 )
 _READERS = 4
 """Tasks that read the offsets of a projection."""
@@ -152,6 +153,35 @@ class PostgresOffsets:
                 (number, numbers),
             )
 
+    def forget_ids(self, ids: DataFrame) -> None:
+        """Delete all offsets of unique persistence ids, which the executors send by COPY.
+
+        A run that has lost its lock cannot commit then. `ids` has slice and persistence_id.
+        """
+        from tidemark.project.postgres.staging import staged_in
+
+        with session(self.place.connection) as opened:
+            number = self.place.number(opened)
+        if number is None:
+            return
+        keys = ids.select("slice", "persistence_id")
+        with (
+            staged_in(self.place, fence.staging_by_hand(number), keys) as sent,
+            session(self.place.connection, autocommit=False) as opened,
+        ):
+            fence.revoke(opened, self.place, number, ALL)
+            opened.execute(
+                statement(
+                    "DELETE FROM {table} o USING {staged} s WHERE o.projection_id = %s"
+                    " AND o.slice = s.slice AND o.persistence_id = s.persistence_id"
+                    " AND s.{attempt} = ANY(%s)",
+                    table=self.place.own(OFFSETS),
+                    staged=sent.table,
+                    attempt=ATTEMPT,
+                ),
+                (number, sent.attempts),
+            )
+
     def frame(self, spark: SparkSession, slices: SliceRange) -> DataFrame:
         """Return the rows of some slices, with the columns of `projection_offset`."""
         from tidemark.postgres import jdbc
@@ -163,8 +193,8 @@ class PostgresOffsets:
             return local_rows(spark, [], _FRAME)
         size = -(-(slices.last - slices.first + 1) // _READERS)
         queries = [
-            "SELECT persistence_id, tag, sequence_nr, tag_pid_sequence_nr,"
-            f" {quoted('timestamp')}::text AS timestamp, snapshot_sequence_nr"
+            "SELECT slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr,"
+            f" {quoted('timestamp')}::text AS timestamp, consumed_at, snapshot_sequence_nr"
             f" FROM {self.place.own(OFFSETS).quoted} WHERE projection_id = {number:d}"
             f" AND slice BETWEEN {first:d} AND {min(first + size - 1, slices.last):d}"
             for first in range(slices.first, slices.last + 1, size)

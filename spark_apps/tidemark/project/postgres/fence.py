@@ -112,6 +112,14 @@ def revoke(opened: Session, place: PostgresPlace, projection_id: int, slices: Sl
     _delete(opened, place, projection_id, slices)
 
 
+def staging_by_hand(projection_id: int) -> str:
+    """Return the beginning of the names of staging tables of a change by hand, which has no token.
+
+    The next run drops what a killed change has left.
+    """
+    return f"{_staging_of(projection_id)}0_"
+
+
 def _number(opened: Session, place: PostgresPlace, definition: Definition) -> int:
     """Return the projection's number; the row stays locked until the end of the transaction."""
     row = opened.execute(

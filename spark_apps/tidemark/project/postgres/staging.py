@@ -15,6 +15,7 @@ from tidemark.postgres.session import session
 from tidemark.postgres.staged import Staged
 from tidemark.postgres.statements import statement
 from tidemark.project.postgres.fence import Fence
+from tidemark.project.postgres.place import PostgresPlace
 
 _DROP_S = 60
 
@@ -28,8 +29,14 @@ def staged(fence: Fence, frame: DataFrame) -> Iterator[Staged]:
     Raises:
         PostgresUnavailable, PostgresRefused: from the tasks, or from this session.
     """
-    place = fence.place
-    table = TableName(place.schema, f"{fence.staging}{uuid4().hex[:12]}")
+    with staged_in(fence.place, fence.staging, frame) as sent:
+        yield sent
+
+
+@contextmanager
+def staged_in(place: PostgresPlace, prefix: str, frame: DataFrame) -> Iterator[Staged]:
+    """Do the same for a staging table whose name begins with a prefix of `fence`."""
+    table = TableName(place.schema, f"{prefix}{uuid4().hex[:12]}")
     with session(place.connection) as opened:
         copy.create_staging(opened, table, frame.schema)
     try:

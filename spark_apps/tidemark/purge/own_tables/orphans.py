@@ -2,15 +2,16 @@
 
 - `validate_tail` and `tag_write_tail`: where validate and tag-write continue. Without its row a
   persistence id is read completely, and here nothing is left to read.
-- `projection_offset`: how far it was consumed. Restored events would be consumed once more without
-  it; so offsets are kept as long as anything of the persistence id exists, and those of projections
-  without a file, whose source is unknown, in any case.
+- `projection_offset`, in PostgreSQL `tidemark_projection_offset`: how far it was consumed. Restored
+  events would be consumed once more without it; so offsets are kept as long as anything of the
+  persistence id exists, and those of projections without a file, whose source is unknown, in any
+  case.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import reduce
 
@@ -22,11 +23,12 @@ from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.journals.pekko.shapes import ID
-from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.partitioning.slice_ranges import ALL
 from tidemark.project.definition import catalog
 from tidemark.project.definition.model import Definition
 from tidemark.project.definition.source import KafkaJournal
 from tidemark.project.offset_store.offset_places import OFFSET
+from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.lock import resource_of
 from tidemark.purge.messages.deletes import fingerprint
 from tidemark.purge.needs.consumers import replaced_release
@@ -34,7 +36,6 @@ from tidemark.purge.own_tables import store
 from tidemark.purge.own_tables.old_rows import lock_of
 from tidemark.purge.own_tables.presence import without_trace
 from tidemark.purge.target import TargetPlan, Tombstones
-from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tag_write import completeness
 from tidemark.validate.reading import tails
@@ -81,13 +82,15 @@ def plan_tails(run: RunContext, keep_days: int) -> TargetPlan:
 def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the offsets of absent persistence ids, consumed over `keep_days` days ago."""
     before = run.moment - timedelta(days=keep_days)
-    by_topic: dict[str | None, list[Definition]] = defaultdict(list)
+    by_topic: dict[str | None, list[OffsetStore]] = defaultdict(list)
     for definition in projections(run):
         source = definition.source
-        by_topic[source.topic if isinstance(source, KafkaJournal) else None].append(definition)
+        topic = source.topic if isinstance(source, KafkaJournal) else None
+        by_topic[topic].append(OffsetStore.of(run, definition))
     parts = []
-    for topic, definitions in by_topic.items():
-        old = _old_offsets(run, definitions, before).localCheckpoint()
+    for topic, stores in by_topic.items():
+        of_stores = [_old_offsets(run, offsets, before) for offsets in stores]
+        old = reduce(DataFrame.unionByName, of_stores).localCheckpoint()
         parts.append(old.join(without_trace(run, old, topic), on="persistence_id"))
     if not parts:
         none = Tombstones()
@@ -97,15 +100,15 @@ def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
     keys = reduce(DataFrame.unionByName, parts).select(*key).localCheckpoint()
     rows = keys.groupBy("projection").count().orderBy("projection").collect()
     number = sum(row["count"] for row in rows)
+    subjects = {row.projection for row in rows}
+    changed = [each for stores in by_topic.values() for each in stores if each.subject in subjects]
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        ensure_locked()
-        store.delete_of_ids(keys, run.settings, OFFSET)
+        for offsets in changed:
+            ensure_locked()
+            offsets.place.forget_ids(keys.where(F.col("projection") == offsets.subject))
         return {"offset_deletes": number}
 
-    changed = {row.projection for row in rows}
-    journal = run.settings.journal_keyspace
-    to_lock = [d for group in by_topic.values() for d in group if d.subject(journal) in changed]
     lines = [
         f"offsets of {row.projection}: {row['count']:,} persistence ids that are nowhere any more"
         for row in rows
@@ -115,7 +118,7 @@ def plan_offsets(run: RunContext, keep_days: int) -> TargetPlan:
         lines or ["no persistence id with an offset is gone"],
         Tombstones(ranges=number),
         digest([fingerprint(keys)]),
-        [lock_of(run, OFFSET), *(resource_of(run, definition) for definition in to_lock)],
+        [lock_of(run, OFFSET), *(resource_of(run, offsets.definition) for offsets in changed)],
         apply if number else None,
     )
 
@@ -142,17 +145,11 @@ def _old_tails(run: RunContext, name: str, before: int) -> DataFrame:
 
 
 @shaped(returns=ID)
-def _old_offsets(run: RunContext, definitions: Sequence[Definition], before: datetime) -> DataFrame:
+def _old_offsets(run: RunContext, offsets: OffsetStore, before: datetime) -> DataFrame:
     """Return `projection`, `slice`, `persistence_id` whose offsets are all dated and old."""
-    journal = run.settings.journal_keyspace
-    # Rows instead of a literal column: Spark would push the literal down as a filter, and scan.
-    slices = [
-        (definition.subject(journal), number)
-        for definition in definitions
-        for number in range(NUMBER_OF_SLICES)
-    ]
-    key = ("projection", "slice", "persistence_id")
-    keys = local_rows(run.spark, slices, "projection string, slice int")
-    rows = connector.read_partitions(keys, run.settings.keyspace, OFFSET, *key, "consumed_at")
+    key = ("slice", "persistence_id")
     is_old = F.coalesce(F.col("consumed_at") < F.lit(before), F.lit(False))
-    return rows.groupBy(*key).agg(F.bool_and(is_old).alias("is_old")).where("is_old").select(*key)
+    by_id = (
+        offsets.place.frame(run.spark, ALL).groupBy(*key).agg(F.bool_and(is_old).alias("is_old"))
+    )
+    return by_id.where("is_old").select(F.lit(offsets.subject).alias("projection"), *key)
