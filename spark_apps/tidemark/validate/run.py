@@ -46,7 +46,7 @@ from tidemark.validate.user_checks import definition
 from tidemark.validate.user_checks.definition import UserCheck
 from tidemark.validate.user_checks.named import NO_READERS, Readers
 from tidemark.validate.user_checks.source import KEYS
-from tidemark.window import Window
+from tidemark.window import Window, from_millis
 
 
 def run_window(
@@ -143,7 +143,10 @@ def run_window(
             "written": [f"{settings.keyspace}.{FINDING}"],
         },
     }
-    outcome.done = Window.hull(planned - findings.failed(planned), settings.bucket_size)
+    failed = findings.failed(planned)
+    outcome.done = Window.hull(
+        planned - failed - findings.held(failed).keys(), settings.bucket_size
+    )
     return outcome
 
 
@@ -178,7 +181,7 @@ def _check(
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
         numbers = run_findings.counted_of(inspection)
-        reopened = buckets.passed & numbers.bad_buckets()
+        reopened = buckets.passed & {*numbers.bad_buckets(), *inspection.held}
         claimed.cover(reopened)
         claimed.extend(plan.restated_pieces(plan.ledger(run), reopened))
         all_findings = inspection.all_findings
@@ -231,6 +234,8 @@ def _finish(claimed: Claim, findings: RunFindings, error: ValidationFailed | Non
     if error is not None:
         failed = findings.failed(counts)
         claimed.finish_some(failed, State.FAILED, counts, reason_of(error))
+    for bucket, why in findings.held(findings.failed(counts)).items():
+        claimed.finish_some({bucket}, State.HELD, counts, why)
     claimed.finish(State.DONE, counts)
 
 
@@ -240,12 +245,14 @@ def _outcome(
     error: ValidationFailed | None,
     planned: Collection[int],
 ) -> Outcome:
-    pieces = {*planned, *findings.bad_buckets()}
+    pieces = {*planned, *findings.bad_buckets(), *findings.inspection.held}
     failed = findings.failed(pieces)
+    held = findings.held(failed)
+    waits = [f"{from_millis(bucket):%Y-%m-%d %H:%M} held: {why}" for bucket, why in held.items()]
     return Outcome(
         RunState.FAILED if error else RunState.DONE,
-        PieceCounts(len(pieces), len(pieces) - len(failed), failed=len(failed)),
+        PieceCounts(len(pieces), len(pieces) - len(failed) - len(held), len(held), len(failed)),
         findings.totals(),
-        [*findings.lines(), findings.inspection.line(), f"Data Docs: {page}"],
+        [*findings.lines(), *waits, findings.inspection.line(), f"Data Docs: {page}"],
         error,
     )

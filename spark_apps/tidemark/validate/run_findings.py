@@ -115,6 +115,10 @@ class RunFindings:
         """Return the time buckets with findings, epoch ms."""
         return {bucket for bucket, _ in self.by_check} - {NO_TIME_BUCKET}
 
+    def held(self, failed: Collection[int]) -> dict[int, str]:
+        """Return why time buckets wait that have not failed, by time bucket (epoch ms)."""
+        return {bucket: why for bucket, why in self.inspection.held.items() if bucket not in failed}
+
     def failed(self, checked: Collection[int]) -> set[int]:
         """Return the time buckets that do not pass: all of them if a further layer blocks."""
         blocks_all = any(bucket == NO_TIME_BUCKET for bucket, _ in self.by_check)

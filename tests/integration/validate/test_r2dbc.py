@@ -230,6 +230,37 @@ def test_a_late_row_opens_its_time_bucket_again(plugin: R2dbcJournal, journal: J
     assert states(journal)[0] == "failed"
 
 
+def test_a_number_that_may_be_committed_yet_holds_its_time_bucket(
+    plugin: R2dbcJournal, journal: Journal
+) -> None:
+    """With this look-back all rows are young."""
+    young = {"TIDEMARK_R2DBC_LOOK_BACK": "1000000000"}
+    former = journal.environment
+    journal.environment = {**former, **young}
+    plugin.insert(*events("o|1", 1, 3), *events("o|2", 1))
+    first = validate(journal)
+    assert first.status == 0, first.stderr
+    assert first.report["pieces"] == {"planned": 1, "done": 0, "held": 1, "failed": 0}
+    assert "2024-03-01 00:00 held: gap: 1 place with missing events" in first.stdout
+    assert "o|1: expected 2, found 3: 1 missing" in first.stdout
+    assert (findings(journal), states(journal)) == (set(), {0: "held"})
+    # It is not forgotten, whatever the window of the next runs.
+    plugin.insert(event("o|2", 2, HOUR + 1))
+    assert validate(journal, SECOND_HOUR).status == 0
+    assert (findings(journal), states(journal)) == (set(), {0: "held", 1: "done"})
+    plugin.insert(*events("o|1", 2))
+    assert validate(journal, SECOND_HOUR).status == 0
+    assert states(journal) == {0: "done", 1: "done"}
+    # A time bucket that had passed waits as well; a missing number that stays away is a finding.
+    plugin.insert(*events("o|3", 2))
+    assert validate(journal, SECOND_HOUR).status == 0
+    assert (findings(journal), states(journal)) == (set(), {0: "held", 1: "done"})
+    journal.environment = former
+    assert validate(journal, SECOND_HOUR).status == 3
+    assert findings(journal) == {("sequence_nr_missing_head", "o|3", 2, 0, "open")}
+    assert states(journal)[0] == "failed"
+
+
 def test_persistence_ids_and_slices(plugin: R2dbcJournal, journal: Journal) -> None:
     plugin.insert(*events("o|1", 1, 3), *events("o|2", 2), *events("o|3", 1))
     one = journal.run("validate", "--persistence-id", "o|1", "--persistence-id", "o|3")

@@ -19,11 +19,13 @@ from tidemark.journals.pekko.shapes import TAG_ROWS
 from tidemark.journals.r2dbc import frames, neighbours, snapshots
 from tidemark.journals.r2dbc.shapes import RANGES, ROWS
 from tidemark.journals.r2dbc.tables import has_snapshots
+from tidemark.ledger.piece import GAP_ERROR
 from tidemark.partitioning.keys import time_bucket
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl, shaped
+from tidemark.text import counted
 from tidemark.validate import shapes
 from tidemark.validate.findings import finding
 from tidemark.validate.journal_wide.snapshot_tails import snapshots_beyond
@@ -97,9 +99,28 @@ def inspect(
         read_counts=rows_by_bucket(events, no_tag_rows, named),
         complete_checks=_complete_checks(is_full=is_full),
     ).plus(run, _all_of(found, keep), [*planned, NO_TIME_BUCKET])
+    since_ms = to_millis(clock.now()) - run.settings.r2dbc_look_back * 1000
+    inspection = _with_held(inspection, since_ms, keep)
     # There are no tag views, so that nothing waits for tag-write.
     request = InspectionRequest(run, planned, PendingTagWrites(), user_checks, keep)
     return with_user_checks(request, named, events, no_tag_rows, inspection)
+
+
+def _with_held(inspection: Inspection, since_ms: int, keep: Keep) -> Inspection:
+    """Turn findings of numbers that may be committed yet into time buckets that wait for them.
+
+    At most those of TIDEMARK_R2DBC_LOOK_BACK wait, so that the driver has a row for each.
+    """
+    findings = keep(inspection.findings)
+    may_come = rules.may_be_committed(since_ms) & F.col("reason").isNull()
+    held = {
+        row["time_bucket"]: (
+            f"{GAP_ERROR} {counted(row['findings'], 'place')} with missing events, which may be"
+            f" committed yet; first: {finding.line(row['first'].asDict())}"
+        )
+        for row in rules.held_buckets(findings.where(may_come)).collect()
+    }
+    return replace(inspection, findings=findings.where(~may_come), held=held)
 
 
 def inspect_scope(run: RunContext, scope: Scope, keep: Keep) -> Inspection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.journals.pekko.shapes import EVENT
@@ -121,6 +121,25 @@ def row_findings(rows: DataFrame) -> DataFrame:
                 ),
             ),
         ],
+    )
+
+
+def may_be_committed(since_ms: int) -> Column:
+    """Return whether a finding is of missing numbers before a row of this time (epoch ms) or later.
+
+    An event is not older than the begin of its transaction, so that the missing ones may be in one
+    that is still open.
+    """
+    of_missing = (checks.SEQUENCE_NR_GAP.name, checks.SEQUENCE_NR_MISSING_HEAD.name)
+    is_young = columns.timeuuid_epoch_ms(F.col("timestamp")) >= since_ms
+    return F.coalesce(F.col("check_name").isin(*of_missing) & is_young, F.lit(False))
+
+
+@shaped(findings=shapes.FINDINGS, returns={**shapes.PLACED, "findings": "bigint"})
+def held_buckets(findings: DataFrame) -> DataFrame:
+    """Return each time bucket with the number of its findings, and the first of them, `first`."""
+    return findings.groupBy("time_bucket").agg(
+        F.count(F.lit(1)).alias("findings"), F.min(F.struct(*shapes.FINDINGS)).alias("first")
     )
 
 

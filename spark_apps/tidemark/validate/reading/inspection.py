@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -52,6 +52,7 @@ class Inspection:
         tails: the tails that have changed, of shape TAILS; None if no run would read them.
         layers: the layers checked besides messages and the tag views.
         complete_checks: the checks of JOURNAL_WIDE that were run on the complete journal.
+        held: why a time bucket without findings waits, by time bucket (epoch ms).
     """
 
     scope: ValidationScope | None
@@ -63,6 +64,7 @@ class Inspection:
     tails: DataFrame | None
     layers: Sequence[str] = ()
     complete_checks: Sequence[str] = ()
+    held: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def all_findings(self) -> DataFrame:
