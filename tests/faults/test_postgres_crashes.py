@@ -29,6 +29,8 @@ FIRST = (
     event("a|1", 1, 0.1, kind="in", amount=1),
     event("a|1", 2, 0.2, kind="in", amount=10),
     event("a|2", 1, 0.3, kind="in", amount=100),
+    # The function fails without an amount, so this event is quarantined.
+    event("a|4", 1, 0.4, kind="in"),
 )
 NEXT = (
     event("a|1", 3, 1.1, kind="in", amount=1000),
@@ -57,7 +59,8 @@ def projections(
     made = Projections(make_journal(PROJECTIONS_DIR=str(tmp_path)), tmp_path)
     model = READ_MODELS["fold"]
     make_tables(model, database, made)
-    made.define(model.of_postgres(database), file=model.file)
+    sql = model.of_postgres(database).replace("event=", 'on_error="skip",\n    event=', 1)
+    made.define(sql, file=model.file)
     made.insert(*FIRST)
     made.validated(0)
     first = made.run(0, 1)
@@ -119,6 +122,33 @@ def test_a_run_that_was_suspended_beyond_its_lock_commits_nothing(
     finally:
         stderr = wake(asleep)
     assert asleep.returncode == 1, stderr
+    assert balances(database) == AFTER
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (("quarantine", "retry", "balances"), {"events_retried": 1}),
+        (("clear", "balances"), {"offsets_forgotten": 3}),
+    ],
+    ids=["retry", "clear"],
+)
+def test_a_run_that_was_suspended_commits_nothing_after_states_were_voided(
+    projections: Projections, database: Database, change: tuple[str, ...], counts: dict[str, int]
+) -> None:
+    """Its states follow from those that were voided, and its offsets would leave out events."""
+    asleep = suspend_before(projections.journal, Seam.POSTGRES_FENCE_HELD, "project", *window(1, 2))
+    try:
+        expire_locks(projections.journal)
+        changed = projections.manage(*change, "--apply")
+        assert changed.status == 0, changed.stderr
+        assert changed.report["counts"].items() >= counts.items()
+    finally:
+        stderr = wake(asleep)
+    assert asleep.returncode == 1, stderr
+    assert balances(database) == BEFORE
+    again = projections.run(0, 2)
+    assert again.status == 0, again.stderr
     assert balances(database) == AFTER
 
 

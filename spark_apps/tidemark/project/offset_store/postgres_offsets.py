@@ -138,13 +138,16 @@ class PostgresOffsets:
                 )
 
     def forget(self, slices: Iterable[int]) -> None:
-        """Delete all offsets of some slices; a run that has lost its lock cannot commit then."""
+        """Delete all offsets of some slices, under the locks of all slices.
+
+        A run that has lost its lock cannot commit then, also one of slices without offsets.
+        """
         numbers = [*slices]
         with session(self.place.connection, autocommit=False) as opened:
             number = self.place.number(opened)
-            if number is None or not numbers:
+            if number is None:
                 return
-            fence.revoke(opened, self.place, number, SliceRange(min(numbers), max(numbers)))
+            fence.revoke(opened, self.place, number, ALL)
             opened.execute(
                 statement(
                     "DELETE FROM {table} WHERE projection_id = %s AND slice = ANY(%s)",
