@@ -11,6 +11,7 @@ from tidemark.journals.r2dbc.shapes import PREDECESSORS, ROWS
 from tidemark.partitioning import keys
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl
+from tidemark.validate import shapes
 from tidemark.validate.findings.check import Severity
 from tidemark.validate.r2dbc import checks, rules
 
@@ -132,6 +133,29 @@ def test_events_in_the_future(spark: SparkSession) -> None:
         rows_of(spark, [marker(3, 5)], "Order|2")
     )
     assert found(rules.in_future(rows)) == {("events_in_future", 7, None)}
+
+
+@pytest.mark.parametrize(
+    ("ms", "check", "is_held"),
+    [
+        (1000, checks.SEQUENCE_NR_GAP.name, True),
+        (1000, checks.SEQUENCE_NR_MISSING_HEAD.name, True),
+        (999, checks.SEQUENCE_NR_GAP.name, False),
+        # No commit corrects it.
+        (1000, checks.ROW_BEFORE_DELETION_MARKER.name, False),
+        (None, checks.SEQUENCE_NR_GAP.name, False),
+    ],
+)
+def test_missing_numbers_before_a_young_row_may_be_committed_yet(
+    spark: SparkSession, ms: int | None, check: str, *, is_held: bool
+) -> None:
+    ticks = keys.UUID_EPOCH_TICKS + (ms or 0) * keys.TICKS_PER_MS
+    uuid = None if ms is None else keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
+    row = (0, "Order|1", "", check, 3, 2, "", uuid)
+    findings = local_rows(spark, [row], ddl({**shapes.FINDINGS, "timestamp": "string"}))
+    held = rules.held_buckets(findings.where(rules.may_be_committed(1000))).collect()
+    assert [(row["time_bucket"], row["findings"]) for row in held] == [(0, 1)] * is_held
+    assert [row["first"]["number"] for row in held] == [3] * is_held
 
 
 def test_what_only_warns() -> None:

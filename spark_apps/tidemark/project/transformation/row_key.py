@@ -28,6 +28,8 @@ _MOST_ROW_BYTES = 16 << 20
 """Limit of a mutation. Source: Cassandra, max_mutation_size, half of a commit log segment."""
 _MOST_REFUSED = 1000
 """If more rows cannot be stored, their events are hardly the cause."""
+_NULL_IN_JSON = r"(?<!\\)(\\\\)*\\u0000"
+"""The escape of U+0000 in JSON; after an odd number of backslashes, `u0000` are letters."""
 _EVENT = ("persistence_id", "sequence_nr")
 _ROWS, _WHY, _DOUBLED = "_rows", "_why", "_doubled"
 
@@ -92,7 +94,7 @@ def count(
     columns = list(dict.fromkeys([*unique, *required, *key.columns]))
     problems = [
         *(_problem(rows, name, key, required, definition) for name in columns),
-        _unstorable_text(rows) if definition.connection else _too_large(rows),
+        unstorable_text(rows.schema) if definition.connection else _too_large(rows),
     ]
     problem = F.coalesce(*problems, F.lit(None).cast("string"))
     why = F.concat(problem, F.lit(" in a row of the result: "), _shown(columns))
@@ -133,10 +135,20 @@ def _of_events(rows: DataFrame, why: Column, definition: Definition) -> RowsRefu
         return None
     unstorable = rows.select(*_EVENT, why.alias(_WHY)).where(F.col(_WHY).isNotNull())
     refused = unstorable.take(_MOST_REFUSED + 1)
-    if len(refused) > _MOST_REFUSED or any(row[name] is None for row in refused for name in _EVENT):
-        return None
     causes = {(row["persistence_id"], row["sequence_nr"]): row[_WHY] for row in refused}
+    if len(refused) > _MOST_REFUSED or not all(_has_event(*event, definition) for event in causes):
+        return None
     return RowsRefused(causes, definition.target)
+
+
+def _has_event(persistence_id: str | None, number: int | None, definition: Definition) -> bool:
+    """Return whether a row names its event, and the event can be left out.
+
+    An offset is stored next to a read model in PostgreSQL, and none under an id with U+0000.
+    """
+    if persistence_id is None or number is None:
+        return False
+    return not (definition.connection and NULL_CHARACTER in persistence_id)
 
 
 def _problem(
@@ -158,17 +170,18 @@ def _problem(
     return problem.cast("string")
 
 
-def _unstorable_text(rows: DataFrame) -> Column:
-    """Return the error for a text that PostgreSQL cannot store, or null."""
+def unstorable_text(schema: T.StructType) -> Column:
+    """Return for each row the error in a text that PostgreSQL cannot store, or null."""
     problems = [F.lit(None).cast("string")]
-    for field in rows.schema:
-        value, searched = F.col(field.name), F.lit(NULL_CHARACTER)
-        if isinstance(field.dataType, (T.ArrayType, T.MapType, T.StructType)):
-            value, searched = F.to_json(F.struct(field.name)), F.lit("\\u0000")
-        elif not isinstance(field.dataType, T.StringType):
+    for field in schema:
+        value = F.col(f"`{field.name}`")
+        if isinstance(field.dataType, T.StringType):
+            has_it = F.contains(value, F.lit(NULL_CHARACTER))
+        elif isinstance(field.dataType, (T.ArrayType, T.MapType, T.StructType)):
+            has_it = F.to_json(F.struct(value)).rlike(_NULL_IN_JSON)
+        else:
             continue
-        text = F.lit(f"{field.name} has the character U+0000")
-        problems.append(F.when(F.contains(value, searched), text))
+        problems.append(F.when(has_it, F.lit(f"{field.name} has the character U+0000")))
     return F.coalesce(*problems)
 
 
