@@ -59,6 +59,8 @@ def marker(number: int, ms: int = 0) -> Row:
             ("sequence_nr_missing_head", 3, 1), ("row_before_deletion_marker", 3, 5),
         }),
         ([marker(3), marker(5)], {("row_before_deletion_marker", 3, 5)}),
+        # The time of a marker is compared neither with the row before it nor with the one after.
+        ([event(1, 90), marker(2, 10), event(3, 5)], {("row_before_deletion_marker", 1, 2)}),
         # A persist of several events has one time.
         ([event(1, 7), event(2, 7)], set()),
         ([event(1, 7), event(2, 6), event(3, 8)], {("event_out_of_order", 2, None)}),
