@@ -6,12 +6,10 @@ out of order without notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from embedded.postgres.server import PostgresEndpoint
-from tests.integration.postgres.databases import new_schema
 from tests.integration.postgres.r2dbc_journal import R2dbcEvent, R2dbcJournal, event
 from tests.integration.project import fold_books
 from tests.integration.project.fold_books import fold
@@ -57,18 +55,6 @@ CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text,
 
 
 WINDOW = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T01:00:00Z")
-
-
-@pytest.fixture
-def plugin(
-    journal: Journal, postgres: PostgresEndpoint, request: pytest.FixtureRequest
-) -> Iterator[R2dbcJournal]:
-    """Yield a journal in PostgreSQL, which is that of the applications."""
-    with new_schema(postgres) as database:
-        made = R2dbcJournal(database, getattr(request, "param", 1))
-        made.create()
-        journal.environment = {**journal.environment, **made.variables()}
-        yield made
 
 
 def move(pid: str, number: int, seconds: float, *tags: str) -> R2dbcEvent:

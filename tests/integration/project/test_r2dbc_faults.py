@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from unittest.mock import patch
 
 import pytest
 
 from embedded.postgres.server import PostgresEndpoint
-from tests.integration.postgres.r2dbc_journal import R2dbcJournal, event, marker
+from tests.integration.postgres.r2dbc_journal import R2dbcEvent, R2dbcJournal, marker
+from tests.integration.project.fold_books import fold
 from tests.integration.project.projections import Projections
 from tests.integration.project.test_r2dbc import (
     COUNTS,
     COUNTS_TABLE,
     HOUR,
-    HOUR_MS,
-    MINUTE,
-    START_MS,
     define,
     folded,
     move,
-    plugin,
     run,
 )
 from tests.integration.support import Result
-
-__all__ = ["plugin"]
 
 
 @contextmanager
@@ -79,7 +73,7 @@ CREATE POLICY lose ON event_journal FOR SELECT TO {role} USING (lose())"""
     [
         # By Spark's JDBC source, by a Python worker of Spark, and by the driver.
         ("%SPARK_GEN%", 7),
-        ("%k.first_nr%", 2),
+        ("%FETCH FORWARD%", 2),
         pytest.param("%SPARK_GEN%", 1, marks=pytest.mark.long),
         pytest.param("%RECURSIVE%", 3, marks=pytest.mark.long),
     ],
@@ -101,8 +95,7 @@ def test_a_connection_that_is_lost_while_rows_are_read(
     projections.validated(1)
     with read_by(plugin, postgres, projections) as role:
         schema = plugin.database.schema
-        for statement in LOST.format(role=role, schema=schema, query=query, nr=nr).split(";\n"):
-            plugin.database.execute(statement) if "FUNCTION" not in statement else None
+        plugin.database.execute(LOST.format(role=role, schema=schema, query=query, nr=nr))
         failed = one_line(projections.run(1, 2))
     assert "terminating connection" in failed
     assert "run again" in failed
@@ -110,3 +103,70 @@ def test_a_connection_that_is_lost_while_rows_are_read(
     again = projections.run(1, 2)
     assert again.status == 0, again.stderr
     assert folded(projections) == {pid: [1, 2, 3, 4] for pid in ids}
+
+
+def test_a_limit_of_the_server_on_statements(
+    plugin: R2dbcJournal, projections: Projections, postgres: PostgresEndpoint
+) -> None:
+    define(projections)
+    plugin.insert(move("o|1", 1, 1))
+    projections.validated(0)
+    with read_by(plugin, postgres, projections) as role:
+        plugin.database.execute(SLOW.format(role=role))
+        plugin.database.execute(f"ALTER ROLE {role} SET statement_timeout = '1s'")
+        failed = one_line(projections.run(0, 1))
+        assert "statement timeout" in failed
+        remedy = f"ALTER ROLE {role} SET statement_timeout = 0"
+        assert remedy in failed
+        plugin.database.execute(remedy)
+        again = projections.run(0, 1)
+        assert again.status == 0, again.stderr
+    assert folded(projections) == {"o|1": [1]}
+
+
+SLOW = """\
+CREATE FUNCTION wait() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_query() LIKE '%SPARK_GEN%' THEN
+        PERFORM pg_sleep(2);
+    END IF;
+    RETURN true;
+END $$;
+ALTER TABLE event_journal ENABLE ROW LEVEL SECURITY;
+CREATE POLICY wait ON event_journal FOR SELECT TO {role} USING (wait())"""
+
+
+@pytest.mark.parametrize("rows", [(), (marker("o|1", 7, 1), marker("o|2", 3, HOUR + 1))])
+def test_a_journal_without_events(
+    plugin: R2dbcJournal, projections: Projections, rows: tuple[R2dbcEvent, ...]
+) -> None:
+    projections.define(COUNTS, COUNTS_TABLE)
+    define(projections, fold(start="snapshot"))
+    plugin.insert(*rows)
+    window = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T02:00:00Z")
+    for options in (window, (*window, "--scope", "all")):
+        checked = projections.journal.run("validate", *options)
+        assert checked.status == 0, checked.stderr
+    empty = projections.run(0, 2)
+    assert empty.status == 0, empty.stderr
+    assert (folded(projections), projections.offsets()) == ({}, {})
+    # The next event follows the marker.
+    next_nr = max((row.sequence_nr for row in rows if row.persistence_id == "o|1"), default=0) + 1
+    plugin.insert(move("o|1", next_nr, 2 * HOUR), move("Order|1", 1, 2 * HOUR))
+    run(projections, 2, 3)
+    assert folded(projections) == {"o|1": [next_nr], "Order|1": [1]}
+
+
+def test_without_look_back_the_next_event_shows_a_late_one(
+    plugin: R2dbcJournal, projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_R2DBC_LOOK_BACK", "0")
+    define(projections)
+    plugin.insert(move("o|1", 1, 1))
+    run(projections, 0, 1)
+    plugin.insert(move("o|1", 2, HOUR - 1), move("o|2", 1, HOUR - 1))
+    run(projections, 1, 2)
+    assert folded(projections) == {"o|1": [1]}
+    plugin.insert(move("o|1", 3, 2 * HOUR), move("o|2", 2, 2 * HOUR))
+    run(projections, 2, 3)
+    assert folded(projections) == {"o|1": [1, 2, 3], "o|2": [1, 2]}
