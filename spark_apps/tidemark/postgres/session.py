@@ -16,6 +16,7 @@ from tidemark.errors import (
     RowRefused,
     SchemaMismatch,
     TidemarkError,
+    postgres_remedy,
 )
 from tidemark.postgres.connections import PostgresConnection
 
@@ -93,6 +94,8 @@ def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkErr
         return RowRefused(what, where=str(connection))
     if isinstance(error, psycopg.OperationalError):
         return PostgresUnavailable(
-            f"PostgreSQL does not answer: {what}", where=str(connection), do="run again"
+            f"PostgreSQL does not answer: {what}",
+            where=str(connection),
+            do=postgres_remedy(what) or "run again",
         )
     return PostgresRefused(what, where=str(connection))

@@ -257,8 +257,13 @@ def test_an_unusable_journal_is_one_line(
         tables.require_journal(Settings())
     statement = failed.value.do.partition(";")[0]
     assert statement.startswith("CREATE INDEX CONCURRENTLY")
-    for other in ("lower(writer), entity_type, db_timestamp", "entity_type) INCLUDE (db_timestamp"):
-        execute(f"CREATE INDEX other ON event_journal (slice, {other})")
+    for other in (
+        "lower(writer), entity_type, db_timestamp)",
+        "entity_type) INCLUDE (db_timestamp)",
+        "db_timestamp, entity_type)",
+        "entity_type, db_timestamp) WHERE NOT deleted",
+    ):
+        execute(f"CREATE INDEX other ON event_journal (slice, {other}")
         with pytest.raises(SchemaMismatch, match="no index on slice"):
             tables.require_journal(Settings())
         execute("DROP INDEX other")
@@ -275,6 +280,17 @@ def test_an_unusable_journal_is_one_line(
         tables.require_journal(Settings())
 
 
+@pytest.mark.parametrize("plugin", [4], indirect=True)
+def test_every_data_partition_is_required(plugin: R2dbcJournal) -> None:
+    plugin.database.execute("DROP INDEX event_journal_3_slice_idx")
+    with pytest.raises(SchemaMismatch, match=r"event_journal_3 has no index on slice"):
+        tables.require_journal(Settings())
+    plugin.database.execute("DROP TABLE event_journal_2")
+    with pytest.raises(SchemaMismatch, match=r"event_journal_2 does not exist"):
+        tables.require_journal(Settings())
+
+
+@pytest.mark.parametrize("plugin", [1, 4], indirect=True)
 def test_a_user_without_rights(
     plugin: R2dbcJournal, postgres: PostgresEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,11 +302,17 @@ def test_a_user_without_rights(
         url = f"postgresql://{role}@{postgres.host}:{postgres.port}/{postgres.database}"
         monkeypatch.setenv("TIDEMARK_POSTGRES_JOURNAL_URL", url)
         monkeypatch.setenv("TIDEMARK_POSTGRES_JOURNAL_PASSWORD", "weak")
-        for problem in ("the schema", "the table"):
-            with pytest.raises(InvalidInput, match=f"may not read {problem}") as failed:
+        refused = []
+        for _ in range(1 + plugin.partitions):
+            with pytest.raises(InvalidInput, match="may not read the") as failed:
                 tables.require_journal(Settings())
+            refused.append(failed.value.what.partition("may not read ")[2])
             execute(failed.value.do)
+        names = [f"the table {table.name}" for table in tables.journal_tables(Settings())]
+        assert refused == [f"the schema {schema}", *names]
         tables.require_journal(Settings())
+        with pytest.raises(InvalidInput, match="may not read the table"):
+            tables.require_snapshots(Settings())
     finally:
         execute(f"DROP OWNED BY {role}")
         execute(f"DROP ROLE {role}")

@@ -121,6 +121,13 @@ def test_slices_and_entity_types(spark: SparkSession, pid: str) -> None:
     }
 
 
+def test_a_row_in_the_table_of_another_data_partition(spark: SparkSession) -> None:
+    outside = rows_of(spark, [event(7)])
+    assert found(rules.misplaced(outside)) == {("wrong_slice", 7, None)}
+    wrong = outside.withColumn("slice", outside["slice"] + 1)
+    assert found(rules.misplaced(wrong)) == set()
+
+
 @pytest.mark.parametrize(("events", "is_found"), [(2, False), (3, True), (4, True)])
 def test_events_of_one_time(spark: SparkSession, events: int, is_found: bool) -> None:
     rows = rows_of(spark, [event(number, 5) for number in range(1, events + 1)])
