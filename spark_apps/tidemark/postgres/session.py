@@ -78,7 +78,7 @@ def foreseen(connection: PostgresConnection) -> Iterator[None]:
 
 def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkError:
     """Return an error of psycopg as a foreseen one, whose text has no values of rows."""
-    what = (error.diag.message_primary or str(error)).strip().splitlines()[-1]
+    what = " ".join((error.diag.message_primary or str(error)).split())
     if isinstance(error, codes.InsufficientPrivilege):
         return InvalidInput(
             what, where=str(connection), do=f"GRANT the right to the user {connection.user}"
