@@ -62,8 +62,13 @@ _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
 """Matches the Java driver's error: the node, and why its certificate is rejected."""
-_POSTGRES = re.compile(r"(?:PSQLException|tidemark\.errors\.(?:Postgres\w+|SchemaMismatch)): (.+)")
+_POSTGRES = re.compile(
+    r"(?:PSQLException"
+    r"|tidemark\.errors\.(?:Postgres\w+|SchemaMismatch|InvalidInput(?=: permission))): (.+)"
+)
 """Matches an error of the JDBC driver, or of a session in a Python worker."""
+_POSTGRES_LIMIT = re.compile("due to (statement|lock|transaction|idle-in-transaction) timeout")
+"""Matches an error of a server that limits statements or transactions."""
 _KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
 _STOPPED = "cancelled as part of cancellation of all jobs"
 """Part of Spark's text; only `RunContext.stop_jobs` cancels all jobs."""
@@ -194,7 +199,8 @@ def _ended(causes: list[str]) -> TidemarkError | None:
     for match in filter(None, map(_POSTGRES.search, causes)):
         return PostgresUnavailable(
             f"PostgreSQL failed a Spark job: {match[1]}",
-            do="check that its server is up and has the tables, and run again",
+            do=postgres_remedy(match[1])
+            or "check that its server is up and has the tables, and run again",
         )
     if any(_KEPT_ROWS.search(text) for text in causes):
         return ExecutorLost(
@@ -206,6 +212,19 @@ def _ended(causes: list[str]) -> TidemarkError | None:
             "a lock was lost, and the jobs of Spark were stopped for it",
             do="nothing more was written; run again",
         )
+    return None
+
+
+def postgres_remedy(text: str) -> str | None:
+    """Return what to do about a right or a limit that made PostgreSQL fail; else None."""
+    if limit := _POSTGRES_LIMIT.search(text):
+        name = "idle_in_transaction_session" if "-" in limit[1] else limit[1]
+        return (
+            f"give the user of the connection a longer {name}_timeout, such as by ALTER ROLE ..."
+            f" SET {name}_timeout = 0, and run again"
+        )
+    if "permission denied" in text:
+        return "GRANT the right to the user of the connection, and run again"
     return None
 
 

@@ -74,6 +74,33 @@ def test_spark_job_that_cassandra_failed_says_so(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (
+            "PSQLException: ERROR: canceling statement due to statement timeout",
+            "a longer statement_timeout,",
+        ),
+        (
+            "org.postgresql.util.PSQLException: FATAL: terminating connection due to"
+            " idle-in-transaction timeout",
+            "a longer idle_in_transaction_session_timeout,",
+        ),
+        (
+            "tidemark.errors.InvalidInput: permission denied for table event_journal; GRANT",
+            "GRANT the right",
+        ),
+        ("org.postgresql.util.PSQLException: FATAL: it ends", "check that its server is up"),
+    ],
+)
+def test_spark_job_that_postgresql_failed_says_what_to_do(text: str, remedy: str) -> None:
+    cause = JavaError(f"org.apache.spark.SparkException: Job aborted: {text}")
+    outage = outage_of(FailedJob(JavaError("Job aborted", cause)))
+    assert outage is not None
+    assert str(outage).startswith(f"PostgreSQL failed a Spark job: {text.split(': ', 1)[1]}")
+    assert remedy in outage.do
+
+
 def unwritten(latest: str) -> FailedJob:
     """Return the connector's error about rows that executors could not write."""
     text = (

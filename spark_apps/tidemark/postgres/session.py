@@ -16,6 +16,7 @@ from tidemark.errors import (
     RowRefused,
     SchemaMismatch,
     TidemarkError,
+    postgres_remedy,
 )
 from tidemark.postgres.connections import PostgresConnection
 
@@ -77,7 +78,7 @@ def foreseen(connection: PostgresConnection) -> Iterator[None]:
 
 def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkError:
     """Return an error of psycopg as a foreseen one, whose text has no values of rows."""
-    what = (error.diag.message_primary or str(error)).strip().splitlines()[-1]
+    what = " ".join((error.diag.message_primary or str(error)).split())
     if isinstance(error, codes.InsufficientPrivilege):
         return InvalidInput(
             what, where=str(connection), do=f"GRANT the right to the user {connection.user}"
@@ -93,6 +94,8 @@ def failure(error: psycopg.Error, connection: PostgresConnection) -> TidemarkErr
         return RowRefused(what, where=str(connection))
     if isinstance(error, psycopg.OperationalError):
         return PostgresUnavailable(
-            f"PostgreSQL does not answer: {what}", where=str(connection), do="run again"
+            f"PostgreSQL does not answer: {what}",
+            where=str(connection),
+            do=postgres_remedy(what) or "run again",
         )
     return PostgresRefused(what, where=str(connection))

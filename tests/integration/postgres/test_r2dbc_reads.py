@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -67,9 +68,10 @@ def test_disjoint_ranges_of_slices_read_each_event_once(
 
 def test_rows_have_the_columns_of_pekko(spark: SparkSession, plugin: R2dbcJournal) -> None:
     plugin.insert(event("Alpha|a", 1, 3600.123456, "red", "blue", n=1), marker("Alpha|b", 7, 1))
+    plugin.insert(R2dbcEvent("Alpha|c", 1, 1, tags=()))
     payload = [name for name in queries.PAYLOAD if name != "writer_uuid"]
     rows = frames.rows_between(spark, Settings(), *DAY, *payload).orderBy("persistence_id")
-    first, second = rows.collect()
+    first, second, third = rows.collect()
     ticks = keys.UUID_EPOCH_TICKS + (START_MS * 1000 + 3_600_123_456) * 10
     assert (first.ticks, first.time_bucket) == (ticks, START_MS + HOUR_MS)
     assert first.timestamp == keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
@@ -77,8 +79,9 @@ def test_rows_have_the_columns_of_pekko(spark: SparkSession, plugin: R2dbcJourna
     assert (first.ser_id, first.ser_manifest, bytes(first.event)) == (31, "", b'{"n": 1}')
     assert (first.event_manifest, first.meta_ser_id, first.deleted) == ("", None, False)
     assert (second.sequence_nr, second.deleted, second.tags) == (7, True, None)
+    assert third.tags is None
     assert [tuple(row) for row in frames.deletions(rows).collect()] == [("Alpha|b", 7)]
-    assert events_of(frames.events(rows)) == [("Alpha|a", 1)]
+    assert events_of(frames.events(rows)) == [("Alpha|a", 1), ("Alpha|c", 1)]
 
 
 def test_a_time_range_excludes_its_end(spark: SparkSession, plugin: R2dbcJournal) -> None:
@@ -183,6 +186,7 @@ def test_the_password_is_in_no_plan(
         assert password not in execution.logical().toJSON()
 
 
+@pytest.mark.parametrize("plugin", [1, 4], indirect=True)
 def test_snapshots(spark: SparkSession, plugin: R2dbcJournal) -> None:
     plugin.insert_snapshot("Alpha|a", 3, 1, b"old")
     plugin.insert_snapshot("Alpha|a", 5, 2, b"new")
@@ -190,6 +194,9 @@ def test_snapshots(spark: SparkSession, plugin: R2dbcJournal) -> None:
     every = [("Alpha|a", 5, START_MS + 2000), ("Alpha|b", 1, START_MS + 3000)]
     index = snapshots.index(spark, Settings()).select("persistence_id", "snapshot_nr", "epoch_ms")
     assert sorted(tuple(row) for row in index.collect()) == every
+    own = keys.slice_of("Alpha|b")
+    of_slices = snapshots.index(spark, Settings(), slices=SliceRange(own, own))
+    assert [row.persistence_id for row in of_slices.collect()] == ["Alpha|b"]
     wanted = spark.createDataFrame(
         [("Alpha|a", 5), ("Alpha|b", 9)], "persistence_id string, sequence_nr bigint"
     )
@@ -198,17 +205,29 @@ def test_snapshots(spark: SparkSession, plugin: R2dbcJournal) -> None:
     assert [(row.persistence_id, bytes(row.event)) for row in rows] == [("Alpha|a", b"new")]
 
 
+@pytest.mark.parametrize("plugin", [1, 4], indirect=True)
 def test_entity_types_and_times(plugin: R2dbcJournal) -> None:
     assert (frames.read_entity_types(Settings()), frames.read_times(Settings())) == ([], None)
     plugin.insert(*(event(f"{kind}|{nr}", 1, 5 + nr) for kind in "BCA" for nr in range(20)))
     plugin.insert(event("plain", 1, 99), event("Rep|p|R1", 1, 3.0015))
-    assert frames.read_entity_types(Settings()) == ["", "A", "B", "C", "Rep"]
+    # Of several entity types of one slice, none is skipped.
+    beside = [pid for nr in range(9999) if keys.slice_of(pid := f"Z|{nr}") == keys.slice_of("A|0")]
+    plugin.insert(event(beside[0], 1, 6))
+    assert frames.read_entity_types(Settings()) == ["", "A", "B", "C", "Rep", "Z"]
     assert frames.read_times(Settings()) == (START_MS + 3001, START_MS + 99_000)
+    # The first and the last row are of one slice and entity type.
+    plugin.insert(event("A|0", 2, 200), event("A|0", 3, 1))
+    assert frames.read_times(Settings()) == (START_MS + 1000, START_MS + 200_000)
 
 
+@pytest.mark.parametrize("plugin", [1, 4], indirect=True)
 def test_pages_of_large_payloads_have_fewer_rows(plugin: R2dbcJournal) -> None:
     settings = Settings()
     assert frames._page_rows(settings, ["event"]) == 1000
+    if plugin.partitions > 1:
+        plugin.insert(*(event(f"B|{nr}", 1, 1) for nr in range(20)))
+        large = plugin.table("A|1")
+        plugin.database.execute(f"DELETE FROM {large}")
     plugin.insert(*(R2dbcEvent("A|1", nr, nr, b"x" * (1 << 20)) for nr in range(1, 4)))
     assert frames._page_rows(settings, ["event"]) == 16
     assert frames._page_rows(settings, []) == 1000
@@ -257,11 +276,27 @@ def test_an_unusable_journal_is_one_line(
         tables.require_journal(Settings())
     statement = failed.value.do.partition(";")[0]
     assert statement.startswith("CREATE INDEX CONCURRENTLY")
-    for other in ("lower(writer), entity_type, db_timestamp", "entity_type) INCLUDE (db_timestamp"):
-        execute(f"CREATE INDEX other ON event_journal (slice, {other})")
+    for other in (
+        "lower(writer), entity_type, db_timestamp)",
+        "entity_type) INCLUDE (db_timestamp)",
+        "db_timestamp, entity_type)",
+        "entity_type, db_timestamp) WHERE NOT deleted",
+    ):
+        execute(f"CREATE INDEX other ON event_journal (slice, {other}")
         with pytest.raises(SchemaMismatch, match="no index on slice"):
             tables.require_journal(Settings())
         execute("DROP INDEX other")
+    # What is left of an index that could not be built.
+    plugin.insert(event("A|1", 1, 1), event("A|1", 2, 1))
+    name, columns = "event_journal_slice_idx", "(slice, entity_type, db_timestamp)"
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        execute(f"CREATE UNIQUE INDEX CONCURRENTLY {name} ON event_journal {columns}")
+    with pytest.raises(SchemaMismatch, match=f"{name} .* is not complete") as unusable:
+        tables.require_journal(Settings())
+    execute("DELETE FROM event_journal WHERE seq_nr = 2")
+    execute(unusable.value.do.rpartition(": ")[2])
+    tables.require_journal(Settings())
+    execute(f"DROP INDEX {name}")
     execute(statement)
     tables.require_journal(Settings())
     execute("ALTER TABLE event_journal DROP COLUMN tags, ALTER COLUMN seq_nr TYPE int")
@@ -275,6 +310,17 @@ def test_an_unusable_journal_is_one_line(
         tables.require_journal(Settings())
 
 
+@pytest.mark.parametrize("plugin", [4], indirect=True)
+def test_every_data_partition_is_required(plugin: R2dbcJournal) -> None:
+    plugin.database.execute("DROP INDEX event_journal_3_slice_idx")
+    with pytest.raises(SchemaMismatch, match=r"event_journal_3 has no index on slice"):
+        tables.require_journal(Settings())
+    plugin.database.execute("DROP TABLE event_journal_2")
+    with pytest.raises(SchemaMismatch, match=r"event_journal_2 does not exist"):
+        tables.require_journal(Settings())
+
+
+@pytest.mark.parametrize("plugin", [1, 4], indirect=True)
 def test_a_user_without_rights(
     plugin: R2dbcJournal, postgres: PostgresEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,11 +332,17 @@ def test_a_user_without_rights(
         url = f"postgresql://{role}@{postgres.host}:{postgres.port}/{postgres.database}"
         monkeypatch.setenv("TIDEMARK_POSTGRES_JOURNAL_URL", url)
         monkeypatch.setenv("TIDEMARK_POSTGRES_JOURNAL_PASSWORD", "weak")
-        for problem in ("the schema", "the table"):
-            with pytest.raises(InvalidInput, match=f"may not read {problem}") as failed:
+        refused = []
+        for _ in range(1 + plugin.partitions):
+            with pytest.raises(InvalidInput, match="may not read the") as failed:
                 tables.require_journal(Settings())
+            refused.append(failed.value.what.partition("may not read ")[2])
             execute(failed.value.do)
+        names = [f"the table {table.name}" for table in tables.journal_tables(Settings())]
+        assert refused == [f"the schema {schema}", *names]
         tables.require_journal(Settings())
+        with pytest.raises(InvalidInput, match="may not read the table"):
+            tables.require_snapshots(Settings())
     finally:
         execute(f"DROP OWNED BY {role}")
         execute(f"DROP ROLE {role}")

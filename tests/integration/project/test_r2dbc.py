@@ -6,18 +6,19 @@ out of order without notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from embedded.postgres.server import PostgresEndpoint
-from tests.integration.postgres.databases import new_schema
 from tests.integration.postgres.r2dbc_journal import R2dbcEvent, R2dbcJournal, event
 from tests.integration.project import fold_books
 from tests.integration.project.fold_books import fold
 from tests.integration.project.projections import HOUR_MS, START_MS, Projections
 from tests.integration.support import Journal
 from tidemark.partitioning import keys
+from tidemark.project.sources import read
 
 HOUR = 3600
 MINUTE = 60
@@ -59,18 +60,6 @@ CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text,
 WINDOW = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T01:00:00Z")
 
 
-@pytest.fixture
-def plugin(
-    journal: Journal, postgres: PostgresEndpoint, request: pytest.FixtureRequest
-) -> Iterator[R2dbcJournal]:
-    """Yield a journal in PostgreSQL, which is that of the applications."""
-    with new_schema(postgres) as database:
-        made = R2dbcJournal(database, getattr(request, "param", 1))
-        made.create()
-        journal.environment = {**journal.environment, **made.variables()}
-        yield made
-
-
 def move(pid: str, number: int, seconds: float, *tags: str) -> R2dbcEvent:
     return event(pid, number, seconds, *tags, kind="in", amount=1)
 
@@ -83,6 +72,12 @@ def folded(projections: Projections) -> Mapping[str, list[int]]:
 def logged(projections: Projections) -> list[tuple[str, int]]:
     rows = projections.journal.rows("log")
     return sorted((row["persistence_id"], row["sequence_nr"]) for row in rows)
+
+
+def counted(projections: Projections) -> dict[int, int]:
+    """Return the number of events in each hour."""
+    rows = projections.journal.rows("counts")
+    return {(row["time_bucket"] - START_MS) // HOUR_MS: row["n"] for row in rows}
 
 
 def define(projections: Projections, text: str = fold()) -> None:
@@ -126,6 +121,11 @@ LATE: Mapping[str, tuple[Sequence[R2dbcEvent], Sequence[R2dbcEvent]]] = {
     "out of order": ([move("o|1", 2, 20)], [move("o|1", 1, 10)]),
     # Far before the look-back: the next event shows the gap.
     "shown by a gap": ([move("o|1", 1, 10)], [move("o|1", 2, 20), move("o|1", 3, HOUR + 5)]),
+    # Far before the look-back: another late event shows the gap.
+    "shown by a late event": (
+        [move("o|1", 1, 10)],
+        [move("o|1", 2, HOUR - 1000), move("o|1", 3, HOUR - 100)],
+    ),
     # A transaction that began before the one of its predecessor.
     "clocks that disagree": (
         [move("o|1", 1, HOUR - 30)],
@@ -141,13 +141,58 @@ def test_late_commits(plugin: R2dbcJournal, projections: Projections, case: str)
     plugin.insert(*before)
     run(projections, 0, 1)
     plugin.insert(*late)
-    run(projections, 1, 2)
+    projections.validated(1)
+    result = projections.run(1, 2)
+    assert result.status == 0, result.stderr
+    # No consumed event is read again.
+    assert result.report["counts"]["duplicate"] == 0
     wanted: dict[str, list[int]] = {}
     for row in sorted([*before, *late], key=lambda row: row.sequence_nr):
         wanted.setdefault(row.persistence_id, []).append(row.sequence_nr)
     assert folded(projections) == wanted
     run(projections, 2, 3)
     assert folded(projections) == wanted
+
+
+def test_late_commits_change_the_results_of_time_buckets(
+    plugin: R2dbcJournal, projections: Projections
+) -> None:
+    accept = COUNTS.replace("mode: bucket", "mode: bucket\ndeleted-before-consumed: accept")
+    projections.define(accept, COUNTS_TABLE)
+    before, late = (
+        [
+            replace(row, persistence_id=row.persistence_id.replace("o", f"Order|{nr}-"))
+            for nr, rows in enumerate(cases)
+            for row in rows
+        ]
+        for cases in zip(*LATE.values(), strict=True)
+    )
+    plugin.insert(*before)
+    run(projections, 0, 1)
+    plugin.insert(*late, *(move("Order|d", number, HOUR + number) for number in (1, 2, 3, 4)))
+    # No reader has seen the events that are deleted.
+    plugin.delete_to("Order|d", 2, HOUR + 50)
+    run(projections, 1, 2)
+    hours = Counter(row.seconds // HOUR for row in (*before, *late))
+    assert counted(projections) == {0: hours[0], 1: hours[1] + 2}
+    run(projections, 2, 3)
+    assert counted(projections) == {0: hours[0], 1: hours[1] + 2}
+
+
+def test_time_buckets_that_are_far_apart(
+    plugin: R2dbcJournal, projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "MOST_RANGES", 1)
+    projections.define(COUNTS, COUNTS_TABLE)
+    define(projections)
+    plugin.insert(*(move("Order|1", hour + 1, hour * HOUR) for hour in range(5)))
+    plugin.insert(*(move(f"Order|{hour}-", 1, hour * HOUR) for hour in range(5)))
+    projections.validated(0, 2, 4)
+    projections.run(0, 5)
+    assert counted(projections) == {0: 2, 2: 1, 4: 1}
+    run(projections, 0, 5)
+    assert counted(projections) == dict.fromkeys(range(5), 2)
+    assert folded(projections)["Order|1"] == [1, 2, 3, 4, 5]
 
 
 def test_a_late_last_event_before_the_look_back_is_found_with_the_next(
@@ -265,8 +310,10 @@ def test_start_from_snapshots(plugin: R2dbcJournal, projections: Projections) ->
     assert folded(projections) == {"o|1": [-1, 3, 4, 5], "o|2": [1]}
     plugin.insert(move("o|1", 6, HOUR))
     plugin.insert_snapshot("o|1", 6, HOUR + 1, b'{"kind": "in", "amount": 60}')
+    plugin.insert(*(move("o|3", number, HOUR + number) for number in (1, 2, 3)))
+    plugin.insert_snapshot("o|3", 2, HOUR + 2, b'{"kind": "in", "amount": 20}')
     run(projections, 1, 2)
-    assert folded(projections) == {"o|1": [-1, 3, 4, 5, 6], "o|2": [1]}
+    assert folded(projections) == {"o|1": [-1, 3, 4, 5, 6], "o|2": [1], "o|3": [-1, 2, 3]}
 
 
 def test_a_persistence_id_of_late_events_begins_with_its_snapshot(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from embedded.postgres.server import PostgresEndpoint
 from tests.integration.postgres.databases import new_schema
@@ -18,6 +19,8 @@ from tests.integration.postgres.r2dbc_journal import (
     marker,
 )
 from tests.integration.support import Journal, Result
+from tidemark.journals.r2dbc import neighbours
+from tidemark.settings import Settings
 from tidemark.validate.no_time_bucket import NO_TIME_BUCKET
 from tidemark.validate.r2dbc.rules import BUFFER_SIZE
 
@@ -259,6 +262,43 @@ def test_a_number_that_may_be_committed_yet_holds_its_time_bucket(
     assert validate(journal, SECOND_HOUR).status == 3
     assert findings(journal) == {("sequence_nr_missing_head", "o|3", 2, 0, "open")}
     assert states(journal)[0] == "failed"
+
+
+@pytest.mark.parametrize("plugin", [4], indirect=True)
+def test_data_partitions_that_do_not_fit(plugin: R2dbcJournal, journal: Journal) -> None:
+    plugin.insert(*events("o|1", 1))
+    plugin.insert_snapshot("o|1", 1, 1, b"{}")
+    table = plugin.table("o|1")
+    other = "event_journal_0" if table != "event_journal_0" else "event_journal_1"
+    plugin.database.execute(f"INSERT INTO {other} SELECT * FROM {table}")
+    plugin.database.execute(f"DELETE FROM {table}")
+    assert validate(journal).status == 3
+    assert findings(journal) == {("wrong_slice", "o|1", 1, 0, "open")}
+    plugin.database.execute(f"INSERT INTO {table} SELECT * FROM {other}")
+    plugin.database.execute(f"DELETE FROM {other}")
+    assert validate(journal).status == 0
+    assert findings(journal) == set()
+    plugin.database.execute("DROP TABLE snapshot_2")
+    assert validate(journal, SECOND_HOUR).status == 0
+    absent = validate(journal, SECOND_HOUR, "--scope", "all")
+    assert absent.status != 0
+    assert [".snapshot_2 does not exist" in line for line in absent.error_lines] == [True]
+
+
+def test_deletions_while_a_time_bucket_is_checked(
+    plugin: R2dbcJournal, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.insert(*events("o|1", 1, 2, 3), *events("o|1", 4, 5, 6, seconds=HOUR))
+    read = neighbours.predecessors
+
+    def after_a_deletion(keys: DataFrame, settings: Settings) -> DataFrame:
+        plugin.delete_to("o|1", 5, HOUR + 10)
+        return read(keys, settings)
+
+    monkeypatch.setattr(neighbours, "predecessors", after_a_deletion)
+    checked = validate(journal, SECOND_HOUR)
+    assert checked.status == 0, checked.stderr
+    assert (findings(journal), states(journal)) == (set(), {1: "done"})
 
 
 def test_persistence_ids_and_slices(plugin: R2dbcJournal, journal: Journal) -> None:

@@ -60,6 +60,8 @@ def marker(number: int, ms: int = 0) -> Row:
             ("sequence_nr_missing_head", 3, 1), ("row_before_deletion_marker", 3, 5),
         }),
         ([marker(3), marker(5)], {("row_before_deletion_marker", 3, 5)}),
+        # The time of a marker is compared neither with the row before it nor with the one after.
+        ([event(1, 90), marker(2, 10), event(3, 5)], {("row_before_deletion_marker", 1, 2)}),
         # A persist of several events has one time.
         ([event(1, 7), event(2, 7)], set()),
         ([event(1, 7), event(2, 6), event(3, 8)], {("event_out_of_order", 2, None)}),
@@ -120,12 +122,22 @@ def test_slices_and_entity_types(spark: SparkSession, pid: str) -> None:
     }
 
 
+def test_a_row_in_the_table_of_another_data_partition(spark: SparkSession) -> None:
+    outside = rows_of(spark, [event(7)])
+    assert found(rules.misplaced(outside)) == {("wrong_slice", 7, None)}
+    wrong = outside.withColumn("slice", outside["slice"] + 1)
+    assert found(rules.misplaced(wrong)) == set()
+
+
 @pytest.mark.parametrize(("events", "is_found"), [(2, False), (3, True), (4, True)])
 def test_events_of_one_time(spark: SparkSession, events: int, is_found: bool) -> None:
     rows = rows_of(spark, [event(number, 5) for number in range(1, events + 1)])
     rows = rows.unionByName(rows_of(spark, [marker(9, 5), event(10, 6)]))
     crowded = rules.crowded_times(rows, most=3).collect()
     assert [(row["number"], row["tag"]) for row in crowded] == [(events, "Order")] * is_found
+    # The reader reads each entity type by itself.
+    others = rows.unionByName(rows_of(spark, [event(1, 5)], "Cart|1"))
+    assert rules.crowded_times(others, most=3).count() == is_found
 
 
 def test_events_in_the_future(spark: SparkSession) -> None:

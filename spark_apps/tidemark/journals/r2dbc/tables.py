@@ -138,13 +138,12 @@ def require_snapshots(settings: Settings) -> None:
 
 
 def has_snapshots(settings: Settings) -> bool:
-    """Return whether the tables of the snapshots exist; the plugin needs none without snapshots."""
+    """Return whether a table of snapshots exists; the plugin needs none without snapshots."""
     with session(journal_connection(settings)) as opened:
-        found = [
+        return any(
             _rows(opened, "SELECT to_regclass(%s) IS NOT NULL", table.name.quoted)[0][0]
             for table in snapshot_tables(settings)
-        ]
-    return all(found)
+        )
 
 
 def require_columns(
@@ -207,19 +206,32 @@ def _refuse(server: PostgresConnection, right: str, what: str) -> None:
 def _require_index(opened: psycopg.Connection, server: PostgresConnection, name: TableName) -> None:
     indexes = _rows(
         opened,
-        "SELECT array_agg(a.attname::text ORDER BY k.position)"
+        "SELECT array_agg(a.attname::text ORDER BY k.position), i.indexrelid::regclass::text,"
+        " i.indisvalid"
         " FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
         " CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, position)"
         " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum"
         " WHERE n.nspname = %s AND c.relname = %s AND k.position <= i.indnkeyatts"
-        " AND i.indisvalid AND i.indpred IS NULL"
-        " GROUP BY i.indexrelid",
+        " AND i.indpred IS NULL"
+        " GROUP BY i.indexrelid, i.indisvalid",
         name.schema,
         name.table,
     )
-    if any(tuple(columns[: len(_INDEX_PREFIX)]) == _INDEX_PREFIX for (columns,) in indexes):
+    fitting = {
+        index: is_valid
+        for columns, index, is_valid in indexes
+        if tuple(columns[: len(_INDEX_PREFIX)]) == _INDEX_PREFIX
+    }
+    if any(fitting.values()):
         return
+    if fitting:
+        raise SchemaMismatch(
+            f"the index {min(fitting)} of the table {name} is not complete",
+            where=str(server),
+            do="wait for the CREATE INDEX that runs, or if none does, build it again:"
+            f" REINDEX INDEX CONCURRENTLY {min(fitting)}",
+        )
     size = _rows(
         opened,
         "SELECT pg_table_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"

@@ -32,10 +32,11 @@ SEQUENCE_NR_MISSING_HEAD = replace(
 
 WRONG_SLICE = _ROWS(
     "wrong_slice",
-    "Every row has the slice of its persistence id.",
-    remedy="correct the column slice, in the table of that data partition",
+    "Every row has the slice of its persistence id, and is in the table of that data partition.",
+    remedy="correct the column slice, and move the row to the table of that data partition",
 )
-"""A row has another slice than its persistence id gives: a reader of that slice misses it."""
+"""A row has another slice than its persistence id gives, or is in another table: a reader of that
+slice misses it."""
 
 WRONG_ENTITY_TYPE = _ROWS(
     "wrong_entity_type",

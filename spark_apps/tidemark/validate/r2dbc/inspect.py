@@ -18,7 +18,7 @@ from tidemark.context import RunContext
 from tidemark.journals.pekko.shapes import TAG_ROWS
 from tidemark.journals.r2dbc import frames, neighbours, snapshots
 from tidemark.journals.r2dbc.shapes import RANGES, ROWS
-from tidemark.journals.r2dbc.tables import has_snapshots
+from tidemark.journals.r2dbc.tables import has_snapshots, require_snapshots
 from tidemark.ledger.piece import GAP_ERROR
 from tidemark.partitioning.keys import time_bucket
 from tidemark.partitioning.slice_ranges import ALL
@@ -85,6 +85,7 @@ def inspect(
     found = [
         finding.within(_found(run, rows, keep), judged),
         finding.within(rules.crowded_times(rows), judged),
+        finding.within(_misplaced(run), judged),
         rules.in_future(_in_future(run)),
     ]
     if newest_snapshots is not None:
@@ -132,6 +133,7 @@ def inspect_scope(run: RunContext, scope: Scope, keep: Keep) -> Inspection:
     is_past = F.col("time_bucket") <= newest
     found = [
         _found(run, rows, keep).where(is_past),
+        of_ids(run, _misplaced(run), scope).where(is_past),
         rules.in_future(of_ids(run, _in_future(run), scope)),
     ]
     if newest_snapshots is not None:
@@ -185,6 +187,11 @@ def _found(run: RunContext, rows: DataFrame, keep: Keep) -> DataFrame:
     )
 
 
+@shaped(returns=shapes.FINDINGS)
+def _misplaced(run: RunContext) -> DataFrame:
+    return rules.misplaced(neighbours.outside_slices(run.spark, run.settings))
+
+
 @shaped(rows=ROWS, returns=shapes.FINDINGS)
 def _row_findings(run: RunContext, rows: DataFrame) -> DataFrame:
     followed = rules.followed(rows)
@@ -231,10 +238,16 @@ def _in_future(run: RunContext) -> DataFrame:
 
 
 def _snapshots(run: RunContext, keep: Keep, scope: Scope | None = None) -> DataFrame | None:
-    """Read the numbers of the snapshots, all or of a scope, before the events."""
+    """Read the numbers of the snapshots, all or of a scope, before the events.
+
+    Raises:
+        InvalidInput: the user of the connection may not read a table of snapshots.
+        SchemaMismatch: the table of a data partition is absent, or lacks a column.
+    """
     settings = run.settings
     if not has_snapshots(settings):
         return None
+    require_snapshots(settings)
     names: Collection[str] | None = None if scope is None else scope.persistence_ids
     ids = None if names is None else ids_of(run, names)
     slices = (scope.slices if scope is not None else None) or ALL

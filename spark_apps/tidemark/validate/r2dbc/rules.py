@@ -144,6 +144,21 @@ def held_buckets(findings: DataFrame) -> DataFrame:
 
 
 @shaped(rows=ROWS, returns=shapes.FINDINGS)
+def misplaced(rows: DataFrame) -> DataFrame:
+    """Find rows with the right slice in the table of another data partition.
+
+    `rows` are those whose slice is none of their table.
+    """
+    number, own_slice = F.col("sequence_nr"), columns.slice_of(F.col("persistence_id"))
+    detail = F.format_string(
+        "sequence nr %d is in another table than that of slice %d", number, "slice"
+    )
+    is_misplaced = F.col("slice") == own_slice
+    rule = FindingRule(checks.WRONG_SLICE, is_misplaced, number, F.lit(None), detail)
+    return findings_of(rows, [rule])
+
+
+@shaped(rows=ROWS, returns=shapes.FINDINGS)
 def crowded_times(rows: DataFrame, most: int = BUFFER_SIZE) -> DataFrame:
     """Find db_timestamps with at least `most` events of an entity type; number is how many.
 
