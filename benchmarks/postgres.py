@@ -47,7 +47,8 @@ from benchmarks.journals import Bench, fresh_server, settings_of, table_of, wind
 from benchmarks.measure import Cost, tree_cpu_seconds
 from benchmarks.r2dbc_projection import Handling
 from benchmarks.read_models import LATEST, READ_MODELS, ReadModel, plain_events
-from benchmarks.synthetic import HISTORY_END, HOUR_MS
+from benchmarks.synthetic import HISTORY_END, HOUR_MS, fill
+from benchmarks.validate import Journal
 from embedded.errors import EmbeddedError
 from embedded.machine import processes
 from embedded.paths import STATE
@@ -62,6 +63,7 @@ from tidemark.postgres.staged import ATTEMPT
 from tidemark.project.acceptance.accept import MissingEventPolicy
 from tidemark.project.planning.build import PlanOptions
 from tidemark.project.running.run import run_window
+from tidemark.validate.plan import ValidationScope
 from tidemark.window import Window, from_millis
 
 IDS = int(os.environ.get("BENCH_POSTGRES_IDS", "10000"))
@@ -112,7 +114,6 @@ def main() -> None:
         }
         if "copy" in parts:
             bench = Bench(endpoint, server, "copied")
-            _fill(bench)
             with patch.dict(os.environ, bench.environment(**variables)):
                 tables.append(_compare_copies(bench, postgres, [server, postgres_server]))
         if "handler" in parts:
@@ -137,21 +138,24 @@ def _fresh_postgres() -> Iterator[tuple[PostgresEndpoint, psutil.Process]]:
         node.stop()
 
 
-def _fill(bench: Bench) -> None:
-    """Make the journal, and let validate pass it."""
+def _fill(journal: Journal) -> None:
+    """Write the journal, and let validate pass it."""
     _say(f"writing {IDS * EVENTS:,} events")
-    bench.create()
-    bench.fill(1, EVENTS, HOURS, ids=IDS)
-    _say("tag-write, validate")
-    bench.run("spark_apps/tag_write.py", *window(*HISTORY))
-    bench.run("spark_apps/validate.py", *window(*HISTORY))
+    run = journal.run("bench")
+    fill(run.spark, run.settings, journal.bench.keyspace, IDS, 1, EVENTS, HOURS)
+    _say("writing their rows")
+    journal.tag(journal.history)
+    _say("validating them")
+    journal.validate(journal.history, ValidationScope.ALL)
 
 
 def _compare_copies(
     bench: Bench, postgres: PostgresEndpoint, servers: list[psutil.Process]
 ) -> Table:
+    bench.create()
     with Control(settings_of(dict(os.environ))) as control:
-        copying = _Copying(control, postgres, servers)
+        _fill(Journal(bench, control, EVENTS, HOURS))
+        copying = Copying(control, postgres, servers)
         copying.execute(f"CREATE SCHEMA {SCHEMA}")
         compared = {model.mode: Compared() for model in READ_MODELS}
         for turn in range(ROUNDS + 1):
@@ -166,7 +170,7 @@ def _compare_copies(
 
 
 @dataclass(frozen=True)
-class _Copying:
+class Copying:
     """One journal, and the servers whose CPU time counts."""
 
     control: Control

@@ -66,13 +66,15 @@ object R2dbcProjecting {
       kind: String,
       id: ProjectionId,
       source: SourceProvider[Offset, Envelope],
-      latest: Latest)(implicit system: typed.ActorSystem[_]): Projection[Envelope] =
+      latest: Latest)(implicit system: typed.ActorSystem[_]): Projection[Envelope] = {
+    implicit val executor: ExecutionContext = system.executionContext
     kind match {
       case "exactlyOnce" =>
         R2dbcProjection.exactlyOnce[Offset, Envelope](id, None, source, () => new EachEvent(latest))
       case "groupedWithin" =>
         R2dbcProjection.groupedWithin[Offset, Envelope](id, None, source, () => new EachGroup(latest))
     }
+  }
 
   /** Where PostgreSQL is and who logs in comes from the variables of Tidemark's applications. */
   private def settings(schema: String) = {
