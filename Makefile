@@ -88,11 +88,12 @@ down:  ## stop everything that was started here
 status: $(VENV)  ## show what runs, and where
 	@$(PY) -m embedded status
 
-bench: $(VENV)  ## measure the applications beside the plain connector, and beside Pekko's own tools
+bench: $(VENV)  ## measure the applications beside the plain connector, and beside Pekko's and Akka's own tools
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.tag_views
 	@$(PY) -m benchmarks.projections
 	@$(PY) -m benchmarks.upserts
+	@$(PY) -m benchmarks.postgres
 	@$(PY) -m benchmarks.slices
 	@$(PY) -m benchmarks.validate
 	@$(PY) -m benchmarks.ledger

@@ -1,4 +1,4 @@
-"""What a command costs: wall time, CPU time of its process tree and of Cassandra, peak memory."""
+"""What a command costs: wall time, CPU time of its process tree and of a server, peak memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cost:
     Attributes:
         wall_s: from start to end, start-up of Python, Java and Spark included.
         client_cpu_s: user and system time of the process and all its children.
-        server_cpu_s: what Cassandra used meanwhile.
+        server_cpu_s: what Cassandra, or another server, used meanwhile.
         peak_mib: highest resident size of the process tree, in MiB.
         programs: names of the programs in the process tree, such as java.
         report: the last line of its output, decoded.
@@ -51,7 +51,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str], server: psut
     Raises:
         RuntimeError: it ended with another status than 0; the text holds its error output.
     """
-    server_before = cpu_seconds(server)
+    server_before = tree_cpu_seconds(server)
     started = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -69,7 +69,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str], server: psut
     return Cost(
         wall,
         sampler.cpu_s,
-        cpu_seconds(server) - server_before,
+        tree_cpu_seconds(server) - server_before,
         sampler.peak_bytes / 2**20,
         frozenset(sampler.programs),
         json.loads(stdout.splitlines()[-1]),
@@ -119,3 +119,18 @@ def cpu_seconds(process: psutil.Process) -> float:
     """Return the user and system time of a process."""
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def tree_cpu_seconds(root: psutil.Process) -> float:
+    """Return the CPU time of a process and of all its children, also of those that have ended.
+
+    The processes of PostgreSQL's sessions, which end with them, count for the server.
+    """
+    total = 0.0
+    for process in [root, *root.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total

@@ -19,7 +19,7 @@ from tests.interop.client import Client, Group
 RESULT = "seen"
 """The table in which a projection of the client writes a row for each event that it handles."""
 
-_PROJECTION_TABLES = (
+PROJECTION_TABLES = (
     "CREATE TABLE akka_projection_offset_store (projection_name varchar(255) NOT NULL,"
     " projection_key varchar(255) NOT NULL, current_offset varchar(255) NOT NULL,"
     " manifest varchar(32) NOT NULL, mergeable boolean NOT NULL, last_updated bigint NOT NULL,"
@@ -145,7 +145,7 @@ class AkkaScene:
         """
         plugin = R2dbcJournal(database)
         plugin.create()
-        for statement in _PROJECTION_TABLES:
+        for statement in PROJECTION_TABLES:
             database.execute(statement)
         own = {
             "akka.persistence.r2dbc.schema": database.schema,
