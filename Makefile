@@ -104,6 +104,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.shortcuts
 	@$(PY) -m benchmarks.chain
 	@$(PY) -m benchmarks.cores
+	@$(PY) -m benchmarks.status
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of Spark's sources
 	@$(PY) -m embedded jars

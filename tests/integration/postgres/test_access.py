@@ -42,7 +42,7 @@ def test_errors_are_one_line(embedded: PostgresConnection) -> None:
     with pytest.raises(InvalidInput, match="password authentication failed"), session(wrong):
         pass
     unreachable = session(replace(embedded, port=1))
-    with pytest.raises(PostgresUnavailable, match="does not answer: .*refused"), unreachable:
+    with pytest.raises(PostgresUnavailable, match=r"does not answer: .*refused"), unreachable:
         pass
 
 

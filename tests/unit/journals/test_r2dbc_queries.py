@@ -53,8 +53,8 @@ def test_each_slice_at_each_time_is_read_once(
     names = [table.name.table for table in tables]
     wanted = {(names[nr // width], nr) for nr in range(asked.first, asked.last + 1)}
     assert times_of.keys() == wanted
-    for times in times_of.values():
-        ordered = sorted(times)
+    for ranges in times_of.values():
+        ordered = sorted(ranges)
         assert (ordered[0][0], ordered[-1][1]) == (first_ms, end_ms)
         assert [end for _, end in ordered[:-1]] == [first for first, _ in ordered[1:]]
 
