@@ -275,6 +275,8 @@ class Week:
 
     def _consumed(self, pid: str) -> int:
         """Return the sequence nr up to which all projections have consumed a persistence id."""
+        if not self.complete_end:
+            return 0
         own = [row for row in self.journal.own_rows("projection_offset") if not row["tag"]]
         reached = [row["sequence_nr"] for row in own if row["persistence_id"] == pid]
         return min(reached) if len(reached) == len(self.models) else 0

@@ -135,7 +135,7 @@ def test_events_of_one_time(spark: SparkSession, events: int, is_found: bool) ->
     rows = rows.unionByName(rows_of(spark, [marker(9, 5), event(10, 6)]))
     crowded = rules.crowded_times(rows, most=3).collect()
     assert [(row["number"], row["tag"]) for row in crowded] == [(events, "Order")] * is_found
-    # The reader reads each entity type by itself.
+    # The reader reads each entity type separately.
     others = rows.unionByName(rows_of(spark, [event(1, 5)], "Cart|1"))
     assert rules.crowded_times(others, most=3).count() == is_found
 
