@@ -160,7 +160,7 @@ class World:
                 self.away -= 1
                 stack.enter_context(patch.object(Control, "__init__", _unreachable))
             if interrupts:
-                stack.enter_context(interrupted(interrupts))
+                stack.enter_context(_interrupted(interrupts))
             try:
                 return self.journal.run(
                     application,
@@ -304,7 +304,7 @@ def _unreachable(self: Control, settings: object) -> None:
 
 
 @contextmanager
-def interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Iterator[None]:
+def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Iterator[None]:
     """Act at the seams of a run: where it reports progress, and where it checks its locks."""
     passed, death = 0, Death()
     say, check = RunContext.say, Locks.check

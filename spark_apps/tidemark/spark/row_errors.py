@@ -29,6 +29,8 @@ _JVMS = re.compile(
     r"|java\.lang\.(Arithmetic|NumberFormat|Runtime)Exception|java\.time\.[.\w]*Exception"
 )
 """The JVM's causes of such failures: the user's Python, `raise_error`, arithmetic."""
+_OUTAGE = re.compile(r"^tidemark\.errors\.Postgres(Unavailable|Refused): ", re.MULTILINE)
+"""The end of a Python worker's trace if PostgreSQL has failed its statement."""
 _WORKER_LOST = "Python worker exited unexpectedly"
 """Spark's text for a worker that was killed, as for its memory; not for a lost executor."""
 
@@ -41,5 +43,6 @@ def is_of_rows(error: Exception) -> bool:
             if str(cause.getMessage()).startswith(_WORKER_LOST):
                 return True
             cause = cause.getCause()
-        return _JVMS.fullmatch(cause.getClass().getName()) is not None
-    return isinstance(error, _SPARKS)
+        is_of_job = _JVMS.fullmatch(cause.getClass().getName()) is not None
+        return is_of_job and not _OUTAGE.search(str(cause.getMessage()))
+    return isinstance(error, _SPARKS) and not _OUTAGE.search(str(error))

@@ -15,6 +15,7 @@ from tests.integration.postgres.r2dbc_journal import START, R2dbcEvent, R2dbcJou
 from tests.integration.postgres.read_models import READ_MODELS, rows_in
 from tests.integration.project.projections import HOUR_MS, START_MS, Projections
 from tests.integration.support import Journal
+from tidemark.partitioning import keys
 
 HOUR = 3600
 
@@ -142,3 +143,28 @@ def test_late_events_a_bad_hour_and_what_follows(
     again = projections.run(1, 2, "--force")
     assert again.status == 0, again
     assert rows_in(database, model.table) == expected
+
+
+def test_offsets_that_are_taken_over_are_next_to_the_read_model(
+    projections: Projections, database: Database
+) -> None:
+    model, plugin = READ_MODELS["append"], R2dbcJournal(database)
+    columns = model.columns.format(key="persistence_id, sequence_nr", timestamp="timestamptz")
+    database.execute(f"CREATE TABLE {model.table} ({columns})")
+    projections.define(model.of_postgres(database), file=model.file)
+    plugin.insert(*FIRST)
+    consumed = FIRST[:1]
+    for row in consumed:
+        database.execute(
+            "INSERT INTO akka_projection_timestamp_offset_store VALUES"
+            " ('log', '0-1023', %s, %s, %s, %s, now())",
+            *(keys.slice_of(row.persistence_id), row.persistence_id, row.sequence_nr, row.moment),
+        )
+    took = projections.manage("take-over", "log", "--other", "log", "--apply")
+    assert took.status == 0, took.stderr
+    assert took.report["counts"] == {"offsets_taken_over": 1}
+    projections.validated(0)
+    result = projections.run(0, 1)
+    assert result.status == 0, result
+    assert rows_in(database, model.table) == sorted(log(FIRST[1:]), key=repr)
+    assert projections.journal.own_rows("projection_offset") == []

@@ -27,6 +27,7 @@ from tidemark.project.management.selection import select_one
 from tidemark.project.offset_store import consumption
 from tidemark.project.offset_store.offsets import OffsetStore
 from tidemark.project.planning.plan import ledger
+from tidemark.project.running.result_writers import writer_of
 from tidemark.project.sources import event_source
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -122,7 +123,8 @@ def _take_over_plan(
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        consumption.write_offsets(store, moved, clock.now())
+        with writer_of(store.fenced(ALL, run.owner)) as writer:
+            writer.write_offsets(moved, clock.now())
         return counts
 
     return Plan(counts, lines, apply if number else None)
