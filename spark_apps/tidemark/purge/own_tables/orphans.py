@@ -147,9 +147,8 @@ def _old_tails(run: RunContext, name: str, before: int) -> DataFrame:
 @shaped(returns=ID)
 def _old_offsets(run: RunContext, offsets: OffsetStore, before: datetime) -> DataFrame:
     """Return `projection`, `slice`, `persistence_id` whose offsets are all dated and old."""
-    key = ("slice", "persistence_id")
+    rows = offsets.place.frame(run.spark, ALL)
     is_old = F.coalesce(F.col("consumed_at") < F.lit(before), F.lit(False))
-    by_id = (
-        offsets.place.frame(run.spark, ALL).groupBy(*key).agg(F.bool_and(is_old).alias("is_old"))
-    )
+    key = ("slice", "persistence_id")
+    by_id = rows.groupBy(*key).agg(F.bool_and(is_old).alias("is_old"))
     return by_id.where("is_old").select(F.lit(offsets.subject).alias("projection"), *key)
