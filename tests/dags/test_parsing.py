@@ -375,6 +375,8 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "to": [None, ["null", "integer"]],
             "expected": [None, ["null", "integer"]],
             "version": [None, ["null", "integer"]],
+            "other": [None, ["null", "string"]],
+            "time_window": [None, ["null", "integer"]],
             "max_pieces": [None, ["null", "integer"]],
             "ranges": [None, ["null", "integer"]],
             "gaps": [False, "boolean"],
