@@ -88,7 +88,7 @@ down:  ## stop everything that was started here
 status: $(VENV)  ## show what runs, and where
 	@$(PY) -m embedded status
 
-bench: $(VENV)  ## measure the applications beside the plain connector, and beside Pekko's and Akka's own tools
+bench: $(VENV)  ## measure the applications compared with the plain connector, and with Pekko's and Akka's own tools
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.tag_views
 	@$(PY) -m benchmarks.projections

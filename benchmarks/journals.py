@@ -10,9 +10,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
 from unittest.mock import patch
 
 import psutil
@@ -31,6 +33,8 @@ from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.settings import Settings
 from tidemark.window import from_millis, iso
 
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
 HOME = STATE / "bench" / "cassandra"
 IDS = int(os.environ.get("BENCH_IDS", "1000"))
 BUCKETS = int(os.environ.get("BENCH_BUCKETS", "20"))
@@ -38,20 +42,37 @@ HISTORY = (HISTORY_END - BUCKETS * HOUR_MS, HISTORY_END)
 """From where to where the first events lie, epoch milliseconds."""
 
 
+class _Node(Protocol[E_co]):
+    """A server of `embedded`."""
+
+    def start(self) -> E_co:
+        """Start it, and return where it is."""
+
+    def stop(self) -> object:
+        """Stop it."""
+
+
 @contextmanager
-def fresh_server(java_options: str = "") -> Iterator[tuple[Endpoint, psutil.Process]]:
-    """Yield a Cassandra without data, and its process; stop it at the end."""
-    shutil.rmtree(HOME, ignore_errors=True)
-    node = Cassandra(HOME)
+def fresh(name: str, home: Path, node: _Node[E]) -> Iterator[tuple[E, psutil.Process]]:
+    """Yield a server without data, and its process of that name; stop it at the end."""
+    shutil.rmtree(home, ignore_errors=True)
     try:
-        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=java_options):
-            endpoint = node.start()
-        server = processes.running("cassandra", HOME / "run")
+        endpoint = node.start()
+        server = processes.running(name, home / "run")
         if server is None:
-            raise RuntimeError("the embedded Cassandra ended right after its start")
+            raise RuntimeError(f"the embedded {name} ended right after its start")
         yield endpoint, server
     finally:
         node.stop()
+
+
+@contextmanager
+def fresh_server(java_options: str = "") -> Iterator[tuple[Endpoint, psutil.Process]]:
+    """Yield a Cassandra without data, and its process; stop it at the end."""
+    with ExitStack() as started:
+        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=java_options):
+            pair = started.enter_context(fresh("cassandra", HOME, Cassandra(HOME)))
+        yield pair
 
 
 @dataclass

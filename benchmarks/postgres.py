@@ -28,12 +28,10 @@ error.
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
@@ -43,14 +41,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import r2dbc_projection
-from benchmarks.journals import Bench, fresh_server, settings_of, table_of, window
+from benchmarks.journals import Bench, fresh, fresh_server, settings_of, table_of, window
 from benchmarks.measure import Cost, tree_cpu_seconds
 from benchmarks.r2dbc_projection import Handling
 from benchmarks.read_models import LATEST, READ_MODELS, ReadModel, plain_events
 from benchmarks.synthetic import HISTORY_END, HOUR_MS, fill
 from benchmarks.validate import Journal
 from embedded.errors import EmbeddedError
-from embedded.machine import processes
 from embedded.paths import STATE
 from embedded.postgres.server import Postgres, PostgresEndpoint
 from tidemark.cassandra.control import Control
@@ -106,7 +103,10 @@ class Compared:
 def main() -> None:
     """Measure and print the tables of benchmarks/README.md."""
     parts = os.environ.get("BENCH_PARTS", "copy,handler").split(",")
-    with fresh_server() as (endpoint, server), _fresh_postgres() as (postgres, postgres_server):
+    with (
+        fresh_server() as (endpoint, server),
+        fresh("postgres", HOME, Postgres(HOME)) as (postgres, postgres_server),
+    ):
         tables = []
         variables = {
             **postgres.environment(),
@@ -121,21 +121,6 @@ def main() -> None:
             tables += _compare_handlers(bench, postgres, variables)
     for table in tables:
         Console(width=120).print(table)
-
-
-@contextmanager
-def _fresh_postgres() -> Iterator[tuple[PostgresEndpoint, psutil.Process]]:
-    """Yield a PostgreSQL without data, and its process; stop it at the end."""
-    shutil.rmtree(HOME, ignore_errors=True)
-    node = Postgres(HOME)
-    try:
-        endpoint = node.start()
-        server = processes.running("postgres", HOME / "run")
-        if server is None:
-            raise RuntimeError("the embedded PostgreSQL ended right after its start")
-        yield endpoint, server
-    finally:
-        node.stop()
 
 
 def _fill(journal: Journal) -> None:

@@ -62,11 +62,10 @@ _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
 """Matches the Java driver's error: the node, and why its certificate is rejected."""
-_POSTGRES = re.compile(
-    r"(?:PSQLException"
-    r"|tidemark\.errors\.(?:Postgres\w+|SchemaMismatch|InvalidInput(?=: permission))): (.+)"
-)
+_OF_SESSION = r"tidemark\.errors\.(?:Postgres\w+|SchemaMismatch|InvalidInput(?=: permission))"
+_POSTGRES = re.compile(rf"(?:PSQLException|{_OF_SESSION}): (.+)")
 """Matches an error of the JDBC driver, or of a session in a Python worker."""
+_POSTGRES_TRACE = re.compile(rf"^{_OF_SESSION}: ", re.MULTILINE)
 _POSTGRES_LIMIT = re.compile("due to (statement|lock|transaction|idle-in-transaction) timeout")
 """Matches an error of a server that limits statements or transactions."""
 _KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
@@ -213,6 +212,14 @@ def _ended(causes: list[str]) -> TidemarkError | None:
             do="nothing more was written; run again",
         )
     return None
+
+
+def is_of_session(trace: str) -> bool:
+    """Return whether a Python worker's trace ends with the failure of a session of PostgreSQL.
+
+    A text that only quotes such a failure, as that of a user's error may, is none.
+    """
+    return _POSTGRES_TRACE.search(trace) is not None
 
 
 def postgres_remedy(text: str) -> str | None:

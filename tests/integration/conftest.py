@@ -10,7 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from embedded.cassandra.server import Endpoint
+from embedded.postgres.server import PostgresEndpoint
 from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
+from tests.integration.postgres.databases import new_schema
+from tests.integration.postgres.r2dbc_journal import R2dbcJournal
 from tests.integration.project.projections import Projections
 from tests.integration.support import Journal, control_of, wait_until
 from tidemark import clock
@@ -116,3 +119,15 @@ def journal(make_journal: Callable[..., Journal]) -> Journal:
 def projections(journal: Journal, tmp_path: Path) -> Projections:
     """Return the projections over that journal, none of which is defined yet."""
     return Projections(journal, tmp_path)
+
+
+@pytest.fixture
+def plugin(
+    journal: Journal, postgres: PostgresEndpoint, request: pytest.FixtureRequest
+) -> Iterator[R2dbcJournal]:
+    """Yield a journal in PostgreSQL, which is that of the applications."""
+    with new_schema(postgres) as database:
+        made = R2dbcJournal(database, getattr(request, "param", 1))
+        made.create()
+        journal.environment = {**journal.environment, **made.variables()}
+        yield made

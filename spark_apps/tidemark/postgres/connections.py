@@ -60,7 +60,8 @@ class PostgresConnection:
             for name, value in self.options
         }
         query = f"?{urlencode(options)}" if options else ""
-        return f"jdbc:postgresql://{self.host}:{self.port}/{quote(self.database, safe='')}{query}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"jdbc:postgresql://{host}:{self.port}/{quote(self.database, safe='')}{query}"
 
 
 def variable(name: str) -> str:

@@ -14,6 +14,8 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 
+from tidemark.errors import is_of_session
+
 _SPARKS = (
     ArithmeticException,
     ArrayIndexOutOfBoundsException,
@@ -29,8 +31,6 @@ _JVMS = re.compile(
     r"|java\.lang\.(Arithmetic|NumberFormat|Runtime)Exception|java\.time\.[.\w]*Exception"
 )
 """The JVM's causes of such failures: the user's Python, `raise_error`, arithmetic."""
-_OUTAGE = re.compile(r"^tidemark\.errors\.Postgres(Unavailable|Refused): ", re.MULTILINE)
-"""The end of a Python worker's trace if PostgreSQL has failed its statement."""
 _WORKER_LOST = "Python worker exited unexpectedly"
 """Spark's text for a worker that was killed, as for its memory; not for a lost executor."""
 
@@ -44,5 +44,5 @@ def is_of_rows(error: Exception) -> bool:
                 return True
             cause = cause.getCause()
         is_of_job = _JVMS.fullmatch(cause.getClass().getName()) is not None
-        return is_of_job and not _OUTAGE.search(str(cause.getMessage()))
-    return isinstance(error, _SPARKS) and not _OUTAGE.search(str(error))
+        return is_of_job and not is_of_session(str(cause.getMessage()))
+    return isinstance(error, _SPARKS) and not is_of_session(str(error))

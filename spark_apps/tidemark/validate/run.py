@@ -231,10 +231,10 @@ def _replace(
 
 def _finish(claimed: Claim, findings: RunFindings, error: ValidationFailed | None) -> None:
     counts = {piece.time_bucket: findings.of_bucket(piece.time_bucket) for piece in claimed.pieces}
+    failed = findings.failed(counts)
     if error is not None:
-        failed = findings.failed(counts)
         claimed.finish_some(failed, State.FAILED, counts, reason_of(error))
-    for bucket, why in findings.held(findings.failed(counts)).items():
+    for bucket, why in findings.held(failed).items():
         claimed.finish_some({bucket}, State.HELD, counts, why)
     claimed.finish(State.DONE, counts)
 

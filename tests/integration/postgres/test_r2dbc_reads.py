@@ -211,8 +211,10 @@ def test_entity_types_and_times(plugin: R2dbcJournal) -> None:
     plugin.insert(*(event(f"{kind}|{nr}", 1, 5 + nr) for kind in "BCA" for nr in range(20)))
     plugin.insert(event("plain", 1, 99), event("Rep|p|R1", 1, 3.0015))
     # Of several entity types of one slice, none is skipped.
-    beside = [pid for nr in range(9999) if keys.slice_of(pid := f"Z|{nr}") == keys.slice_of("A|0")]
-    plugin.insert(event(beside[0], 1, 6))
+    of_same_slice = [
+        pid for nr in range(9999) if keys.slice_of(pid := f"Z|{nr}") == keys.slice_of("A|0")
+    ]
+    plugin.insert(event(of_same_slice[0], 1, 6))
     assert frames.read_entity_types(Settings()) == ["", "A", "B", "C", "Rep", "Z"]
     assert frames.read_times(Settings()) == (START_MS + 3001, START_MS + 99_000)
     # The first and the last row are of one slice and entity type.

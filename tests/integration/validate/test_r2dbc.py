@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
 
-from embedded.postgres.server import PostgresEndpoint
-from tests.integration.postgres.databases import new_schema
 from tests.integration.postgres.r2dbc_journal import (
     START,
     R2dbcEvent,
@@ -35,17 +33,6 @@ IN_2100 = 2_400_000_000
 def journal(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
     """Return the keyspaces of a journal whose events are in PostgreSQL."""
     return make_journal(DATA_DOCS_DIR=str(tmp_path / "docs"))
-
-
-@pytest.fixture
-def plugin(
-    journal: Journal, postgres: PostgresEndpoint, request: pytest.FixtureRequest
-) -> Iterator[R2dbcJournal]:
-    with new_schema(postgres) as database:
-        made = R2dbcJournal(database, getattr(request, "param", 1))
-        made.create()
-        journal.environment = {**journal.environment, **made.variables()}
-        yield made
 
 
 def validate(journal: Journal, window: tuple[str, str] = FIRST_HOUR, *options: str) -> Result:

@@ -34,6 +34,14 @@ def test_the_jdbc_driver_has_another_name_for_one_option(monkeypatch: pytest.Mon
     )
 
 
+def test_the_jdbc_driver_wants_an_address_of_ipv6_in_brackets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(URL, "postgresql://ann@[::1]/x")
+    found = connection(Settings(), "warehouse")
+    assert (found.host, found.jdbc_url) == ("::1", "jdbc:postgresql://[::1]:5432/x")
+
+
 def test_a_password_may_be_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(URL, "postgresql://ann@db/x")
     (tmp_path / PASSWORD).write_text("hunter2\n")

@@ -18,19 +18,19 @@ from pyspark.sql import types as T
 from tidemark.context import RunContext
 from tidemark.errors import RowsRefused, TidemarkError
 from tidemark.postgres.copy import NULL_CHARACTER
+from tidemark.project import shapes
 from tidemark.project.definition.model import Definition, Mode
 from tidemark.project.planning import target_table
+from tidemark.project.postgres import violations
 from tidemark.user_sql.evaluate import SHOWN_CHARACTERS as SHOWN
 
 _MOST_BYTES = 65_535
 """Limit of a key's column. Source: Cassandra, FBUtilities.MAX_UNSIGNED_SHORT."""
 _MOST_ROW_BYTES = 16 << 20
 """Limit of a mutation. Source: Cassandra, max_mutation_size, half of a commit log segment."""
-_MOST_REFUSED = 1000
-"""If more rows cannot be stored, their events are hardly the cause."""
 _NULL_IN_JSON = r"(?<!\\)(\\\\)*\\u0000"
 """The escape of U+0000 in JSON; after an odd number of backslashes, `u0000` are letters."""
-_EVENT = ("persistence_id", "sequence_nr")
+_EVENT = tuple(shapes.EVENT)
 _ROWS, _WHY, _DOUBLED = "_rows", "_why", "_doubled"
 
 
@@ -134,9 +134,11 @@ def _of_events(rows: DataFrame, why: Column, definition: Definition) -> RowsRefu
     if definition.mode is Mode.BUCKET or not set(_EVENT) <= set(rows.columns):
         return None
     unstorable = rows.select(*_EVENT, why.alias(_WHY)).where(F.col(_WHY).isNotNull())
-    refused = unstorable.take(_MOST_REFUSED + 1)
+    refused = unstorable.take(violations.MOST + 1)
     causes = {(row["persistence_id"], row["sequence_nr"]): row[_WHY] for row in refused}
-    if len(refused) > _MOST_REFUSED or not all(_has_event(*event, definition) for event in causes):
+    if len(refused) > violations.MOST or not all(
+        _has_event(*event, definition) for event in causes
+    ):
         return None
     return RowsRefused(causes, definition.target)
 

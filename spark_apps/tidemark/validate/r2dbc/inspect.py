@@ -67,25 +67,26 @@ def inspect(
     named = TimeBuckets.of(planned, size) | buckets.again
     is_full = buckets.scope is ValidationScope.ALL
     newest_snapshots = None
+    outside = keep(neighbours.outside_slices(run.spark, run.settings))
     if is_full:
         run.say("a full check: it was asked for")
         newest_snapshots = _snapshots(run, keep)
         judged = named
-        rows = _rows_of_all(run)
+        rows = _rows_of_all(run, outside)
     else:
         run.say("reading the rows of the time buckets")
         look_back = run.settings.r2dbc_look_back * 1000
         ranges = TimeBuckets(((first - look_back, end) for first, end in named.ranges), size).ranges
         before = ((time_bucket(first, run.settings.bucket_size), end) for first, end in ranges)
         judged = named | (buckets.passed & TimeBuckets(before, size))
-        rows = _rows_between(run, ranges)
+        rows = _rows_between(run, ranges, outside)
     rows = keep(rows)
     # Read before the rows that are compared with it.
     rows.count()
     found = [
         finding.within(_found(run, rows, keep), judged),
         finding.within(rules.crowded_times(rows), judged),
-        finding.within(_misplaced(run), judged),
+        finding.within(rules.misplaced(outside), judged),
         rules.in_future(_in_future(run)),
     ]
     if newest_snapshots is not None:
@@ -128,12 +129,13 @@ def inspect_scope(run: RunContext, scope: Scope, keep: Keep) -> Inspection:
     """Inspect all rows of a scope's persistence ids or slices in the time buckets that are past."""
     newest = newest_bucket(run)
     newest_snapshots = _snapshots(run, keep, scope)
-    rows = keep(_rows_of_scope(run, scope))
+    outside = keep(neighbours.outside_slices(run.spark, run.settings))
+    rows = keep(_rows_of_scope(run, scope, outside))
     rows.count()
     is_past = F.col("time_bucket") <= newest
     found = [
         _found(run, rows, keep).where(is_past),
-        of_ids(run, _misplaced(run), scope).where(is_past),
+        of_ids(run, rules.misplaced(outside), scope).where(is_past),
         rules.in_future(of_ids(run, _in_future(run), scope)),
     ]
     if newest_snapshots is not None:
@@ -187,11 +189,6 @@ def _found(run: RunContext, rows: DataFrame, keep: Keep) -> DataFrame:
     )
 
 
-@shaped(returns=shapes.FINDINGS)
-def _misplaced(run: RunContext) -> DataFrame:
-    return rules.misplaced(neighbours.outside_slices(run.spark, run.settings))
-
-
 @shaped(rows=ROWS, returns=shapes.FINDINGS)
 def _row_findings(run: RunContext, rows: DataFrame) -> DataFrame:
     followed = rules.followed(rows)
@@ -200,24 +197,25 @@ def _row_findings(run: RunContext, rows: DataFrame) -> DataFrame:
     return rules.row_findings(rules.with_read(followed, read))
 
 
-@shaped(returns=ROWS)
-def _rows_between(run: RunContext, ranges: Sequence[tuple[int, int]]) -> DataFrame:
-    """Read the rows of time ranges (epoch ms), and those of any time in slices without readers."""
+@shaped(outside=ROWS, returns=ROWS)
+def _rows_between(
+    run: RunContext, ranges: Sequence[tuple[int, int]], outside: DataFrame
+) -> DataFrame:
+    """Read the rows of time ranges (epoch ms), and add those of slices without readers."""
     if len(ranges) > _MOST_RANGES:
         ranges = [(ranges[0][0], ranges[-1][1])]
     parts = [frames.rows_between(run.spark, run.settings, *times) for times in ranges]
-    parts.append(neighbours.outside_slices(run.spark, run.settings))
-    return reduce(DataFrame.unionByName, parts)
+    return reduce(DataFrame.unionByName, [*parts, outside])
 
 
-@shaped(returns=ROWS)
-def _rows_of_all(run: RunContext) -> DataFrame:
+@shaped(outside=ROWS, returns=ROWS)
+def _rows_of_all(run: RunContext, outside: DataFrame) -> DataFrame:
     times = frames.read_times(run.settings)
-    return _rows_between(run, [] if times is None else [(times[0], times[1] + 1)])
+    return _rows_between(run, [] if times is None else [(times[0], times[1] + 1)], outside)
 
 
-@shaped(returns=ROWS)
-def _rows_of_scope(run: RunContext, scope: Scope) -> DataFrame:
+@shaped(outside=ROWS, returns=ROWS)
+def _rows_of_scope(run: RunContext, scope: Scope, outside: DataFrame) -> DataFrame:
     if scope.persistence_ids is not None:
         first, last = (F.lit(number).cast("bigint") for number in _ALL_NUMBERS)
         ids = ids_of(run, scope.persistence_ids)
@@ -227,7 +225,6 @@ def _rows_of_scope(run: RunContext, scope: Scope) -> DataFrame:
     rows = frames.rows_between(
         run.spark, run.settings, first_ms, last_ms + 1, slices=scope.slices or ALL
     )
-    outside = neighbours.outside_slices(run.spark, run.settings)
     return of_ids(run, rows.unionByName(outside), scope)
 
 
