@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from tidemark.errors import PostgresRefused
+from tidemark.errors import PostgresRefused, TidemarkError
 from tidemark.postgres.connections import PostgresConnection
 from tidemark.postgres.session import Session, failure, foreseen, session
 
@@ -84,5 +84,11 @@ def begun(connection: PostgresConnection, *, idle_s: int) -> Iterator[Transactio
             (str(idle_s * 1000),),
         )
         opened.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        # The end of the session rolls back what is not committed.
-        yield Transaction(connection, opened)
+        transaction = Transaction(connection, opened)
+        try:
+            yield transaction
+        finally:
+            # psycopg commits what is open at the end of a session. If the connection is lost, the
+            # server rolls back, and an error here would hide the one of the block.
+            with suppress(TidemarkError):
+                transaction.roll_back()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,8 @@ from tidemark.postgres import jdbc
 from tidemark.postgres.connections import PostgresConnection, connection
 from tidemark.postgres.identifiers import TableName
 from tidemark.postgres.session import session
+from tidemark.postgres.statements import statement
+from tidemark.postgres.transaction import begun
 from tidemark.settings import Settings
 
 
@@ -30,6 +33,23 @@ def test_a_session_has_utc_and_commits(embedded: PostgresConnection, database: D
         assert opened.execute("SHOW timezone").fetchone() == ("UTC",)
         opened.execute(f"CREATE TABLE {database.schema}.t (a int)".encode())
     assert database.rows("SELECT count(*) FROM t") == [(0,)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_transaction_without_commit_leaves_nothing(
+    embedded: PostgresConnection, database: Database, fails: bool
+) -> None:
+    database.execute("CREATE TABLE t (a int)")
+    insert = statement("INSERT INTO {table} VALUES (1)", table=TableName(database.schema, "t"))
+    with suppress(InvalidInput), begun(embedded, idle_s=60) as transaction:
+        transaction.execute(insert)
+        if fails:
+            raise InvalidInput("the block fails")
+    assert database.rows("SELECT count(*) FROM t") == [(0,)]
+    with begun(embedded, idle_s=60) as transaction:
+        transaction.execute(insert)
+        transaction.commit(lambda _: False)
+    assert database.rows("SELECT count(*) FROM t") == [(1,)]
 
 
 def test_errors_are_one_line(embedded: PostgresConnection) -> None:
